@@ -48,8 +48,8 @@ def main() -> None:
     large = compile_condition("output.list === output.list", ROOTS)
     each = len(FORMS) / 1e6
     loading = best_seconds(lambda: [compile_condition(form, ROOTS) for form in FORMS], 200, runs) / each
-    judging = best_seconds(lambda: [condition.judge(data) for condition in conditions], 200, runs) / each
-    comparing = best_seconds(lambda: large.judge(LARGE), 3, runs) * 1e3
+    judging = best_seconds(lambda: [condition.judge_data(data) for condition in conditions], 200, runs) / each
+    comparing = best_seconds(lambda: large.judge_data(LARGE), 3, runs) * 1e3
     with tempfile.TemporaryDirectory() as folder:
         following = cpu_ms([*LOGIST, "workflow", "next", str(WORKFLOW), "--json"], Path(folder), runs)
     table(

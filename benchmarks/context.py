@@ -98,9 +98,9 @@ def gather(root: Path, first: str) -> None:
     """What a step does for a role that wants the structure and the relevant files, with the default settings."""
     rules = ContextRules()
     workspace = Workspace(root, root.parent / "git")
-    survey = workspace.survey(rules.excluded_paths, first)
-    workspace.structure(survey)
-    found = workspace.relevant(
+    survey = workspace.survey_files(rules.excluded_paths, first)
+    workspace.describe_structure(survey)
+    found = workspace.find_relevant(
         survey,
         TASK,
         limit=rules.relevant_files_limit,
@@ -132,7 +132,7 @@ def main() -> None:
             size = make_repository(root, count) / 1e6
             first = first_checkpoint(root)
             workspace = Workspace(root, root.parent / "git")
-            walked = took(options.runs, partial(workspace.survey, ("node_modules", "dist"), first))
+            walked = took(options.runs, partial(workspace.survey_files, ("node_modules", "dist"), first))
             gathered = took(options.runs, partial(gather, root, first))
             judged = "yes" if gathered <= LIMIT else "NO"
             row: list[object] = [str(count), size, walked, gathered, judged]

@@ -26,8 +26,8 @@ from measure import LOGIST, clean_environment, table
 
 from logist.core.history import fold
 from logist.core.model import Interaction, JobSpec, Request
-from logist.jobs.base.create import create
-from logist.jobs.base.session import dump, dump_state, interaction_of, state_of
+from logist.jobs.base.create import create_job
+from logist.jobs.base.session import build_current_state, dump_interaction, dump_state, parse_interaction
 from logist.store import REPLACE_BELOW, filesystem_type
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command
@@ -145,14 +145,14 @@ def grown(place: Path, count: int) -> Bench:
     bench = Bench(place, [answer(AGAIN)])
     bench.create(limits={"max_attempts": 10**9, "max_allowed_iterations": 10**9})
     bench.step()
-    job = bench.project.job("j")
-    first, asked = map(interaction_of, job.entries())
+    job = bench.project.open_job("j")
+    first, asked = map(parse_interaction, job.read_entries())
     small = asked.model_copy(update={"request": Request()})
     entries = [first, *(repeated(small, sequence) for sequence in range(2, count + 1))]
-    position = write_history(job.history_file, map(dump, entries))
-    state = fold.apply(None, first)
+    position = write_history(job.history_file, map(dump_interaction, entries))
+    state = fold.apply_interaction(None, first)
     for entry in entries[1:]:
-        state = fold.apply(state, entry)
+        state = fold.apply_interaction(state, entry)
     job.write_state(dump_state(state, position))
     return bench
 
@@ -168,10 +168,17 @@ def opening(place: Path, counts: Sequence[int], runs: int) -> Bench:
     last = Times(0, 0)
     for count in counts:
         bench = grown(place / f"job-{count}", count)
-        job = bench.project.job("j")
-        last = times([timed(lambda job=job: state_of(job, job.load())) for _ in range(runs)])
+        job = bench.project.open_job("j")
+        last = times([timed(lambda job=job: build_current_state(job, job.load())) for _ in range(runs)])
         size = job.history_file.stat().st_size / 1e6
-        rows.append([f"{count:,} interactions", size, *last, peak(lambda job=job: state_of(job, job.load()))])
+        rows.append(
+            [
+                f"{count:,} interactions",
+                size,
+                *last,
+                peak(lambda job=job: build_current_state(job, job.load())),
+            ]
+        )
     table(rows)
     judged(f"opening a job with {counts[-1]:,} interactions", last.median, 5, " ms")
     return bench
@@ -268,15 +275,15 @@ def protocol(world: World, *, paid: bool) -> Callable[[], None]:
     job, entry = world.job, world.history()[-1]
 
     def work() -> None:
-        with job.lock(command="job step", since=entry["timestamp"]):
+        with job.hold_lock(command="job step", since=entry["timestamp"]):
             loaded = job.load()
-            job.exchanges()
+            job.read_exchanges()
             if paid:
                 job.begin_exchange(1, entry)
                 job.mark_sent(1)
                 job.save_response(1, entry["response"])
-                job.exchanges()
-            done = job.append(loaded.position, [entry])
+                job.read_exchanges()
+            done = job.append_entries(loaded.position, [entry])
             sequence, digest, offset = done.position
             head = {"sequence": sequence, "hash": digest, "offset": offset}
             job.write_state({**(loaded.state or {}), "revision": sequence, "head": head})
@@ -310,7 +317,7 @@ def git_time(world: World, runs: int) -> float:
 def git_watched() -> Iterator[list[float]]:
     """Seconds of each git that runs in this block."""
     spent: list[float] = []
-    streaming = Git.streaming
+    streaming = Git.open_stream
 
     @contextmanager
     def timing(self: Git, *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -321,11 +328,11 @@ def git_watched() -> Iterator[list[float]]:
         finally:
             spent.append(time.perf_counter() - began)
 
-    Git.streaming = timing  # type: ignore[method-assign]
+    Git.open_stream = timing  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        Git.streaming = streaming  # type: ignore[method-assign]
+        Git.open_stream = streaming  # type: ignore[method-assign]
 
 
 def creating(place: Path, runs: int) -> None:
@@ -367,9 +374,9 @@ def create_costs(world: World, source: str | bool, runs: int) -> list[float]:
     """Milliseconds of making a job, the median and the least; milliseconds of CPU, all of it and in git."""
     project = world.project()
     spec = JobSpec(prompt="Do it.", repo=source)
-    create(project, "first", spec)  # it pays for what is not yet in memory
+    create_job(project, "first", spec)  # it pays for what is not yet in memory
     before = os.times()
-    took = [timed(lambda number=number: create(project, f"n{number}", spec)) for number in range(runs)]
+    took = [timed(lambda number=number: create_job(project, f"n{number}", spec)) for number in range(runs)]
     spent = [(after - then) * 1000 / runs for then, after in zip(before, os.times(), strict=True)]
     return [*times(took), sum(spent[:4]), sum(spent[2:4])]
 

@@ -22,7 +22,7 @@ from measure import table, took
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from logist.workspace import context
-from logist.workspace.git import GIT_PATH, SETTINGS, Git, environment
+from logist.workspace.git import GIT_PATH, SETTINGS, Git, build_git_environment
 
 WORDS = [
     "user",
@@ -125,7 +125,7 @@ def ask_git(root: Path, *arguments: str | Path, data: bytes = b"", seconds: floa
         input=data,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=environment(GIT_PATH) | {"GIT_INDEX_FILE": str(root.parent / "index")},
+        env=build_git_environment(GIT_PATH) | {"GIT_INDEX_FILE": str(root.parent / "index")},
         cwd=root,
         check=True,
         timeout=seconds,
@@ -151,7 +151,7 @@ def list_with_logist(root: Path, commit: str) -> set[bytes]:
 
 def survey(root: Path, commit: str | None) -> context.FileSurvey:
     """Nothing is hidden but by the `.gitignore` files: no cache, no excluded path."""
-    return context.look(root, frozenset(), (), context.Tracked(Git(root.parent / "git"), commit))
+    return context.survey_workspace(root, frozenset(), (), context.Tracked(Git(root.parent / "git"), commit))
 
 
 def pipe_as_ignore_file(root: Path) -> None:

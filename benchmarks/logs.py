@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from logist.store import JobDir, Position
-from logist.store.entries import CLOSING, header_line, seal
+from logist.store.entries import CLOSING, format_header, seal_entry
 
 Json = dict[str, Any]
 
@@ -24,16 +24,16 @@ def lines(entries: Iterable[Json]) -> Iterator[tuple[bytes, str]]:
     """The lines of a history and their checksums, chained as the product chains them."""
     previous: str | None = None
     for sequence, entry in enumerate(entries, 1):
-        complete, line = seal(entry, sequence, previous)
+        complete, line = seal_entry(entry, sequence, previous)
         previous = complete["checksum"]
         yield (b"," if sequence > 1 else b"") + line + b"\n", complete["checksum"]
 
 
 def write_history(path: Path, entries: Iterable[Json]) -> Position:
     """A whole history at once; where it ends."""
-    offset, position = len(header_line()), Position(0, None, 0)
+    offset, position = len(format_header()), Position(0, None, 0)
     with open(path, "wb") as file:
-        file.write(header_line())
+        file.write(format_header())
         for line, checksum in lines(entries):
             position = Position(position.sequence + 1, checksum, offset)
             offset += file.write(line)
@@ -51,7 +51,7 @@ class Logist:
         self.position = write_history(self.job.history_file, (ENTRY for _ in range(count)))
 
     def append(self) -> None:
-        self.position = self.job.append(self.position, [ENTRY]).position
+        self.position = self.job.append_entries(self.position, [ENTRY]).position
 
 
 class Rewrite:

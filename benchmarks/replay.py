@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from measure import LOGIST, clean_environment, table
 
 from logist.core.model import Kind
-from logist.jobs.base.session import dump
+from logist.jobs.base.session import dump_interaction
 from logist.jobs.steward import steward_decisions
-from logist.store.entries import CLOSING, header_line, seal
+from logist.store.entries import CLOSING, format_header, seal_entry
 from tests.jobs.bench import Bench, answer, command
 
 SECONDS, MEGABYTES = 1.0, 200
@@ -53,9 +53,9 @@ def recorded(place: Path, prompt: str) -> tuple[list[Json], list[Json]]:
     bench.create(prompt=prompt, acceptance_criteria=["It is there.", "It is right."])
     for _ in done:
         bench.step()
-    steward_decisions.decide(bench.project, "j", Kind.APPROVE)
-    steward_decisions.rerun(bench.project, "j")
-    entries = [dump(entry) for entry in bench.history()]
+    steward_decisions.record_decision(bench.project, "j", Kind.APPROVE)
+    steward_decisions.rerun_job(bench.project, "j")
+    entries = [dump_interaction(entry) for entry in bench.history()]
     return entries[:1], entries[1:]
 
 
@@ -63,12 +63,12 @@ def write(file: Path, begin: list[Json], cycle: list[Json], *, least: int = 0, s
     """A history of at least so many interactions and bytes; how many there are."""
     previous = None
     with file.open("wb") as out:
-        written = out.write(header_line())
+        written = out.write(format_header())
         entries: Iterator[Json] = (entry for turn in count() for entry in (cycle if turn else begin))
         for number in count(1):
             if number > least and written >= size:
                 break
-            sealed, line = seal(next(entries), number, previous)
+            sealed, line = seal_entry(next(entries), number, previous)
             previous = sealed["checksum"]
             written += out.write(b"%b%b\n" % (b"," if number > 1 else b"", line))
         out.write(CLOSING)

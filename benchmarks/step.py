@@ -20,7 +20,7 @@ from measure import table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from logist.jobs.base.session import changing, dump
+from logist.jobs.base.session import dump_interaction, open_session
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command
 
@@ -64,11 +64,11 @@ def grown(place: Path, count: int, runs: int) -> Bench:
     bench = Bench(place, [answer(text)] * (runs + 2))
     bench.create(limits={"max_attempts": 10**9, "max_allowed_iterations": 10**9})
     bench.step()
-    with changing(bench.project, "j", "benchmark") as session:
-        entry = session.history()[-1]
+    with open_session(bench.project, "j", "benchmark") as session:
+        entry = session.load_history()[-1]
         for _ in range(0, count - 2, 500):
-            block = [dump(entry)] * min(500, count - session.state.revision)
-            done = session.job.append(session.position, block)
+            block = [dump_interaction(entry)] * min(500, count - session.state.revision)
+            done = session.job.append_entries(session.position, block)
             session.position = done.position
             session.state = session.state.model_copy(update={"revision": done.position.sequence})
         session.write_state()

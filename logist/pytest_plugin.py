@@ -76,12 +76,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         known.file_or_dir,
         getattr(known, "logist_fixtures", None) or early_config.getini("logist_fixtures"),
     )
-    if asked or any(map(_history_named, before)):
+    if asked or any(map(_find_named_history, before)):
         here = early_config.invocation_params.dir
         listed = [] if here != early_config.rootpath else early_config.getini("testpaths")
-        from logist.testing.conftests import anchors_of
+        from logist.testing.conftests import find_anchors
 
-        anchors = [*anchors_of([str(here / each) for each in before or listed or ["."]])]
+        anchors = [*find_anchors([str(here / each) for each in before or listed or ["."]])]
         if anchors:
             known.file_or_dir = anchors
     try:
@@ -96,15 +96,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     given, listed = config.getoption("--logist-fixtures"), config.getini("logist_fixtures")
     if config.getoption("--logist-record") != "none":
-        _require_alone(config)
+        _require_no_xdist(config)
     named = [
-        str(config.invocation_params.dir / path) for path in filter(None, map(_history_named, config.args))
+        str(config.invocation_params.dir / path)
+        for path in filter(None, map(_find_named_history, config.args))
     ]
-    if given or named or (listed and _leads_there(config, listed)):
+    if given or named or (listed and _visits_listed_places(config, listed)):
         _require_pytest()
         from logist.testing import collecting
 
-        collecting.look(config, given, listed, named)
+        collecting.find_requested_histories(config, given, listed, named)
         config.stash[_ASKED] = True
     elif config.getoption("--logist-record") != "none":
         raise pytest.UsageError("--logist-record: no history is named (--logist-fixtures PATH)")
@@ -118,7 +119,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
     plugins = config.pluginmanager
     others = plugins.subset_hook_caller("pytest_ignore_collect", [sys.modules[__name__]])
-    return collecting.ignored(collection_path, config, others)
+    return collecting.decide_ignored(collection_path, config, others)
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
@@ -127,7 +128,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from logist.testing import collecting
 
-    return collecting.folder(path, parent)
+    return collecting.make_folder(path, parent)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -136,26 +137,26 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from logist.testing import collecting
 
-    return collecting.history(file_path, parent)
+    return collecting.make_history_file(file_path, parent)
 
 
-def _history_named(argument: str) -> str | None:
+def _find_named_history(argument: str) -> str | None:
     """The history that an argument names outright, without the test in it."""
     path = argument.split("::")[0]
     return path if os.path.basename(path) == HISTORY and os.path.isfile(path) else None
 
 
-def _leads_there(config: pytest.Config, listed: list[str]) -> bool:
+def _visits_listed_places(config: pytest.Config, listed: list[str]) -> bool:
     """Whether a run visits what the ini file lists: a run of something else looks for nothing."""
     if config.args_source is not config.ArgsSource.ARGS:
         return True
     here = config.invocation_params.dir
     visited = [os.path.abspath(here / argument.split("::")[0]) for argument in config.args]
-    places = [os.path.abspath(config.rootpath / _before_magic(place)) for place in listed]
+    places = [os.path.abspath(config.rootpath / _strip_glob(place)) for place in listed]
     return any(os.path.commonpath([one, other]) in (one, other) for one in visited for other in places)
 
 
-def _before_magic(place: str) -> str:
+def _strip_glob(place: str) -> str:
     """The part of a glob that names a directory."""
     return re.split(r"[*?\[]", place, maxsplit=1)[0]
 
@@ -167,7 +168,7 @@ def _require_pytest() -> None:
         )
 
 
-def _require_alone(config: pytest.Config) -> None:
+def _require_no_xdist(config: pytest.Config) -> None:
     """Histories are recorded one after the other: a run that is stopped leaves whole ones, and costs no more."""
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         raise pytest.UsageError(
@@ -201,13 +202,13 @@ def logist_job(tmp_path: Path) -> Callable[..., LogistJob]:
     file would say, `project` a directory whose .logist the test takes its config, roles and workflows from.
     All other arguments are fields of job.yaml.
     """
-    from logist.testing.job import make
+    from logist.testing.job import make_job
 
     made: list[LogistJob] = []
 
     def logist_job(**given: Any) -> LogistJob:
         place = tmp_path / f"logist-{len(made) + 1}"
-        made.append(make(place, **given))
+        made.append(make_job(place, **given))
         return made[-1]
 
     return logist_job

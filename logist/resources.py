@@ -12,13 +12,13 @@ from logist.errors import StorageError
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
-def resource(*parts: str) -> Path:
+def find_resource(*parts: str) -> Path:
     """The shipped file or directory of that name, as in `resource("schemas", "llm-chat-schema.json")`.
 
     An installed wheel keeps them in `logist/_data/`, a checkout at the top of its tree.
     Raises StorageError if it is not there: the installation is incomplete.
     """
-    path = os.path.join(_root(), *parts)
+    path = os.path.join(_find_data_folder(), *parts)
     if not os.path.exists(path):
         raise StorageError(
             "this file of Logist is missing; the installation is incomplete",
@@ -28,12 +28,12 @@ def resource(*parts: str) -> Path:
     return Path(path)
 
 
-def schema(name: str) -> dict[str, Any]:
+def load_schema(name: str) -> dict[str, Any]:
     """A shipped JSON schema, as in `schema("llm-chat-schema")`."""
-    loaded: dict[str, Any] = json.loads(resource("schemas", f"{name}.json").read_text("utf-8"))
+    loaded: dict[str, Any] = json.loads(find_resource("schemas", f"{name}.json").read_text("utf-8"))
     return loaded
 
 
-def _root() -> str:
+def _find_data_folder() -> str:
     data = os.path.join(_PACKAGE, "_data")
     return data if os.path.isdir(data) else os.path.dirname(_PACKAGE)

@@ -16,8 +16,8 @@ _START = f"import sys; sys.path.insert(0, {str(support.ROOT)!r}); from tests imp
 class Quick(Environment):
     """An environment that says where the stand-in is."""
 
-    def child(self) -> dict[str, str]:
-        return super().child() | STAND_IN
+    def build_child_environment(self) -> dict[str, str]:
+        return super().build_child_environment() | STAND_IN
 
 
 def command() -> list[str]:
@@ -27,7 +27,7 @@ def command() -> list[str]:
 
 def main() -> None:
     """The program: all but the environment of its couriers is the product's own."""
-    ordinary = Environment.child
-    Environment.child = lambda self: ordinary(self) | STAND_IN  # type: ignore[method-assign]
+    ordinary = Environment.build_child_environment
+    Environment.build_child_environment = lambda self: ordinary(self) | STAND_IN  # type: ignore[method-assign]
     sys.argv[0] = "logist"
     product()

@@ -14,7 +14,7 @@ import pytest
 from logist.core.model import MAX_DEPTH, MAX_ITEMS, Step
 from logist.core.text import problem
 from logist.core.workflow import form
-from logist.resources import resource
+from logist.resources import find_resource
 from tests.support import ROOT, Ran, RunLogist
 
 TEXT = (ROOT / "docs" / "workflows.md").read_text("utf-8")
@@ -22,7 +22,7 @@ FIXTURES = ROOT / "fixtures" / "workflows" / "guide"
 SAVED = re.compile(r"`([\w.-]+\.(?:mmd|yaml))`[^`\n]*:\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SESSION = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 GAP = "..."
-SCHEMA = json.loads(resource("schemas", "workflow.json").read_text("utf-8"))
+SCHEMA = json.loads(find_resource("schemas", "workflow.json").read_text("utf-8"))
 OF_MODEL = {"rendered", "config", "id", "name", "description"}
 """Fields of a step that no file writes, or that have no default."""
 NAMES = {"subflow": "subflow_id"}

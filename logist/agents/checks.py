@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.agents import sandbox
-from logist.agents.own_process import has_ended, with_path
+from logist.agents.own_process import add_package_path, has_ended
 from logist.agents.sandbox import MARKER, Confinement, ProgramEnd
 from logist.errors import LogistError
 
@@ -43,7 +43,7 @@ class CheckRun:
     error: str = ""
 
 
-def run(
+def run_check(
     argv: Sequence[str],
     confinement: Confinement,
     scratch: Path,
@@ -58,7 +58,7 @@ def run(
     When `stop()` says so it is ended, with all its processes: `how` is `stopped` then. If we are killed, the process
     that runs it ends it; `sandbox.sweep(marker)` does so at once.
     """
-    told = {
+    work = {
         "argv": list(argv),
         "confinement": dataclasses.asdict(confinement),
         "scratch": str(scratch),
@@ -71,12 +71,12 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd="/",
-        env={**with_path(environment), MARKER: marker},
+        env={**add_package_path(environment), MARKER: marker},
         start_new_session=True,
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it died at once; what it leaves says so
-        process.stdin.write(json.dumps(told, default=str).encode() + b"\n")
+        process.stdin.write(json.dumps(work, default=str).encode() + b"\n")
         process.stdin.flush()
     until = time.monotonic() + seconds + OVERTIME
     while not has_ended(process, _POLL):
@@ -85,52 +85,54 @@ def run(
         if time.monotonic() > until:
             process.kill()
             break
-    return _result(process, marker)
+    return _collect_result(process, marker)
 
 
-def _result(process: subprocess.Popen[bytes], marker: str) -> CheckRun:
+def _collect_result(process: subprocess.Popen[bytes], marker: str) -> CheckRun:
     """What it says, once its stdin is closed."""
     try:
-        said, complaint = process.communicate(timeout=_LEAVE)
+        output, error_output = process.communicate(timeout=_LEAVE)
     except subprocess.TimeoutExpired:
         process.kill()
-        said, complaint = process.communicate()
-        sandbox.sweep(marker)
+        output, error_output = process.communicate()
+        sandbox.end_leftover_processes(marker)
     try:
-        found = json.loads(said)
+        result = json.loads(output)
     except ValueError:
-        sandbox.sweep(marker)
-        words = complaint.decode("utf-8", "replace").strip().splitlines()
+        sandbox.end_leftover_processes(marker)
+        error_lines = error_output.decode("utf-8", "replace").strip().splitlines()
         return CheckRun(
-            error=words[-1] if words else f"the process that runs it ended: {_how_it_ended(process)}"
+            error=error_lines[-1]
+            if error_lines
+            else f"the process that runs it ended: {_describe_exit(process)}"
         )
-    return CheckRun(error=found["error"]) if "error" in found else CheckRun(ProgramEnd(**found))
+    return CheckRun(error=result["error"]) if "error" in result else CheckRun(ProgramEnd(**result))
 
 
-def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+def _describe_exit(process: subprocess.Popen[bytes]) -> str:
     code = process.returncode
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def main() -> None:
     """Runs what stdin says."""
-    told = json.loads(sys.stdin.buffer.readline())
+    work = json.loads(sys.stdin.buffer.readline())
     with open(1, "w", encoding="ascii", closefd=False) as answer:
-        answer.write(json.dumps(_run(told)) + "\n")
+        answer.write(json.dumps(_run_in_sandbox(work)) + "\n")
 
 
-def _run(told: dict[str, Any]) -> dict[str, Any]:
+def _run_in_sandbox(told: dict[str, Any]) -> dict[str, Any]:
     scratch = Path(told["scratch"])
     try:
-        ended = sandbox.run(
+        ended = sandbox.run_program(
             told["argv"],
-            _confinement(told["confinement"]),
+            _parse_confinement(told["confinement"]),
             stdin=b"",
             stdout=scratch / STDOUT,
             stderr=scratch / STDERR,
             deadline_seconds=told["seconds"],
             marker=told["marker"],
-            stop=_nobody_waits,
+            stop=_is_abandoned,
         )
     except LogistError as error:
         return {"error": error.message if not error.where else f"{error.where}: {error.message}"}
@@ -139,13 +141,13 @@ def _run(told: dict[str, Any]) -> dict[str, Any]:
     return dataclasses.asdict(ended)
 
 
-def _confinement(told: dict[str, Any]) -> Confinement:
+def _parse_confinement(told: dict[str, Any]) -> Confinement:
     paths = {name: Path(told[name]) for name in ("workspace", "home")}
     lists = {name: tuple(map(Path, told[name])) for name in ("readable", "shared")}
     return Confinement(**{**told, **paths, **lists})
 
 
-def _nobody_waits() -> bool:
+def _is_abandoned() -> bool:
     """Whether the other end of stdin is closed; nothing comes that way but its end."""
     readable, _, _ = select.select([0], [], [], 0)
     return bool(readable) and not os.read(0, 1)

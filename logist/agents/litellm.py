@@ -84,7 +84,7 @@ class ModelAnswer:
     calls: tuple[Call, ...] = ()
 
 
-def load() -> Any:
+def load_litellm() -> Any:
     """The litellm package, silenced: no telemetry, no callbacks, no look at .env files or price lists.
 
     Takes seconds. Raises ImportError where it is not installed.
@@ -107,13 +107,13 @@ def load() -> Any:
     return litellm
 
 
-def missing(error: ImportError) -> ExchangeFailure:
+def explain_missing(error: ImportError) -> ExchangeFailure:
     """What a missing or broken litellm means: nothing was sent, and how to get it."""
     message = f"litellm can't be imported ({error}); {INSTALL}"
     return ExchangeFailure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
 
 
-def no_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
+def find_missing_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
     """A provider of its own endpoint that wants a key which is not there."""
     wanted = ask.model.api_key_env
     if api_key or ask.model.endpoint or not wanted:
@@ -122,7 +122,7 @@ def no_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
     return ExchangeFailure(TransportError(kind=ErrorKind.AUTH, message=message), billed=False)
 
 
-def call(
+def call_model(
     litellm: Any,
     ask: Ask,
     sending: Sending,
@@ -136,29 +136,33 @@ def call(
     """
     stream = None
     try:
-        stream = litellm.completion(**_arguments(ask, sending, api_key, timeout))
+        stream = litellm.completion(**_build_arguments(ask, sending, api_key, timeout))
         calls = StreamedCalls()
-        for text in _pieces(stream, calls):
+        for text in _iter_text(stream, calls):
             on_text(text)
-        return _answer(stream, calls.all())
+        return _build_answer(stream, calls.list_calls())
     except Exception as error:  # noqa: BLE001  its clients raise what they like, bare Exceptions too
-        return ModelAnswer(failure=failure(error, started=stream is not None))
+        return ModelAnswer(failure=classify_failure(error, started=stream is not None))
 
 
-def failure(error: BaseException, *, started: bool) -> ExchangeFailure:
+def classify_failure(error: BaseException, *, started: bool) -> ExchangeFailure:
     """What an exception of litellm means. `started`: the stream had been opened."""
-    chain = list(_chain(error))
-    message = _message(error)
+    chain = list(_iter_causes(error))
+    message = _clean_message(error)
     if started:
-        timed_out = any(_named(link, "TimeoutException", "TimeoutError") for link in chain)
-        return _failed(ErrorKind.TIMEOUT, message, billed=True) if timed_out else _cut(message)
-    response = next(filter(None, (_response(link) for link in chain)), None)
+        timed_out = any(_is_instance_named(link, "TimeoutException", "TimeoutError") for link in chain)
+        return (
+            _make_failure(ErrorKind.TIMEOUT, message, billed=True)
+            if timed_out
+            else _make_cut_failure(message)
+        )
+    response = next(filter(None, (_get_response(link) for link in chain)), None)
     if response is not None:
-        return _refused_by_status(response, message)
-    return _without_response(error, chain, message)
+        return _classify_status(response, message)
+    return _classify_without_response(error, chain, message)
 
 
-def _arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: float) -> dict[str, Any]:
+def _build_arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: float) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "model": ask.model.provider_model,
         "messages": list(sending.messages),
@@ -193,23 +197,23 @@ class StreamedCalls:
         self._named: dict[int, tuple[str, str]] = {}
         self._arguments: dict[int, list[str]] = {}
 
-    def add(self, delta: Any) -> int:
+    def add_delta(self, delta: Any) -> int:
         """Takes what one piece of the stream holds; returns what that counts for, in characters."""
-        return sum(self._add(piece) for piece in getattr(delta, "tool_calls", None) or ())
+        return sum(self._add_piece(piece) for piece in getattr(delta, "tool_calls", None) or ())
 
-    def _add(self, piece: Any) -> int:
+    def _add_piece(self, piece: Any) -> int:
         index, function = piece.index or 0, piece.function
         arguments = function.arguments or ""
         known = self._named.get(index)
         before = known or ("", "")  # some providers repeat id and name with every piece
-        named = (before[0] or piece.id or "", before[1] or function.name or "")
-        size = len(arguments) + sum(map(len, named)) - sum(map(len, before))
+        id_and_name = (before[0] or piece.id or "", before[1] or function.name or "")
+        size = len(arguments) + sum(map(len, id_and_name)) - sum(map(len, before))
         if known is not None or len(self._named) < MAX_CALLS:
-            self._named[index] = named
+            self._named[index] = id_and_name
             self._arguments.setdefault(index, []).append(arguments)
         return size if known is not None else size + CALL_COST
 
-    def all(self) -> tuple[Call, ...]:
+    def list_calls(self) -> tuple[Call, ...]:
         """The calls, in the order the model made them."""
         return tuple(
             Call(id=name[0], name=name[1], arguments="".join(self._arguments[index]))
@@ -217,12 +221,12 @@ class StreamedCalls:
         )
 
 
-def _pieces(stream: Any, calls: StreamedCalls) -> Iterator[str]:
+def _iter_text(stream: Any, calls: StreamedCalls) -> Iterator[str]:
     size = 0
     for chunk in stream:
         for choice in chunk.choices:
             text = choice.delta.content
-            size += calls.add(choice.delta)
+            size += calls.add_delta(choice.delta)
             if text:
                 yield text
                 size += len(text)
@@ -230,97 +234,103 @@ def _pieces(stream: Any, calls: StreamedCalls) -> Iterator[str]:
             raise OverflowError(f"the answer is longer than {MAX_TEXT:,} characters")
 
 
-def _answer(stream: Any, calls: tuple[Call, ...]) -> ModelAnswer:
+def _build_answer(stream: Any, calls: tuple[Call, ...]) -> ModelAnswer:
     # litellm makes up a `stop` where the provider sent no reason, and counts where it sent none.
     finish = stream.received_finish_reason
     if not finish:
-        return ModelAnswer(failure=_cut("the answer ended without a finish reason"))
-    return ModelAnswer(tokens=_tokens(stream.chunks), finish=str(finish), calls=calls)
+        return ModelAnswer(failure=_make_cut_failure("the answer ended without a finish reason"))
+    return ModelAnswer(tokens=_read_tokens(stream.chunks), finish=str(finish), calls=calls)
 
 
-def _tokens(chunks: Iterable[Any]) -> Tokens | None:
+def _read_tokens(chunks: Iterable[Any]) -> Tokens | None:
     """The highest counts the provider sent: some tell the input at the start and the output at the end."""
-    told = [usage for usage in (getattr(chunk, "usage", None) for chunk in chunks) if usage is not None]
-    if not told:
+    usages = [usage for usage in (getattr(chunk, "usage", None) for chunk in chunks) if usage is not None]
+    if not usages:
         return None
-    read, written = ([int(getattr(usage, name) or 0) for usage in told] for name in COUNTS)
-    cached = [_cached(usage) for usage in told]
+    read, written = ([int(getattr(usage, name) or 0) for usage in usages] for name in COUNTS)
+    cached = [_read_cached(usage) for usage in usages]
     return Tokens(max(read), max(written), max(cached))
 
 
-def _cached(usage: Any) -> int:
+def _read_cached(usage: Any) -> int:
     details = getattr(usage, "prompt_tokens_details", None)
     return int(getattr(details, "cached_tokens", None) or 0)
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+def _iter_causes(error: BaseException | None) -> Iterator[BaseException]:
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
 
 
-def _named(error: BaseException, *names: str) -> bool:
+def _is_instance_named(error: BaseException, *names: str) -> bool:
     """By name, because the client libraries are litellm's own affair."""
     return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
-def _response(error: BaseException) -> Any:
+def _get_response(error: BaseException) -> Any:
     """The HTTP response a client library refused; litellm's own exceptions make responses up."""
-    if not _named(error, "HTTPStatusError"):
+    if not _is_instance_named(error, "HTTPStatusError"):
         return None
     return getattr(error, "response", None)
 
 
-def _refused_by_status(response: Any, message: str) -> ExchangeFailure:
+def _classify_status(response: Any, message: str) -> ExchangeFailure:
     status = int(response.status_code)
     if status in NOT_TODAY:
-        wait = _seconds(response.headers.get("retry-after"))
+        wait = _parse_seconds(response.headers.get("retry-after"))
         error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
         return ExchangeFailure(error, billed=False, again=True, retry_after=wait)
     if status in TIMED_OUT:
-        return _failed(ErrorKind.TIMEOUT, message, status, billed=True)
+        return _make_failure(ErrorKind.TIMEOUT, message, status, billed=True)
     if status >= 500:
-        return _failed(ErrorKind.TRANSIENT, message, status, billed=True)
+        return _make_failure(ErrorKind.TRANSIENT, message, status, billed=True)
     kind = ErrorKind.AUTH if status in NO_ACCESS else ErrorKind.BAD_REQUEST
-    return _failed(kind, message, status, billed=False)
+    return _make_failure(kind, message, status, billed=False)
 
 
-def _without_response(error: BaseException, chain: list[BaseException], message: str) -> ExchangeFailure:
+def _classify_without_response(
+    error: BaseException, chain: list[BaseException], message: str
+) -> ExchangeFailure:
     unreached = next((link for link in chain if _never_connected(link)), None)
     if unreached is not None:
-        return _failed(ErrorKind.REFUSED, f"nobody answers: {unreached}", billed=False)
-    if any(_named(link, "TimeoutException", "TimeoutError", "Timeout") for link in chain):
-        return _failed(ErrorKind.TIMEOUT, message, billed=True)
-    if _named(error, "AuthenticationError"):
-        return _failed(ErrorKind.AUTH, message, billed=False)
-    if _named(error, "BadRequestError", "NotFoundError"):  # litellm knows no such provider or parameter
-        return _failed(ErrorKind.BAD_REQUEST, message, billed=False)
-    return _cut(message)
+        return _make_failure(ErrorKind.REFUSED, f"nobody answers: {unreached}", billed=False)
+    if any(_is_instance_named(link, "TimeoutException", "TimeoutError", "Timeout") for link in chain):
+        return _make_failure(ErrorKind.TIMEOUT, message, billed=True)
+    if _is_instance_named(error, "AuthenticationError"):
+        return _make_failure(ErrorKind.AUTH, message, billed=False)
+    if _is_instance_named(
+        error, "BadRequestError", "NotFoundError"
+    ):  # litellm knows no such provider or parameter
+        return _make_failure(ErrorKind.BAD_REQUEST, message, billed=False)
+    return _make_cut_failure(message)
 
 
 def _never_connected(error: BaseException) -> bool:
-    return isinstance(error, (ConnectionRefusedError, socket.gaierror)) or _named(
+    return isinstance(error, (ConnectionRefusedError, socket.gaierror)) or _is_instance_named(
         error, "ConnectError", "ConnectTimeout", "UnsupportedProtocol"
     )
 
 
-def _cut(message: str) -> ExchangeFailure:
-    return _failed(ErrorKind.TRANSIENT, message, billed=True)
+def _make_cut_failure(message: str) -> ExchangeFailure:
+    return _make_failure(ErrorKind.TRANSIENT, message, billed=True)
 
 
-def _failed(kind: ErrorKind, message: str, status: int | None = None, *, billed: bool) -> ExchangeFailure:
+def _make_failure(
+    kind: ErrorKind, message: str, status: int | None = None, *, billed: bool
+) -> ExchangeFailure:
     return ExchangeFailure(TransportError(kind=kind, message=message, http_status=status), billed=billed)
 
 
-def _message(error: BaseException) -> str:
+def _clean_message(error: BaseException) -> str:
     """The provider's words, without what litellm puts before and after them."""
     text = _TRAILER.sub("", str(error))
     return _PREFIX.sub("", text).strip() or type(error).__name__
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_seconds(header: str | None) -> float | None:
     try:
         return max(0.0, float(header)) if header else None
     except ValueError:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from logist.agents.sandbox.view import interpreter_of, is_below, is_system
+from logist.agents.sandbox.view import find_interpreter, is_below, is_system
 
 Ecosystem = Literal["Python", "Node", "Go", "Cargo"]
 
@@ -66,14 +66,14 @@ def find_outside_code(
     set up counts too; bubblewrap does not show it.
     """
     real = Path(os.path.realpath(workspace))
-    every = [
-        *_python(real, path, (*programs, *PYTHON_PROGRAMS)),
-        *_node(real, above=above),
-        *_go(real),
-        *_cargo(real, above=above),
-        *(_projects_around(real) if above else ()),
+    candidates = [
+        *_find_python_code(real, path, (*programs, *PYTHON_PROGRAMS)),
+        *_find_node_code(real, above=above),
+        *_find_go_code(real),
+        *_find_cargo_code(real, above=above),
+        *(_find_projects_around(real) if above else ()),
     ]
-    return list(dict.fromkeys(each for each in every if _is_outside(each.place, real)))
+    return list(dict.fromkeys(each for each in candidates if _is_outside(each.place, real)))
 
 
 def _is_outside(place: Path, workspace: Path) -> bool:
@@ -83,28 +83,28 @@ def _is_outside(place: Path, workspace: Path) -> bool:
 # Python
 
 
-def _python(workspace: Path, path: str, programs: Sequence[str]) -> Iterator[OutsideCode]:
+def _find_python_code(workspace: Path, path: str, programs: Sequence[str]) -> Iterator[OutsideCode]:
     sites: dict[str, None] = {}
     for program in dict.fromkeys(programs):
         # With a slash it is no program of PATH: commands start in the workspace.
         executable = shutil.which(workspace / program if os.sep in program else program, path=path)
         if executable:
-            sites.update(dict.fromkeys(_sites(executable, path)))
+            sites.update(dict.fromkeys(_find_sites(executable, path)))
     for site in sites:
-        yield from _editable(site)
+        yield from _find_editable(site)
 
 
-def _sites(executable: str, path: str) -> Iterator[str]:
+def _find_sites(executable: str, path: str) -> Iterator[str]:
     """The site-packages of the Python that a program is, or that it is run by."""
     if not os.path.basename(executable).startswith("python") and not _is_of_environment(executable):
-        executable = interpreter_of(executable) or ""
+        executable = find_interpreter(executable) or ""
         if os.path.basename(executable) == "env":
             executable = shutil.which("python3", path=path) or ""
         if not os.path.basename(executable).startswith("python"):
             return
-    for root in _roots(os.path.dirname(executable), executable):
+    for root in _find_roots(os.path.dirname(executable), executable):
         for library in ("lib", "lib64", "local/lib"):
-            for version in _names(os.path.join(root, library)):
+            for version in _list_names(os.path.join(root, library)):
                 if version.startswith("python3"):
                     places = (
                         os.path.join(root, library, version, name)
@@ -118,9 +118,9 @@ def _is_of_environment(executable: str) -> bool:
     return os.path.isfile(os.path.join(os.path.dirname(os.path.dirname(executable)), "pyvenv.cfg"))
 
 
-def _roots(folder: str, executable: str) -> Iterator[str]:
+def _find_roots(folder: str, executable: str) -> Iterator[str]:
     parent = os.path.dirname(folder)
-    settings = _read(os.path.join(parent, "pyvenv.cfg"))
+    settings = _read_small_file(os.path.join(parent, "pyvenv.cfg"))
     if settings is not None:
         yield parent
         if re.search(r"^include-system-site-packages\s*=\s*true", settings, re.M | re.I) is None:
@@ -129,17 +129,17 @@ def _roots(folder: str, executable: str) -> Iterator[str]:
         os.path.basename(folder) == "shims"
     ):  # of pyenv or asdf: scripts that choose one of its installations
         for versions in (os.path.join(parent, "versions"), os.path.join(parent, "installs", "python")):
-            yield from (os.path.join(versions, name) for name in _names(versions))
+            yield from (os.path.join(versions, name) for name in _list_names(versions))
         return
     yield os.path.dirname(os.path.dirname(os.path.realpath(executable)))
 
 
-def _editable(site: str) -> Iterator[OutsideCode]:
+def _find_editable(site: str) -> Iterator[OutsideCode]:
     """What leads out of a site-packages directory: lines of `.pth` files, links, and editable installs with import hooks."""
-    names = _names(site)
-    dists = dict(_editable_dists(site, names))
+    names = _list_names(site)
+    dists = dict(_find_editable_dists(site, names))
     hooked = dict(dists)
-    for place, overrides in (*_places_in_files(site, names), *_linked_packages(site, names)):
+    for place, overrides in (*_find_places_in_files(site, names), *_find_linked_packages(site, names)):
         if not os.path.isdir(place) or is_below(place, os.path.dirname(site)) or is_system(place):
             continue
         owner = next((dist for dist in dists if is_below(place, dist)), None)
@@ -148,23 +148,23 @@ def _editable(site: str) -> Iterator[OutsideCode]:
         yield OutsideCode("Python", name, Path(place), overrides)
     for place, name in hooked.items():
         finder = next(
-            (each for each in names if each.startswith(_SETUPTOOLS_FINDER) and _is_of(each, name)), ""
+            (each for each in names if each.startswith(_SETUPTOOLS_FINDER) and _is_finder_of(each, name)), ""
         )
-        for folder, overrides in _mapped(site, names, name) or [(_src_of(place), not finder)]:
+        for folder, overrides in _find_mapped(site, names, name) or [(_find_src(place), not finder)]:
             yield OutsideCode("Python", name, Path(folder), overrides)
 
 
-def _src_of(place: str) -> str:
+def _find_src(place: str) -> str:
     src = os.path.join(place, "src")
     return src if os.path.isdir(src) else place
 
 
-def _places_in_files(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _find_places_in_files(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The directories that `.pth` and `.egg-link` files name, and whether they come before PYTHONPATH."""
     for name in names:
         if not name.endswith((".pth", ".egg-link")):
             continue
-        lines = [line.strip() for line in (_read(os.path.join(site, name)) or "").splitlines()]
+        lines = [line.strip() for line in (_read_small_file(os.path.join(site, name)) or "").splitlines()]
         if name.endswith(".egg-link"):
             lines = lines[:1]
         code = [line for line in lines if line.startswith(("import ", "import\t"))]
@@ -172,12 +172,12 @@ def _places_in_files(site: str, names: Sequence[str]) -> Iterator[tuple[str, boo
         moved = any("sys.path" in line for line in code)
         for line in lines:
             if line in code and "sys.path" in line:
-                yield from ((_real("/", path), True) for path in _QUOTED_PATH.findall(line))
+                yield from ((_resolve_path("/", path), True) for path in _QUOTED_PATH.findall(line))
             elif line and line not in code and not line.startswith("#"):
-                yield _real(site, line), moved
+                yield _resolve_path(site, line), moved
 
 
-def _linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _find_linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The directories that packages come from which are links, as `flit install --symlink` makes them."""
     for name in names:
         link = os.path.join(site, name)
@@ -186,26 +186,26 @@ def _linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str, boo
             yield os.path.dirname(target), os.path.basename(target) != name
 
 
-def _mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, bool]]:
+def _find_mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, bool]]:
     """The directories that an import hook of setuptools finds packages in; it overrides where it renames one."""
-    found: dict[tuple[str, bool], None] = {}
+    folders: dict[tuple[str, bool], None] = {}
     for name in names:
         if (
             not name.startswith(_SETUPTOOLS_FINDER)
             or not name.endswith("_finder.py")
-            or not _is_of(name, dist)
+            or not _is_finder_of(name, dist)
         ):
             continue
-        for package, place in _mapping(_read(os.path.join(site, name)) or ""):
+        for package, place in _parse_mapping(_read_small_file(os.path.join(site, name)) or ""):
             parts = package.split(".")
             above = place.removesuffix(".py").split(os.sep)
             same = len(above) > len(parts) and above[-len(parts) :] == parts
             folder = os.sep.join(above[: -len(parts)]) if same else os.path.dirname(place)
-            found[_real("/", folder), not same] = None
-    return list(found)
+            folders[_resolve_path("/", folder), not same] = None
+    return list(folders)
 
 
-def _mapping(text: str) -> Iterator[tuple[str, str]]:
+def _parse_mapping(text: str) -> Iterator[tuple[str, str]]:
     """The packages and their places in the source of an import hook."""
     for value in _MAPPING.findall(text):
         try:
@@ -218,80 +218,82 @@ def _mapping(text: str) -> Iterator[tuple[str, str]]:
                     yield package, place
 
 
-def _editable_dists(site: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _find_editable_dists(site: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Place and name of each editable install, as its direct_url.json says."""
     for name in names:
         if not name.endswith(".dist-info"):
             continue
         try:
-            record = json.loads(_read(os.path.join(site, name, "direct_url.json")) or "null")
+            record = json.loads(_read_small_file(os.path.join(site, name, "direct_url.json")) or "null")
             url = urlsplit(str(record["url"]))
             editable = record["dir_info"]["editable"] is True
         except (ValueError, TypeError, KeyError, RecursionError):
             continue
         if editable and url.scheme == "file":
-            yield _real("/", unquote(url.path)), name.removesuffix(".dist-info").rpartition("-")[0]
+            yield _resolve_path("/", unquote(url.path)), name.removesuffix(".dist-info").rpartition("-")[0]
 
 
-def _is_of(finder: str, dist: str) -> bool:
+def _is_finder_of(finder: str, dist: str) -> bool:
     spelled = [re.sub(r"[-_.]+", "_", each).casefold() for each in (finder, dist)]
     return spelled[1] in spelled[0]
 
 
 def find_missing_modules(place: Path, roots: Sequence[Path]) -> list[str]:
     """The files in `place`, relative to it, that Python would import because no directory of `roots` has such a module."""
-    return list(_missing(place, roots, DEEPEST_NAMESPACE))
+    return list(_iter_missing(place, roots, DEEPEST_NAMESPACE))
 
 
-def _missing(place: Path, roots: Sequence[Path], levels: int) -> Iterator[str]:
-    for name, files in _modules(place).items():
-        there = [_modules(root).get(name) for root in roots]
-        if any(there):
+def _iter_missing(place: Path, roots: Sequence[Path], levels: int) -> Iterator[str]:
+    for name, files in _list_modules(place).items():
+        in_roots = [_list_modules(root).get(name) for root in roots]
+        if any(in_roots):
             continue  # a module, or a package with an __init__.py: the first on the path is taken
         inside = [
-            root / name for root, files_there in zip(roots, there, strict=True) if files_there is not None
+            root / name for root, files_there in zip(roots, in_roots, strict=True) if files_there is not None
         ]
         if files:
             yield from files
         elif inside and levels:
             # Without an __init__.py, Python looks into each directory of that name.
-            yield from (f"{name}/{each}" for each in _missing(place / name, inside, levels - 1))
+            yield from (f"{name}/{each}" for each in _iter_missing(place / name, inside, levels - 1))
 
 
-def _modules(folder: Path) -> dict[str, list[str]]:
+def _list_modules(folder: Path) -> dict[str, list[str]]:
     """What can be imported from a directory: the names, each with its files; none for a package without `__init__.py`."""
-    found: dict[str, list[str]] = {}
-    for name in _names(str(folder))[:MOST_MODULES]:
+    modules: dict[str, list[str]] = {}
+    for name in _list_names(str(folder))[:MOST_MODULES]:
         module, _, suffix = name.partition(".")
         if not module.isidentifier() or module in _NEVER_IMPORTED:
             continue
         if not suffix and (folder / name).is_dir():
             init = f"{name}/__init__.py"
-            found.setdefault(module, []).extend([init] if (folder / init).is_file() else [])
+            modules.setdefault(module, []).extend([init] if (folder / init).is_file() else [])
         elif suffix == "py" or suffix.endswith("so"):
-            found.setdefault(module, []).append(name)
-    return found
+            modules.setdefault(module, []).append(name)
+    return modules
 
 
 # Node
 
 
-def _node(workspace: Path, *, above: bool) -> Iterator[OutsideCode]:
+def _find_node_code(workspace: Path, *, above: bool) -> Iterator[OutsideCode]:
     own = workspace / "node_modules"
-    for name, place in _links(own):
+    for name, place in _list_links(own):
         yield OutsideCode("Node", name, place)
     for folder in workspace.parents if above else ():
         modules = folder / "node_modules"
-        for name, place in _links(modules):
+        for name, place in _list_links(modules):
             if not is_below(str(place), os.path.realpath(modules)) and not os.path.lexists(own / name):
                 yield OutsideCode("Node", name, place, overrides=True)
 
 
-def _links(modules: Path) -> Iterator[tuple[str, Path]]:
+def _list_links(modules: Path) -> Iterator[tuple[str, Path]]:
     """The linked packages in a directory of node modules."""
-    for name in _names(str(modules))[:MOST_MODULES]:
+    for name in _list_names(str(modules))[:MOST_MODULES]:
         inside = (
-            [f"{name}/{each}" for each in _names(str(modules / name))] if name.startswith("@") else [name]
+            [f"{name}/{each}" for each in _list_names(str(modules / name))]
+            if name.startswith("@")
+            else [name]
         )
         for each in inside:
             if os.path.islink(modules / each):
@@ -301,46 +303,48 @@ def _links(modules: Path) -> Iterator[tuple[str, Path]]:
 # Go
 
 
-def _go(workspace: Path) -> Iterator[OutsideCode]:
-    folders = [workspace, *_local_directories(workspace, "go.work")]
+def _find_go_code(workspace: Path) -> Iterator[OutsideCode]:
+    folders = [workspace, *_read_local_directories(workspace, "go.work")]
     for folder in folders:
-        for place in (folder, *_local_directories(folder, "go.mod")):
+        for place in (folder, *_read_local_directories(folder, "go.mod")):
             yield OutsideCode("Go", place.name, place)
 
 
-def _local_directories(folder: Path, name: str) -> list[Path]:
+def _read_local_directories(folder: Path, name: str) -> list[Path]:
     """The directories that `use` and `replace` of a go.work or go.mod name."""
     directories = []
-    for line in (_read(folder / name) or "").splitlines():
+    for line in (_read_small_file(folder / name) or "").splitlines():
         words = line.partition("//")[0].rpartition("=>")[2].replace('"', " ").split()
         target = words[1] if words[:1] == ["use"] and len(words) > 1 else words[0] if words else ""
         if target.startswith(("./", "../", "/")) or target in (".", ".."):
-            directories.append(Path(_real(folder, target)))
+            directories.append(Path(_resolve_path(folder, target)))
     return directories
 
 
 # Cargo
 
 
-def _cargo(workspace: Path, *, above: bool) -> Iterator[OutsideCode]:
+def _find_cargo_code(workspace: Path, *, above: bool) -> Iterator[OutsideCode]:
     if not (workspace / "Cargo.toml").is_file():
         return
-    for place in _paths(_toml(workspace / "Cargo.toml")):
-        yield _crate(workspace, place)
+    for place in _find_path_values(_read_toml(workspace / "Cargo.toml")):
+        yield _make_crate(workspace, place)
     for folder in (workspace, *(workspace.parents if above else ())):
-        settings = _toml(folder / ".cargo" / "config.toml") or _toml(folder / ".cargo" / "config")
+        settings = _read_toml(folder / ".cargo" / "config.toml") or _read_toml(folder / ".cargo" / "config")
         overrides = settings.get("paths")
-        named = [each for each in overrides if isinstance(each, str)] if isinstance(overrides, list) else []
-        for place in (*named, *_paths(settings.get("patch"))):
-            yield _crate(folder, place)
+        override_paths = (
+            [each for each in overrides if isinstance(each, str)] if isinstance(overrides, list) else []
+        )
+        for place in (*override_paths, *_find_path_values(settings.get("patch"))):
+            yield _make_crate(folder, place)
 
 
-def _crate(folder: Path, place: str) -> OutsideCode:
-    real = Path(_real(folder, place))
+def _make_crate(folder: Path, place: str) -> OutsideCode:
+    real = Path(_resolve_path(folder, place))
     return OutsideCode("Cargo", real.name, real, overrides=True)
 
 
-def _paths(table: Any) -> Iterator[str]:
+def _find_path_values(table: Any) -> Iterator[str]:
     """The value of every key `path`, however deep."""
     waiting = [table]
     while waiting:
@@ -351,9 +355,9 @@ def _paths(table: Any) -> Iterator[str]:
             waiting += value.values()
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_read(path) or "")
+        return tomllib.loads(_read_small_file(path) or "")
     except (ValueError, RecursionError):
         return {}
 
@@ -369,7 +373,7 @@ _PROJECT_FILES: tuple[tuple[Ecosystem, tuple[str, ...]], ...] = (
 """What tools look for in the directories above, if it is not where they start."""
 
 
-def _projects_around(workspace: Path) -> Iterator[OutsideCode]:
+def _find_projects_around(workspace: Path) -> Iterator[OutsideCode]:
     """The directories above that tools would take for the project, because the workspace has no such file."""
     for ecosystem, names in _PROJECT_FILES:
         if any((workspace / name).is_file() for name in names):
@@ -384,7 +388,7 @@ def _projects_around(workspace: Path) -> Iterator[OutsideCode]:
 # Files
 
 
-def _read(path: str | Path) -> str | None:
+def _read_small_file(path: str | Path) -> str | None:
     """A small text file; None if there is none. Agents can put a pipe or a huge file in its place."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -396,12 +400,12 @@ def _read(path: str | Path) -> str | None:
         return file.read(MOST_BYTES).decode("utf-8", "replace")
 
 
-def _real(folder: str | Path, name: str) -> str:
+def _resolve_path(folder: str | Path, name: str) -> str:
     """A path that a file names, without links; a NUL in it makes it one that is not there."""
     return os.path.realpath(os.path.join(folder, name.replace("\0", "?")))
 
 
-def _names(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except OSError:

@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 
 
-def with_path(environment: dict[str, str]) -> dict[str, str]:
+def add_package_path(environment: dict[str, str]) -> dict[str, str]:
     """The environment, with this package importable when it runs from a checkout."""
     root = str(Path(__file__).resolve().parents[2])
     if root in sysconfig.get_paths().values():

@@ -35,12 +35,12 @@ class CodePaths:
     """Further places to show to commands, as absolute paths."""
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> CodePaths:
+    def from_json(cls, data: Mapping[str, Any]) -> CodePaths:
         """What `data` wrote."""
         lists = {name: tuple(data.get(name, ())) for name in ("programs", "python_path", "readable")}
         return cls(virtual_env=data.get("virtual_env", ""), **lists)
 
-    def data(self) -> JsonObject:
+    def to_json(self) -> JsonObject:
         """As JSON, without what is empty: {} where there is nothing to say."""
         fields = {name: value for name, value in dataclasses.asdict(self).items() if value}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
@@ -71,7 +71,7 @@ class AgentWork:
         """What `data()` wrote, now or in an earlier version; ValueError or TypeError if it makes no sense."""
         known = {each.name for each in dataclasses.fields(cls)}
         return cls(
-            permissions=Permissions.of(data.get("permissions", EVERYTHING.names())),
+            permissions=Permissions.from_names(data.get("permissions", EVERYTHING.list_names())),
             network=data.get("network", False),
             tools=tuple(data.get("tools", ())),
             approved=tuple(data.get("approved", ())),
@@ -79,16 +79,16 @@ class AgentWork:
             sandbox=SandboxRules.model_validate(data.get("sandbox", {})),
             marker=data.get("marker", ""),
             program=data.get("program"),
-            code=CodePaths.read(data.get("code") or {}),
+            code=CodePaths.from_json(data.get("code") or {}),
             newer={name: value for name, value in data.items() if name not in known},
         )
 
     def data(self) -> JsonObject:
         """As JSON."""
-        code = self.code.data()
+        code = self.code.to_json()
         return {
             **({"code": code} if code else {}),
-            "permissions": self.permissions.names(),
+            "permissions": self.permissions.list_names(),
             "network": self.network,
             "tools": list(self.tools),
             "approved": list(self.approved),
@@ -159,7 +159,7 @@ class ToolTurn:
     """One for each call: `{"id", "content"}`."""
 
 
-def messages(ask: Ask) -> list[JsonObject]:
+def build_first_messages(ask: Ask) -> list[JsonObject]:
     """The first chat messages: the two halves of the prompt, cut at `metadata.user_start`."""
     prompt, start = ask.request.prompt, ask.request.metadata.get("user_start")
     if not isinstance(start, int) or start < len(SEPARATOR):
@@ -177,26 +177,26 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 
 
-def _sendable(name: str) -> str:
+def _make_sendable_name(name: str) -> str:
     """A tool's name as providers accept it: a request that repeats what a model made up is refused otherwise."""
     return _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME] or "unknown"
 
 
-def conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = False) -> list[JsonObject]:
+def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = False) -> list[JsonObject]:
     """All chat messages so far: what was asked, each answer with its calls, each result."""
-    said = messages(ask)
+    chat = build_first_messages(ask)
     for turn in turns:
         calls = [
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": _sendable(call.name), "arguments": call.arguments},
+                "function": {"name": _make_sendable_name(call.name), "arguments": call.arguments},
             }
             for call in turn.calls
         ]
-        said.append({"role": "assistant", "content": turn.text or None, "tool_calls": calls})
-        said += [
+        chat.append({"role": "assistant", "content": turn.text or None, "tool_calls": calls})
+        chat += [
             {"role": "tool", "tool_call_id": result["id"], "content": result["content"]}
             for result in turn.results
         ]
-    return [*said, {"role": "user", "content": LAST_TURN}] if last else said
+    return [*chat, {"role": "user", "content": LAST_TURN}] if last else chat

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from logist import documents
 from logist.agents.protocol import Ask
-from logist.core.answer.exit_command import clean
+from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
-from logist.core.replay.old_entry import answer_of, log_entry
+from logist.core.replay.old_entry import find_logged_operation, read_old_answer
 from logist.errors import Damaged, InvalidFile, Refused
 from logist.store import HISTORY, history, segments
 from logist.store.entries import read_header
@@ -83,31 +83,31 @@ class Scripted:
         """
         archive = path / HISTORY if path.is_dir() else path
         if archive.name == HISTORY:
-            return cls(str(path), tuple(_archived(archive)))
-        script = _script(path)
+            return cls(str(path), tuple(_load_archived_answers(archive)))
+        script = _load_script(path)
         return cls(str(path), tuple(script.answers or ()), script.steps)
 
     def ask(self, ask: Ask, workspace: Path) -> Reply:
         """The answer of this number, after its files were put into the workspace."""
-        answers, index, where = self._at(ask)
+        answers, index, where = self._select_answers(ask)
         if index >= len(answers):
-            said = f"the script has {len(answers)} answers{where}, this is ask {index + 1}: {self.name}"
-            return _failed(ErrorKind.REFUSED, said)
+            message = f"the script has {len(answers)} answers{where}, this is ask {index + 1}: {self.name}"
+            return _make_failed_reply(ErrorKind.REFUSED, message)
         answer = answers[index]
         if answer.role not in (None, ask.role):
-            return _failed(
+            return _make_failed_reply(
                 ErrorKind.BAD_REQUEST,
                 f"answer {index + 1} of the script{where} is for role {answer.role}, role {ask.role} asks",
             )
         try:
             _put_files(workspace, answer.files)
         except OSError as error:
-            return _failed(
+            return _make_failed_reply(
                 ErrorKind.BAD_REQUEST, f"the script cannot write {error.filename}: {error.strerror}"
             )
-        return _reply(answer)
+        return _build_reply(answer)
 
-    def _at(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
+    def _select_answers(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
         """The answers that are meant, the number of the one, and how to call the place."""
         step = str(ask.request.metadata.get("step", ""))
         item = _ITEM.search(str((ask.request.command or {}).get("job_id", "")))
@@ -121,7 +121,7 @@ _ITEM = re.compile(r"--[0-9]+-([0-9]+)$")
 """At the end of a child's id: the number of its item, from 1."""
 
 
-def _reply(answer: ScriptedAnswer) -> Reply:
+def _build_reply(answer: ScriptedAnswer) -> Reply:
     text = answer.text or ""
     if answer.exit is not None:
         text = json.dumps(answer.exit, ensure_ascii=False)
@@ -133,21 +133,21 @@ def _reply(answer: ScriptedAnswer) -> Reply:
     )
 
 
-def _failed(kind: ErrorKind, message: str) -> Reply:
-    return Reply(error=TransportError(kind=kind, message=clean(message)[0]))
+def _make_failed_reply(kind: ErrorKind, message: str) -> Reply:
+    return Reply(error=TransportError(kind=kind, message=replace_surrogates(message)[0]))
 
 
-def _script(path: Path) -> Script:
-    script = documents.checked(Script, documents.read(path))
+def _load_script(path: Path) -> Script:
+    script = documents.validate_document(Script, documents.read_document(path))
     if script.answers is None and not script.steps:
         raise InvalidFile("`answers` is missing", where=str(path))
-    _check(path, "answers", script.answers or [])
+    _check_answers(path, "answers", script.answers or [])
     for step, answers in script.steps.items():
-        _check(path, f"steps.{step}", answers)
+        _check_answers(path, f"steps.{step}", answers)
     return script
 
 
-def _check(path: Path, field: str, answers: Sequence[ScriptedAnswer]) -> None:
+def _check_answers(path: Path, field: str, answers: Sequence[ScriptedAnswer]) -> None:
     for number, answer in enumerate(answers):
         where = f"{path}: {field}[{number}]"
         if answer.text is None and answer.exit is None and answer.error is None:
@@ -163,60 +163,63 @@ def _check(path: Path, field: str, answers: Sequence[ScriptedAnswer]) -> None:
                 )
 
 
-def _archived(path: Path) -> list[ScriptedAnswer]:
+def _load_archived_answers(path: Path) -> list[ScriptedAnswer]:
     """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all but its log entries are asks."""
     try:
-        with documents.opened(path) as file:
+        with documents.open_file(path) as file:
             archive = json.loads(file.read())
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"is not JSON: {error}", where=str(path)) from error
-    listed = isinstance(archive, list) and bool(archive)
-    entries = archive if listed else archive.get("interactions") if isinstance(archive, dict) else None
+    is_list = isinstance(archive, list) and bool(archive)
+    entries = archive if is_list else archive.get("interactions") if isinstance(archive, dict) else None
     if not isinstance(entries, list):
         raise InvalidFile("`interactions` is missing", where=str(path))
-    entries = [*_older(path, None if listed else archive.get("segment")), *entries]
+    entries = [*_read_older_segments(path, None if is_list else archive.get("segment")), *entries]
     asks = [
         (number, entry)
         for number, entry in enumerate(entries)
-        if not isinstance(entry, dict) or (entry.get("kind", "ask") == "ask" and not log_entry(entry))
+        if not isinstance(entry, dict)
+        or (entry.get("kind", "ask") == "ask" and not find_logged_operation(entry))
     ]
-    return [_archived_answer(entry, f"{path}: interactions[{number}]") for number, entry in asks]
+    return [_parse_archived_answer(entry, f"{path}: interactions[{number}]") for number, entry in asks]
 
 
-def _older(path: Path, segment: object) -> list[JsonObject]:
+def _read_older_segments(path: Path, segment: object) -> list[JsonObject]:
     """What a history that was rotated holds before its last file."""
     if segment in (None, 1):
         return []
     try:
-        with history.opened(path) as file:
-            return list(segments.before(path, read_header(file, path)))
+        with history.open_history(path) as file:
+            return list(segments.read_older_entries(path, read_header(file, path)))
     except (Damaged, Refused) as error:
         raise InvalidFile(error.message, where=error.where, fix=error.fix) from error
 
 
-def _archived_answer(entry: Any, where: str) -> ScriptedAnswer:
+def _parse_archived_answer(entry: Any, where: str) -> ScriptedAnswer:
     response = entry.get("response") if isinstance(entry, dict) else None
     if not isinstance(response, dict):
         raise InvalidFile("`response` is missing", where=where)
-    text, rebuilt = answer_of(response)  # of an old archive it may have to be put together from the fields
+    text, rebuilt = read_old_answer(
+        response
+    )  # of an old archive it may have to be put together from the fields
     if not rebuilt and not isinstance(response.get("raw_response"), str):
         raise InvalidFile("`response.raw_response` is not text", where=where)
     finish = response.get("finish")
     return ScriptedAnswer(
-        text=clean(text)[0],
-        finish=clean(finish)[0] if isinstance(finish, str) else None,
-        error=_archived_error(response, where),
+        text=replace_surrogates(text)[0],
+        finish=replace_surrogates(finish)[0] if isinstance(finish, str) else None,
+        error=_parse_archived_error(response, where),
     )
 
 
-def _archived_error(response: JsonObject, where: str) -> ScriptedFailure | None:
+def _parse_archived_error(response: JsonObject, where: str) -> ScriptedFailure | None:
     error, status = response.get("error"), response.get("status", "SUCCESS")
     if isinstance(error, dict):
         try:
             message = error.get("message")
-            message = clean(message)[0] if isinstance(message, str) else message
+            message = replace_surrogates(message)[0] if isinstance(message, str) else message
             fields = {key: error.get(key) for key in ScriptedFailure.model_fields}
             return ScriptedFailure.model_validate(fields | {"message": message})
         except ValueError as problem:
@@ -224,7 +227,7 @@ def _archived_error(response: JsonObject, where: str) -> ScriptedFailure | None:
     if status == "SUCCESS":
         return None
     kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
-    return ScriptedFailure(kind=kind, message=clean(f"the archived answer is {status}")[0])
+    return ScriptedFailure(kind=kind, message=replace_surrogates(f"the archived answer is {status}")[0])
 
 
 def _is_inside(name: str) -> bool:
@@ -235,17 +238,17 @@ def _is_inside(name: str) -> bool:
 def _put_files(workspace: Path, files: dict[str, str | None]) -> None:
     for name, content in files.items():
         *folders, leaf = name.split("/")
-        with _folder(workspace, folders, make=content is not None) as folder:
+        with _open_folder(workspace, folders, make=content is not None) as folder:
             if folder is None:
                 continue
             if content is None:
-                _delete(folder, leaf)
+                _delete_file(folder, leaf)
             else:
-                _write(folder, leaf, content.encode("utf-8", "replace"))
+                _write_file(folder, leaf, content.encode("utf-8", "replace"))
 
 
 @contextmanager
-def _folder(workspace: Path, folders: list[str], *, make: bool) -> Iterator[int | None]:
+def _open_folder(workspace: Path, folders: list[str], *, make: bool) -> Iterator[int | None]:
     """A descriptor of the folder, reached without following a link; None where there is none to delete from."""
     with ExitStack() as opened:
         at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -263,17 +266,17 @@ def _folder(workspace: Path, folders: list[str], *, make: bool) -> Iterator[int 
         yield at
 
 
-def _write(folder: int, name: str, content: bytes) -> None:
+def _write_file(folder: int, name: str, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o644, dir_fd=folder)
     with open(descriptor, "wb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        file_status = os.fstat(descriptor)
+        if not stat.S_ISREG(file_status.st_mode) or file_status.st_nlink != 1:
             raise OSError(0, "not a regular file with one name", name)
         os.ftruncate(descriptor, 0)
         file.write(content)
 
 
-def _delete(folder: int, name: str) -> None:
+def _delete_file(folder: int, name: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)

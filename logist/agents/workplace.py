@@ -28,7 +28,7 @@ class Workplace:
     """The allow-list environment of the courier."""
 
     @classmethod
-    def of(cls, job: JobDir, environment: dict[str, str]) -> Workplace:
+    def for_job(cls, job: JobDir, environment: dict[str, str]) -> Workplace:
         """That of a job; the private directory is made where it is missing."""
         top = Path(os.path.realpath(job.path))
         scratch = top / job.inflight.name / RUN
@@ -37,16 +37,19 @@ class Workplace:
 
     def clear_home(self) -> None:
         """Removes what was left in HOME, however deep it is: what remains goes with the ask."""
-        removal.remove(self.home)
+        removal.remove_directory(self.home)
 
-    def read(self, name: str, most: int) -> bytes | None:
+    def read_tail(self, name: str, most: int) -> bytes | None:
         """The end of a file in HOME, `most` bytes of it, never through a link. None if there is no such file."""
         parts = [os.fsencode(part) for part in name.split("/")]
         try:
-            with safe_open.root(self.home) as top, safe_open.regular(top, parts) as descriptor:
+            with (
+                safe_open.open_root(self.home) as top,
+                safe_open.open_regular_below(top, parts) as descriptor,
+            ):
                 size = os.fstat(descriptor).st_size
                 os.lseek(descriptor, max(0, size - most), os.SEEK_SET)
-                return b"".join(safe_open.exactly(descriptor, min(size, most)))
+                return b"".join(safe_open.read_exactly(descriptor, min(size, most)))
         except OSError:
             return None
 
@@ -55,33 +58,31 @@ class Workplace:
         """HOME of what runs here."""
         return self.scratch / "home"
 
-    def confinement(self, work: AgentWork) -> Confinement:
+    def confine_command(self, work: AgentWork) -> Confinement:
         """What a command of this ask may reach and use; its Python imports the workspace before all else."""
         path = os.pathsep.join(self._python_path(work.code))
-        return self._confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
+        return self._build_confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
 
-    def confinement_of_agent(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
+    def confine_agent(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
         """The same for an agent program, with `more` variables.
 
         Python's path is left alone: a program that is written in Python, and holds a key, would load modules of the
         workspace instead of its own.
         """
-        return self._confinement(work, {**self._code_variables(work.code), **more})
+        return self._build_confinement(work, {**self._code_variables(work.code), **more})
 
-    def confinement_of_setup(
-        self, work: AgentWork, more: Mapping[str, str], shared: Sequence[Path]
-    ) -> Confinement:
+    def confine_setup(self, work: AgentWork, more: Mapping[str, str], shared: Sequence[Path]) -> Confinement:
         """The same for a command that prepares the workspace: `shared` places it may write to as well."""
-        made = self._confinement(work, {**self._code_variables(work.code), **more})
-        return replace(made, shared=tuple(shared))
+        confinement = self._build_confinement(work, {**self._code_variables(work.code), **more})
+        return replace(confinement, shared=tuple(shared))
 
-    def _confinement(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
+    def _build_confinement(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
         rules = work.sandbox
         return Confinement(
             workspace=self.workspace,
             writable=work.permissions.changes_files or work.permissions.can_execute_commands,
             home=self.home,
-            environment=self._variables(work, more),
+            environment=self._build_variables(work, more),
             network=work.network,
             readable=tuple(Path(name) for name in (*rules.readable, *work.code.readable)),
             mode=rules.mode,
@@ -91,13 +92,13 @@ class Workplace:
             output_bytes=rules.output_bytes,
         )
 
-    def _variables(self, work: AgentWork, more: Mapping[str, str]) -> dict[str, str]:
+    def _build_variables(self, work: AgentWork, more: Mapping[str, str]) -> dict[str, str]:
         kept = ("LANG", "LC_ALL", "TZ", *(("SSL_CERT_FILE",) if work.network else ()))
-        given = {name: self.environment[name] for name in kept if name in self.environment}
-        given |= proxies(self.environment) if work.network else {}
+        inherited = {name: self.environment[name] for name in kept if name in self.environment}
+        inherited |= read_proxies(self.environment) if work.network else {}
         return {
             "PATH": self.path,
-            **given,
+            **inherited,
             "HOME": str(self.home),
             "TERM": "dumb",
             "GIT_CEILING_DIRECTORIES": str(self.workspace.parent),
@@ -130,7 +131,7 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 PROXIES = tuple(spelled for name in _PROXIES for spelled in (name, name.lower()))
 
 
-def proxies(environment: Mapping[str, str]) -> dict[str, str]:
+def read_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     """The ways through proxies, for those who may use the network; none is said as well.
 
     A program that reads a `.env` of the workspace takes from there only what it was not told, and would send

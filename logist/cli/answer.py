@@ -18,15 +18,15 @@ LONGEST = 16 << 20
 """Bytes of an answer: as long as one that a model may give."""
 
 
-def usage(charge: float | None) -> Usage:
+def build_usage(charge: float | None) -> Usage:
     """What a person says an answer has cost, in cents."""
     if charge is None:
         return Usage()
-    cents, fraction = money.split(round(Fraction(charge) * MICROCENTS))
+    cents, fraction = money.split_cents(round(Fraction(charge) * MICROCENTS))
     return Usage(cost_cents=cents, cost_microcents=fraction, source="steward")
 
 
-def given(
+def read_given_answer(
     project: Project,
     job_id: str,
     source: str | None,
@@ -36,24 +36,24 @@ def given(
 ) -> GivenAnswer:
     """The answer from the one place that was named: an interaction, a text, or a file (`-`: standard input)."""
     if sequence is not None:
-        entry = job_reader.interaction(project.job(job_id), sequence)
+        entry = job_reader.find_interaction(project.open_job(job_id), sequence)
         if entry.kind is not Kind.ASK:
             fix = f"'logist job history --job {job_id}' shows which interactions are answers"
             raise UsageError(f"interaction {sequence} is no answer but a {entry.kind}", fix=fix)
         return GivenAnswer(entry.response.raw_response, charge=charge)
     if text is not None:
-        return GivenAnswer(exit_command.clean(text)[0], charge=charge)
+        return GivenAnswer(exit_command.replace_surrogates(text)[0], charge=charge)
     try:
-        data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else _content(str(source))
+        data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else _read_content(str(source))
     except OSError as error:
         raise UsageError(f"can't read the answer: {error.strerror}", where=str(source)) from error
     if len(data) > LONGEST:
         raise UsageError(f"the answer is larger than {LONGEST:,} bytes", where=str(source))
-    decoded, broken = exit_command.decode(data)
+    decoded, broken = exit_command.decode_answer(data)
     return GivenAnswer(decoded, broken=broken, charge=charge)
 
 
-def _content(source: str) -> bytes:
+def _read_content(source: str) -> bytes:
     """Of a file, or of a pipe: who names one waits for whoever answers, as on standard input."""
     with open(source, "rb") as file:
         return file.read(LONGEST + 1)

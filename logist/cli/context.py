@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import job_id, utf8
+from logist.cli.options import choose_job_id, require_utf8
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic
-from logist.cli.stops import stopping
+from logist.cli.stops import get_stop_code
 from logist.config.coven import PERMISSIONS
-from logist.config.environment import Environment, layers
+from logist.config.environment import Environment, list_config_directories
 from logist.config.settings import LoadedSettings, Settings, load_settings
 from logist.config.trust import Trust, read_trust
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import SCRIPTED, Clock, Project
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import LoadedRole, Roles, load_roles
 from logist.store import JobDir, require_local
 
@@ -27,39 +27,41 @@ def open_job(
     environment: Environment, argument: str | None, option: str | None, jobs_dir: str | None
 ) -> JobDir:
     """The job a reading command is about; needs no config that validates, and no role."""
-    chosen = job_id(environment, argument, option)
+    chosen = choose_job_id(environment, argument, option)
     return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
 
 
-def clock() -> Clock:
+def create_clock() -> Clock:
     """The machine's."""
     return Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 
-def project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
+def open_project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
     cwd = Path(get_current_directory())
-    jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
+    jobs = require_utf8(
+        environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR"
+    )
     require_local(Path(jobs))
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
-    roles = known_roles(environment)
+    roles = load_known_roles(environment)
     return Project(
         home=home,
         jobs_dir=Path(jobs),
         settings=loaded.settings,
         roles=roles,
         environment=environment,
-        clock=clock(),
+        clock=create_clock(),
         steward=environment.user_name(),
-        agent=_agent(agent or environment.agent(), loaded.settings),
-        say=lambda text: render.say(text, environment),
-        trust=trust_of(environment, loaded, roles),
-        stopping=stopping,
+        agent=_choose_agent(agent or environment.agent_name(), loaded.settings),
+        say=lambda text: render.print_message(text, environment),
+        trust=read_project_trust(environment, loaded, roles),
+        stopping=get_stop_code,
     )
 
 
-def outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
+def note_outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
     """A note for who made a job where no project is: where it is, and how to have it in a project."""
     home, source = environment.find_home(Path(get_current_directory()))
     if source != "user" or jobs_dir or environment.has_jobs_dir():
@@ -71,17 +73,17 @@ def outside_project(environment: Environment, jobs_dir: str | None, job: str) ->
     return (Diagnostic("info", "outside_project", message),)
 
 
-def trust_of(environment: Environment, loaded: LoadedSettings, roles: Roles) -> Trust:
+def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: Roles) -> Trust:
     """What the project around the current directory claims; nothing for a home of one's own."""
     home, source = environment.find_home(Path(get_current_directory()))
     user = environment.user_config_dir()
     if source != "project":
         return Trust(user, home)
-    own = [(loaded.role, loaded.path) for loaded in _own_roles(home, roles)]
+    own = [(loaded.role, loaded.path) for loaded in _list_own_roles(home, roles)]
     return read_trust(user, home, loaded, own)
 
 
-def untrusted(project: Project) -> tuple[Diagnostic, ...]:
+def warn_untrusted(project: Project) -> tuple[Diagnostic, ...]:
     """A warning where a step would be refused until the user allows what the project's files say."""
     try:
         project.trust.require_to_run()
@@ -98,62 +100,64 @@ def untrusted(project: Project) -> tuple[Diagnostic, ...]:
     return ()
 
 
-def _own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
+def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
     """Those that lie in the project."""
-    folders = {layer / "roles" for layer in layers(home, home)}
+    folders = {layer / "roles" for layer in list_config_directories(home, home)}
     return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 
 
-def loaded_settings(environment: Environment) -> LoadedSettings:
+def load_current_settings(environment: Environment) -> LoadedSettings:
     """The settings here, each with its source; InvalidFile for a file that does not validate."""
     return load_settings(
         environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     )
 
 
-def unused_keys(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
+def warn_unused_keys(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
     """A warning for each key of a Coven project that Logist does not use."""
     return tuple(
-        Diagnostic("warning", "unused_key", each.message, each.where, each.instead) for each in loaded.unused
+        Diagnostic("warning", "unused_key", each.message, each.where, each.advice) for each in loaded.unused
     )
 
 
-def unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
+def warn_unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
     """The same for what Coven lets agents do: who makes a job must not take it for a rule that holds."""
-    loaded = loaded_settings(environment)
+    loaded = load_current_settings(environment)
     own = tuple(each for each in loaded.unused if each.key == PERMISSIONS)
-    return unused_keys(replace(loaded, unused=own))
+    return warn_unused_keys(replace(loaded, unused=own))
 
 
-def known_roles(environment: Environment) -> Roles:
+def load_known_roles(environment: Environment) -> Roles:
     """The shipped roles, under the user's, under the project's."""
-    return load_roles(role_directories(environment))
+    return load_roles(list_role_directories(environment))
 
 
-def role_directories(environment: Environment) -> list[Path]:
+def list_role_directories(environment: Environment) -> list[Path]:
     """Where roles lie, the strongest last."""
-    return [resource("roles"), *(layer / "roles" for layer in _layers(environment))]
+    return [find_resource("roles"), *(layer / "roles" for layer in _list_layers(environment))]
 
 
-def known_workflows(environment: Environment) -> tuple[Path, ...]:
+def list_workflow_directories(environment: Environment) -> tuple[Path, ...]:
     """The directories in which workflows are looked for by name: the project's, then the user's."""
-    from logist.workflows import directories
+    from logist.workflows import list_workflow_search_path
 
-    return directories(_layers(environment))
-
-
-def _layers(environment: Environment) -> tuple[Path, ...]:
-    return layers(environment.find_home(Path(get_current_directory())).path, environment.user_config_dir())
+    return list_workflow_search_path(_list_layers(environment))
 
 
-def _agent(chosen: str | None, settings: Settings) -> str:
+def _list_layers(environment: Environment) -> tuple[Path, ...]:
+    return list_config_directories(
+        environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
+    )
+
+
+def _choose_agent(chosen: str | None, settings: Settings) -> str:
     """Who is asked; what the config says is looked at when it is used."""
     if not chosen:
         return settings.agent
     if chosen != "litellm" and not chosen.startswith(SCRIPTED):
         from logist.agents.programs import finding
 
-        known = finding.names(settings.agents)
+        known = finding.list_program_names(settings.agents)
         if chosen not in known:
             fix = f"litellm, scripted:PATH, or a program: {', '.join(known)}"
             raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
-from logist.cli.options import utf8
+from logist.cli.options import require_utf8
 from logist.core.model import JobSpec
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import InvalidFile, UsageError
@@ -20,7 +20,7 @@ PROMPT_FILES = (".md", ".txt")
 SPEC_FILES = (".yaml", ".yml", ".json")
 
 
-def with_task(options: dict[str, Any]) -> dict[str, Any]:
+def apply_task_argument(options: dict[str, Any]) -> dict[str, Any]:
     """The options with the argument as the prompt, where it is the task in words and not the name of a file."""
     argument = options["spec_file"]
     if argument is None or len(argument.split()) < 2 or os.path.lexists(argument):
@@ -30,42 +30,42 @@ def with_task(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "spec_file": None, "prompt": argument}
 
 
-def file_name_warnings(options: dict[str, Any]) -> tuple[str, ...]:
+def warn_missing_file(options: dict[str, Any]) -> tuple[str, ...]:
     """That a task reads like the name of a file, which is not there."""
     task = options["spec_file"] or ""
-    if with_task(options) is options or not task.endswith((*PROMPT_FILES, *SPEC_FILES)):
+    if apply_task_argument(options) is options or not task.endswith((*PROMPT_FILES, *SPEC_FILES)):
         return ()
     return (f"no file named {task!r}: it is the text of the task",)
 
 
-def read(options: dict[str, Any]) -> tuple[str, JobSpec]:
+def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
     """`(job.yaml as given, or empty, and the spec)`."""
-    changes = _changes(options)
+    changes = _collect_changes(options)
     if options["spec_file"] is None:
-        document = documents.parse(documents.dumped(_nested(changes)), "options")
-        return "", documents.checked(JobSpec, document)
-    name, text = _read(options["spec_file"], "spec")
+        document = documents.parse_document(documents.dump_yaml(_nest_changes(changes)), "options")
+        return "", documents.validate_document(JobSpec, document)
+    name, text = _read_text(options["spec_file"], "spec")
     if name.endswith(PROMPT_FILES):
         raise UsageError(f"{name} is not a spec", where="SPEC", fix=f"--file {name}")
-    edited = documents.edited(text, name, changes) if changes else text
-    spec = documents.checked(JobSpec, documents.parse(edited, name))
+    edited = documents.edit_text(text, name, changes) if changes else text
+    spec = documents.validate_document(JobSpec, documents.parse_document(edited, name))
     return ("" if name.endswith(".json") or edited.lstrip().startswith("{") else edited), spec
 
 
-def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
+def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
     if options["prompt"] is not None and options["prompt_file"]:
         raise UsageError("two prompts", where="--file", fix="give --prompt or --file")
     if options["repo"] and options["no_repo"]:
         raise UsageError("--repo and --no-repo exclude each other", where="--no-repo")
     prompt = options["prompt"]
     if options["prompt_file"]:
-        prompt = _read(options["prompt_file"], "prompt")[1]
+        prompt = _read_text(options["prompt_file"], "prompt")[1]
     if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty", where="--prompt")
     job_id = options["job_id"]
     if job_id is not None and not is_job_id(job_id):
         raise UsageError(f"{job_id!r} is not a job id", where="--id", fix=f"an id matches {JOB_ID_PATTERN}")
-    given: dict[tuple[str, ...], object | None] = {
+    values: dict[tuple[str, ...], object | None] = {
         ("id",): job_id,
         ("title",): options["title"],
         ("prompt",): prompt,
@@ -74,26 +74,26 @@ def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
         ("tags",): list(options["tags"]) or None,
         ("task_type",): options["task_type"],
         ("role",): options["role"],
-        ("repo",): False if options["no_repo"] else options["repo"] and _absolute(options["repo"]),
+        ("repo",): False if options["no_repo"] else options["repo"] and _make_absolute(options["repo"]),
         ("review",): options["review"],
         ("review_mode",): options["review_mode"],
         ("approval",): options["approval"],
         ("rank",): options["rank"],
         ("workflow",): options["workflow"],
-        ("input",): json_value(options["input_"], "--input"),
+        ("input",): parse_json_option(options["input_"], "--input"),
     }
     for name in ("cost_threshold", "time_threshold_minutes", "max_allowed_iterations", "max_attempts"):
-        given["limits", name] = options[name]
-    return {path: value for path, value in given.items() if value is not None}
+        values["limits", name] = options[name]
+    return {path: value for path, value in values.items() if value is not None}
 
 
-def json_value(text: str | None, option: str) -> Any:
+def parse_json_option(text: str | None, option: str) -> Any:
     """The JSON of an option, or of the file after an @; None where it is not given. Raises UsageError."""
     if text is None:
         return None
     name = text[1:] if text.startswith("@") else ""
     try:
-        value = json.loads(_read(name, "JSON")[1] if name else text, parse_constant=_no_number)
+        value = json.loads(_read_text(name, "JSON")[1] if name else text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"this is no JSON: {error}", where=name or option, fix="quote it: '{\"n\": 1}'"
@@ -103,7 +103,7 @@ def json_value(text: str | None, option: str) -> Any:
     return value
 
 
-def _no_number(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not a finite number")
 
 
@@ -119,18 +119,18 @@ def _is_deep(value: Any) -> bool:
     return bool(layer)
 
 
-def directory(options: dict[str, Any]) -> Path:
+def find_base_directory(options: dict[str, Any]) -> Path:
     """Where the files that a spec names are looked for: beside it, or here for those of an option."""
     name = options["spec_file"]
     beside = name is not None and name != "-" and options["workflow"] is None
     return Path(name).absolute().parent if beside else Path.cwd()
 
 
-def _absolute(repository: str) -> str:
-    return utf8(str(Path(repository).absolute()), "the path of the repository", "name another")
+def _make_absolute(repository: str) -> str:
+    return require_utf8(str(Path(repository).absolute()), "the path of the repository", "name another")
 
 
-def _nested(changes: dict[tuple[str, ...], object | None]) -> dict[str, object]:
+def _nest_changes(changes: dict[tuple[str, ...], object | None]) -> dict[str, object]:
     data: dict[str, Any] = {}
     for path, value in changes.items():
         place = data
@@ -140,11 +140,11 @@ def _nested(changes: dict[tuple[str, ...], object | None]) -> dict[str, object]:
     return data
 
 
-def _read(name: str, what: str) -> tuple[str, str]:
+def _read_text(name: str, what: str) -> tuple[str, str]:
     try:
         if name == "-":
             return "standard input", sys.stdin.buffer.read().decode("utf-8")
-        data = documents.content(name)
+        data = documents.read_content(name)
         if len(data) > documents.MAX_BYTES:
             raise InvalidFile(f"is larger than {documents.MAX_BYTES:,} bytes", where=name)
         return name, data.decode("utf-8")
@@ -155,11 +155,11 @@ def _read(name: str, what: str) -> tuple[str, str]:
         raise UsageError(f"the {what} is not UTF-8 text", where=name) from error
 
 
-def new_id(spec: JobSpec) -> str:
+def create_job_id(spec: JobSpec) -> str:
     """Words of the title, and a few random characters, so that two jobs never meet."""
-    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _stem(spec.workflow) or "job").lower())
+    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _get_stem(spec.workflow) or "job").lower())
     return "-".join([*words[:5], secrets.token_hex(3)])[-128:]
 
 
-def _stem(workflow: str | None) -> str:
+def _get_stem(workflow: str | None) -> str:
     return re.split(r"[/#.]", Path(workflow).name)[0] if workflow else ""

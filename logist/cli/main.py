@@ -14,9 +14,9 @@ import click
 
 from logist import __version__
 from logist.cli.lazy import CommandEntry, LazyGroup
-from logist.cli.options import utf8
+from logist.cli.options import require_utf8
 from logist.cli.show import render
-from logist.cli.show.output import Output, stop_code
+from logist.cli.show.output import Output, exit_code_of_signal
 from logist.config.environment import Environment
 from logist.errors import LogistError, Stopped, StorageError, UsageError
 
@@ -134,12 +134,12 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
 
 
 @contextmanager
-def _pipes() -> Iterator[None]:
+def _translate_broken_pipes() -> Iterator[None]:
     """Click takes every broken pipe for a reader that has left, and ends with 1 without a word."""
     try:
         yield
     except BrokenPipeError as error:
-        if render.reader_left():  # of a help text: results are printed elsewhere
+        if render.has_reader_left():  # of a help text: results are printed elsewhere
             raise click.exceptions.Exit(0) from None
         raise RuntimeError("a program that was started went away") from error
 
@@ -148,11 +148,11 @@ class Root(LazyGroup):
     """The outermost group, in which every command runs."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _pipes():
+        with _translate_broken_pipes():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _pipes():
+        with _translate_broken_pipes():
             return super().invoke(ctx)
 
 
@@ -185,23 +185,27 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits with the code that tells the outcome."""
     _open_closed_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(run(sys.argv[1:] if args is None else list(args)))
+    signal.signal(signal.SIGTERM, _raise_stopped)
+    sys.exit(run_command_line(sys.argv[1:] if args is None else list(args)))
 
 
-def run(args: list[str]) -> int:
+def run_command_line(args: list[str]) -> int:
     """Runs one command and returns its exit code."""
-    environment = _environment(args)
-    mode = output_mode(args)
+    environment = _read_environment(args)
+    mode = read_output_mode(args)
     try:
-        output = root.main(_texts(args), prog_name="logist", standalone_mode=False, obj=environment)
-        return render.show(output, mode, environment) if isinstance(output, Output) else int(output or 0)
+        output = root.main(
+            _require_utf8_words(args), prog_name="logist", standalone_mode=False, obj=environment
+        )
+        return (
+            render.show_output(output, mode, environment) if isinstance(output, Output) else int(output or 0)
+        )
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
-        return _no_command(error, mode, environment)
+        return _show_group_help(error, mode, environment)
     except click.UsageError as error:
-        return render.show_error(_usage(error, args), mode, environment)
+        return render.show_error(_make_usage_error(error, args), mode, environment)
     except click.ClickException as error:
         return render.show_error(UsageError(error.format_message()), mode, environment)
     except (KeyboardInterrupt, click.Abort):
@@ -209,44 +213,44 @@ def run(args: list[str]) -> int:
     except LogistError as error:
         return render.show_error(error, mode, environment)
     except Exception as error:
-        if environment.debugging():
+        if environment.is_debugging():
             raise
         if isinstance(error, OSError) and (error.filename or error.errno in NO_ROOM):
-            return _storage_failed(error, mode, environment)
+            return _show_storage_error(error, mode, environment)
         surprise = f"{type(error).__name__}: {error}"
         fix = "this is a defect of logist; LOGIST_DEBUG=1 shows where"
         return render.show_error(LogistError(surprise, fix=fix), mode, environment)
 
 
-def _texts(args: list[str]) -> list[str]:
-    return [utf8(word, "this argument", "write it in UTF-8") for word in args]
+def _require_utf8_words(args: list[str]) -> list[str]:
+    return [require_utf8(word, "this argument", "write it in UTF-8") for word in args]
 
 
-def output_mode(args: list[str]) -> str:
+def read_output_mode(args: list[str]) -> str:
     """`json`, `jsonl` or `text`: read off the arguments, so that a usage error is shown in it too."""
-    options = _options(args)
+    options = _list_option_words(args)
     return "json" if "--json" in options else "jsonl" if "--jsonl" in options else "text"
 
 
-def _environment(args: list[str]) -> Environment:
+def _read_environment(args: list[str]) -> Environment:
     """The environment, without colours if the arguments say so: also where they can't be parsed."""
-    environment = Environment.read()
-    if "--no-color" in _options(args):
+    environment = Environment.from_process()
+    if "--no-color" in _list_option_words(args):
         environment.turn_colors_off()
     return environment
 
 
-def _options(args: list[str]) -> list[str]:
+def _list_option_words(args: list[str]) -> list[str]:
     """The words that may be options: those before `--`."""
     return args[: args.index("--")] if "--" in args else args
 
 
-def _usage(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
-    command = error.ctx.command_path if error.ctx else " ".join(("logist", *_named(args)))
+def _make_usage_error(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
+    command = error.ctx.command_path if error.ctx else " ".join(("logist", *_find_command_words(args)))
     return UsageError(error.format_message(), fix=f"{command} --help")
 
 
-def _named(args: Sequence[str]) -> Iterator[str]:
+def _find_command_words(args: Sequence[str]) -> Iterator[str]:
     """The words that name the command; click does not say it of an option without a value."""
     entries: Mapping[str, CommandEntry] = {**JOB, **ROOT}
     for word in args:
@@ -255,16 +259,18 @@ def _named(args: Sequence[str]) -> Iterator[str]:
             entries = GROUPS.get(word, {})
 
 
-def _no_command(error: click.exceptions.NoArgsIsHelpError, mode: str, environment: Environment) -> int:
+def _show_group_help(error: click.exceptions.NoArgsIsHelpError, mode: str, environment: Environment) -> int:
     """A group without a command: its help, on standard error, for nothing was done."""
     if mode == "json":
-        return render.show_error(_usage(click.UsageError("no command given", error.ctx)), mode, environment)
-    render.say_lines(error.format_message())
+        return render.show_error(
+            _make_usage_error(click.UsageError("no command given", error.ctx)), mode, environment
+        )
+    render.print_message_lines(error.format_message())
     return UsageError.exit_code
 
 
-def _terminated(number: int, frame: object) -> NoReturn:
-    raise Stopped("stopped", exit_code=stop_code(number))
+def _raise_stopped(number: int, frame: object) -> NoReturn:
+    raise Stopped("stopped", exit_code=exit_code_of_signal(number))
 
 
 def _open_closed_streams() -> None:
@@ -276,7 +282,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
-def _storage_failed(error: OSError, mode: str, environment: Environment) -> int:
+def _show_storage_error(error: OSError, mode: str, environment: Environment) -> int:
     """A file, or standard output itself, can't be read or written."""
     if error.filename is None:
         render.drop_output()

@@ -111,7 +111,7 @@ def job_option(command: F) -> F:
     return click.option("--job", "job_option", metavar="ID", help=text, shell_complete=complete_job)(command)
 
 
-def job_named(command: F) -> F:
+def job_and_dir_options(command: F) -> F:
     """The job as argument or --job, and --jobs-dir."""
     argument = click.argument("job_argument", metavar="[JOB]", required=False, shell_complete=complete_job)
     return argument(job_option(jobs_dir_option(command)))
@@ -119,7 +119,7 @@ def job_named(command: F) -> F:
 
 def job_options(command: F) -> F:
     """The job as argument or --job, --jobs-dir, --json."""
-    return job_named(json_option(command))
+    return job_and_dir_options(json_option(command))
 
 
 def agent_option(command: F) -> F:
@@ -147,7 +147,7 @@ def wait_option(command: F) -> F:
     )(command)
 
 
-def job_id(environment: Environment, argument: str | None, option: str | None) -> str:
+def choose_job_id(environment: Environment, argument: str | None, option: str | None) -> str:
     """The job a command is about: argument, --job, LOGIST_JOB_ID, then the selected one."""
     if argument and option and argument != option:
         raise UsageError(f"two jobs named: {argument} and {option}", where="--job", fix="name one")
@@ -157,22 +157,22 @@ def job_id(environment: Environment, argument: str | None, option: str | None) -
     return chosen
 
 
-def utf8(text: str, what: str, fix: str) -> str:
+def require_utf8(text: str, what: str, fix: str) -> str:
     """The text. UsageError for bytes that are no UTF-8: they come as lone surrogates, and no file can hold those."""
-    shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    if shown != text:
-        raise UsageError(f"{what} is not UTF-8 text", where=shown, fix=fix)
+    escaped = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if escaped != text:
+        raise UsageError(f"{what} is not UTF-8 text", where=escaped, fix=fix)
     return text
 
 
-def yaml_value(text: str) -> Any:
+def parse_yaml_value(text: str) -> Any:
     """A YAML scalar or flow collection, JSON too; whatever is neither is taken as the text it is."""
     from logist import documents
 
     if "\n" in text:
         return text
     try:
-        value = documents.parse(f"value: {text}\n", "VALUE").data["value"]
+        value = documents.parse_document(f"value: {text}\n", "VALUE").data["value"]
     except InvalidFile:
         return text
     plain = isinstance(value, str) and text[:1] not in ("'", '"')

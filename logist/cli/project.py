@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logist.cli.options import job_id, job_options
+from logist.cli.options import choose_job_id, job_options
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
 
@@ -31,9 +31,9 @@ def hand_over_job(command: Callable[..., Output]) -> Callable[..., Output]:
         agent: str | None = None,
         **options: Any,
     ) -> Output:
-        from logist.cli.context import project
+        from logist.cli.context import open_project
 
-        chosen = job_id(environment, job_argument, job_option)
-        return command(project(environment, jobs_dir, agent), chosen, **options)
+        chosen = choose_job_id(environment, job_argument, job_option)
+        return command(open_project(environment, jobs_dir, agent), chosen, **options)
 
     return update_wrapper(with_job, command)

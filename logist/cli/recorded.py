@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from logist.jobs.archive.recorded_jobs import Archive
 
 
-def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | None) -> list[Archive]:
+def list_recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | None) -> list[Archive]:
     """Where the histories lie; nothing of them is read. UsageError where there is none."""
-    from logist.jobs.archive.recorded_jobs import Archive, find
+    from logist.jobs.archive.recorded_jobs import Archive, find_histories
     from logist.store import JobDir, list_jobs
 
     if paths and jobs_dir:
@@ -25,51 +25,53 @@ def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | Non
     jobs = environment.jobs_dir(jobs_dir, Path(get_current_directory()))
     if paths:
         try:
-            return list(find(paths))
+            return list(find_histories(paths))
         except UsageError as error:
-            named = [name for name in paths if not os.path.lexists(name) and name in list_jobs(jobs)]
-            if not named:
+            matching = [name for name in paths if not os.path.lexists(name) and name in list_jobs(jobs)]
+            if not matching:
                 raise
-            fix = f"the job of that name is {os.path.relpath(jobs / named[0], get_current_directory())}"
-            raise UsageError(f"no history at {named[0]}", where=error.where, fix=fix) from None
+            fix = f"the job of that name is {os.path.relpath(jobs / matching[0], get_current_directory())}"
+            raise UsageError(f"no history at {matching[0]}", where=error.where, fix=fix) from None
     ids = list(list_jobs(jobs))
     if not ids:
         fix = "name a job directory, its jobHistory.json, or a folder that holds such"
         raise UsageError("no recorded jobs here", where=str(jobs), fix=fix)
-    return [Archive.of(JobDir.open(jobs, job_id)) for job_id in ids]
+    return [Archive.from_job(JobDir.open(jobs, job_id)) for job_id in ids]
 
 
-def one_recorded(environment: Environment, name: str, jobs_dir: str | None) -> Archive:
+def find_recorded_job(environment: Environment, name: str, jobs_dir: str | None) -> Archive:
     """The history of the job with that id, else the one at that path. UsageError where there is neither."""
-    from logist.jobs.archive.recorded_jobs import one
+    from logist.jobs.archive.recorded_jobs import find_history
 
-    job = _job(environment.jobs_dir(jobs_dir, Path(get_current_directory())), name)
+    job = _find_job(environment.jobs_dir(jobs_dir, Path(get_current_directory())), name)
     if job is not None:
         return job
     if not os.path.lexists(name):
         fix = "'logist job list' shows the jobs; a path is a job directory, a fixture or a history file"
         raise UsageError(f"no job and no file named {name!r}", fix=fix)
-    return one(Path(name))
+    return find_history(Path(name))
 
 
-def recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str | None) -> list[Archive]:
+def find_recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str | None) -> list[Archive]:
     """The histories of jobs named by their ids, and of all at paths, each once; without a name, of every job here."""
-    from logist.jobs.archive.recorded_jobs import find
+    from logist.jobs.archive.recorded_jobs import find_histories
 
     if not names:
-        return recorded(environment, (), jobs_dir)
+        return list_recorded(environment, (), jobs_dir)
     jobs = environment.jobs_dir(jobs_dir, Path(get_current_directory()))
-    found: dict[str, Archive] = {}
+    archives: dict[str, Archive] = {}
     for name in names:
-        job = _job(jobs, name)
-        for archive in (job,) if job is not None else find([name]):
-            found.setdefault(os.path.realpath(archive.path), archive)
-    return list(found.values())
+        job = _find_job(jobs, name)
+        for archive in (job,) if job is not None else find_histories([name]):
+            archives.setdefault(os.path.realpath(archive.path), archive)
+    return list(archives.values())
 
 
-def _job(jobs: Path, name: str) -> Archive | None:
+def _find_job(jobs: Path, name: str) -> Archive | None:
     from logist.core.text.ids import is_job_id
     from logist.jobs.archive.recorded_jobs import Archive
     from logist.store import JobDir
 
-    return Archive.of(JobDir.open(jobs, name)) if is_job_id(name) and os.path.isdir(jobs / name) else None
+    return (
+        Archive.from_job(JobDir.open(jobs, name)) if is_job_id(name) and os.path.isdir(jobs / name) else None
+    )

@@ -13,7 +13,7 @@ import click
 
 from logist.cli.show.output import Diagnostic, Line, StyledText
 from logist.config.environment import Environment
-from logist.core.money.amounts import counted
+from logist.core.money.amounts import format_count
 from logist.errors import InvalidFile, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def replay_options(command: F) -> F:
     return prompts(strict(junit(command)))
 
 
-def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
+def load_prompts(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
     """What compares a recorded prompt with today's; None where nobody wants to know.
 
     With `fail`, InvalidFile for a config that does not validate: what it would say today nobody knows.
@@ -59,7 +59,7 @@ def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> P
     if choice == "accept":
         return None
     from logist.cli.checkup.surroundings import surroundings
-    from logist.jobs.archive.archive_drift import prompts
+    from logist.jobs.archive.archive_drift import build_drift_finder
 
     try:
         project = surroundings(environment, jobs_dir, strict=True)
@@ -68,10 +68,10 @@ def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> P
             raise
         project = surroundings(environment, jobs_dir)
         project.say(f"warning: prompts are compared with the defaults of Logist: {error}")
-    return prompts(project)
+    return build_drift_finder(project)
 
 
-def junit_file(name: str | None) -> Path | None:
+def require_junit_file(name: str | None) -> Path | None:
     """Where the report goes; UsageError, before any work is done, for a place that takes none."""
     if name is None:
         return None
@@ -96,17 +96,17 @@ def write_junit(path: Path | None, report: Junit) -> None:
     if path is not None:
         from logist.store import files
 
-        files.replace_chunks(path, report.document(), 0o644)
+        files.replace_chunks(path, report.generate_document(), 0o644)
 
 
-def colored(lines: Iterable[str]) -> Iterator[Line]:
+def color_report(lines: Iterable[str]) -> Iterator[Line]:
     """The lines of a report, with the colours of a diff."""
     for line in lines:
         style = MARKS.get(line[:5])
         yield (StyledText(line, style),) if style else line
 
 
-def row(found: Replayed) -> dict[str, Any]:
+def build_replay_row(found: Replayed) -> dict[str, Any]:
     """One history as `--json` shows it."""
     return {
         "source": found.name,
@@ -118,47 +118,49 @@ def row(found: Replayed) -> dict[str, Any]:
         "more": found.more,
         "manifest": list(found.disagreements),
         "notes": list(found.notes),
-        "error": Diagnostic.of(found.error)._asdict() if found.error else None,
+        "error": Diagnostic.from_error(found.error)._asdict() if found.error else None,
     }
 
 
-def told(found: Replayed, name: str | None = None) -> tuple[Diagnostic, ...]:
+def list_replay_notes(found: Replayed, name: str | None = None) -> tuple[Diagnostic, ...]:
     """What a person should know of a history that is no difference; `name` is the history's, where there are many."""
     newer = tuple(Diagnostic("warning", "newer", text, name) for text in found.skipped)
     return (*newer, *(Diagnostic("info", "note", text, name) for text in found.notes))
 
 
-def outcome_of(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+def judge_history(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of one history that was read to its end, and what it stands for."""
-    if not found.fails(prompts=prompts, rules=rules):
+    if not found.has_failed(prompts=prompts, rules=rules):
         return 0, ()
     prompts_are = OTHERWISE if found.drifts else UNCOMPARED
-    said = f"its prompts {prompts_are}"
-    if found.goes_another_way:
-        said = f"it {ANOTHER_WAY}"
+    message = f"its prompts {prompts_are}"
+    if found.is_different:
+        message = f"it {ANOTHER_WAY}"
     elif rules and found.changed_rules:
-        said = f"it {BY_CHANGED_RULES}"
-    return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, said, found.name),)
+        message = f"it {BY_CHANGED_RULES}"
+    return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, message, found.name),)
 
 
-def outcome(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+def judge_totals(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of many, and what it stands for: what can't be read comes before what differs."""
-    from logist.jobs.archive.recorded_jobs import exit_code
+    from logist.jobs.archive.recorded_jobs import exit_code_of_errors
 
-    of = f"of {counted(totals.histories, 'history')}"
+    of = f"of {format_count(totals.histories, 'history')}"
     drift = totals.drift if prompts else 0
-    said = []
+    reasons = []
     if totals.unreadable:
-        said.append(Diagnostic("error", "unreadable", f"{totals.unreadable:,} {of} can't be read to the end"))
+        reasons.append(
+            Diagnostic("error", "unreadable", f"{totals.unreadable:,} {of} can't be read to the end")
+        )
     if totals.differ:
-        said.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
+        reasons.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
     if rules and totals.changed_rules:
         text = f"{totals.changed_rules:,} {of} {BY_CHANGED_RULES}"
-        said.append(Diagnostic("error", ReplayDiffers.code, text))
+        reasons.append(Diagnostic("error", ReplayDiffers.code, text))
     if drift:
-        said.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
+        reasons.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
     if prompts and totals.uncompared:
         prompts_of = f"the prompts of {totals.uncompared:,} {of}"
-        said.append(Diagnostic("error", ReplayDiffers.code, f"{prompts_of} {UNCOMPARED}"))
-    differs = ReplayDiffers.exit_code if said else 0
-    return exit_code(totals.errors) or differs, tuple(said)
+        reasons.append(Diagnostic("error", ReplayDiffers.code, f"{prompts_of} {UNCOMPARED}"))
+    differs = ReplayDiffers.exit_code if reasons else 0
+    return exit_code_of_errors(totals.errors) or differs, tuple(reasons)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from logist.cli.current_job import find_selected_job, get_current_directory
-from logist.config.environment import Environment, beside
+from logist.config.environment import Environment, find_coven_directory
 from logist.regular_files import read_regular
 from logist.store import HISTORY
-from logist.store.listing import glances, job_ids
+from logist.store.listing import list_job_ids, read_glances
 
 if TYPE_CHECKING:
     import click
@@ -126,13 +126,13 @@ _KEY = re.compile(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The jobs that the command takes."""
-    folder = _jobs_dir(ctx)
-    ids = [job_id for job_id in job_ids(folder) if job_id.startswith(incomplete)]
+    folder = _find_jobs_dir(ctx)
+    ids = [job_id for job_id in list_job_ids(folder) if job_id.startswith(incomplete)]
     command = ctx.command.name or ""
     if command not in TAKEN_BY:
         return ids
-    seen = ((each.id, each.state) for each in glances(folder, ids))
-    return [job_id for job_id, state in seen if state and _is_taken(state, command, ctx.params)]
+    states = ((each.id, each.state) for each in read_glances(folder, ids))
+    return [job_id for job_id, state in states if state and _is_taken(state, command, ctx.params)]
 
 
 def _is_taken(state: dict[str, Any], command: str, options: dict[str, Any]) -> bool:
@@ -158,10 +158,12 @@ def complete_job_or_file(
 
 def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names of roles, by their files."""
-    from logist.resources import resource
+    from logist.resources import find_resource
 
-    folders = (str(resource("roles")), *(f"{layer}/roles" for layer in _layers()))
-    return _fitting((name.rpartition(".")[0] for folder in folders for name in _names(folder)), incomplete)
+    folders = (str(find_resource("roles")), *(f"{layer}/roles" for layer in _list_layers()))
+    return _filter_by_prefix(
+        (name.rpartition(".")[0] for folder in folders for name in _list_names(folder)), incomplete
+    )
 
 
 def complete_role_or_file(
@@ -175,8 +177,10 @@ def complete_workflow(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
     """Names of workflows, by their files; where none fits, any file."""
-    names = (name.rpartition(".")[0] for layer in _layers() for name in _names(f"{layer}/workflows"))
-    return _fitting(names, incomplete) or complete_file(ctx, param, incomplete)
+    names = (
+        name.rpartition(".")[0] for layer in _list_layers() for name in _list_names(f"{layer}/workflows")
+    )
+    return _filter_by_prefix(names, incomplete) or complete_file(ctx, param, incomplete)
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -195,75 +199,77 @@ def complete_directory(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names of models: the shipped ones, and those of the config files."""
-    return _fitting((*MODELS, *_configured("models")), incomplete)
+    return _filter_by_prefix((*MODELS, *_list_configured("models")), incomplete)
 
 
 def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Keys of a config, with the prices and addresses of the models that one has already."""
     models = [
-        f"models.{name}.{field}" for name in (*MODELS, *_configured("models")) for field in MODEL_FIELDS
+        f"models.{name}.{field}" for name in (*MODELS, *_list_configured("models")) for field in MODEL_FIELDS
     ]
-    return _fitting([*SETTINGS, *models], incomplete)
+    return _filter_by_prefix([*SETTINGS, *models], incomplete)
 
 
 def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Who can answer: litellm, archived answers, the shipped programs, and those of the config files."""
-    return _fitting(("litellm", "scripted:", *PROGRAMS, *_configured("agents")), incomplete)
+    return _filter_by_prefix(("litellm", "scripted:", *PROGRAMS, *_list_configured("agents")), incomplete)
 
 
 def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Tags that jobs have."""
-    states = (each.state or {} for each in glances(_jobs_dir(ctx)))
+    states = (each.state or {} for each in read_glances(_find_jobs_dir(ctx)))
     lists = (state.get("tags") for state in states)
-    return _fitting((str(tag) for tags in lists if isinstance(tags, list) for tag in tags), incomplete)
+    return _filter_by_prefix(
+        (str(tag) for tags in lists if isinstance(tags, list) for tag in tags), incomplete
+    )
 
 
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The people that jobs wait for."""
-    from logist.cli.show.glance import assignee
+    from logist.cli.show.glance import find_assignee
 
-    names = (assignee(each.state or {}) for each in glances(_jobs_dir(ctx)))
-    return _fitting((name for name in names if name), incomplete)
+    names = (find_assignee(each.state or {}) for each in read_glances(_find_jobs_dir(ctx)))
+    return _filter_by_prefix((name for name in names if name), incomplete)
 
 
 def complete_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
     """Numbers of all interactions of the job."""
-    return _interactions(ctx, incomplete, lambda number, kind: True)
+    return _complete_numbers(ctx, incomplete, lambda number, kind: True)
 
 
 def complete_earlier_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
     """Numbers of interactions that a job can go back before: all but the one that made it."""
-    return _interactions(ctx, incomplete, lambda number, kind: number > 1)
+    return _complete_numbers(ctx, incomplete, lambda number, kind: number > 1)
 
 
 def complete_answered_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
     """Numbers of the interactions in which an agent was asked."""
-    return _interactions(ctx, incomplete, lambda number, kind: kind == "ask")
+    return _complete_numbers(ctx, incomplete, lambda number, kind: kind == "ask")
 
 
 def complete_step(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Ids of the steps of the workflow that the job follows."""
     try:
-        flow = json.loads(_job_file(ctx, "workflow.json"))
+        flow = json.loads(_read_job_file(ctx, "workflow.json"))
         return [step["id"] for step in flow["steps"] if step["id"].startswith(incomplete)]
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return []
 
 
-def _interactions(
+def _complete_numbers(
     ctx: click.Context, incomplete: str, is_wanted: Callable[[int, str], bool]
 ) -> list[str] | list[CompletionItem]:
     """Those of the live file of a history; what was closed long ago is typed by hand."""
     from click.shell_completion import CompletionItem
 
     try:
-        history = _job_file(ctx, HISTORY)
+        history = _read_job_file(ctx, HISTORY)
     except OSError:
         return []
     entries = [(number.decode(), kind.decode()) for number, kind in _ENTRY.findall(history)]
@@ -274,9 +280,9 @@ def _interactions(
     ]
 
 
-def _job_file(ctx: click.Context, name: str) -> bytes:
+def _read_job_file(ctx: click.Context, name: str) -> bytes:
     """The content of a file of the job that the command is about. OSError where there is none."""
-    environment = Environment.read()
+    environment = Environment.from_process()
     # While an option lacks its value, click has parsed no argument: the words are still in `args`.
     argument = ctx.params.get("job_argument") or next(iter(ctx.args), None)
     chosen = (
@@ -284,30 +290,30 @@ def _job_file(ctx: click.Context, name: str) -> bytes:
     )
     if not chosen:
         raise FileNotFoundError
-    return read_regular(os.path.join(_jobs_dir(ctx), chosen, name))
+    return read_regular(os.path.join(_find_jobs_dir(ctx), chosen, name))
 
 
-def _jobs_dir(ctx: click.Context) -> str:
-    return Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), get_current_directory())
+def _find_jobs_dir(ctx: click.Context) -> str:
+    return Environment.from_process().jobs_dir_name(ctx.params.get("jobs_dir"), get_current_directory())
 
 
-def _layers() -> list[str]:
+def _list_layers() -> list[str]:
     """The user's and the project's directories, as plain strings: making paths takes long."""
-    environment = Environment.read()
+    environment = Environment.from_process()
     home = environment.home_name(get_current_directory())[0]
-    return [str(environment.user_config_dir()), *filter(None, [beside(home)]), home]
+    return [str(environment.user_config_dir()), *filter(None, [find_coven_directory(home)]), home]
 
 
-def _configured(section: str) -> list[str]:
+def _list_configured(section: str) -> list[str]:
     """The keys under a section of the config files, in block style or as JSON."""
     names: list[str] = []
-    for layer in _layers():
-        names += _yaml_keys(_text(f"{layer}/config.yaml"), section)
-        names += _json_keys(_text(f"{layer}/config.json"), section)
+    for layer in _list_layers():
+        names += _read_yaml_keys(_read_text(f"{layer}/config.yaml"), section)
+        names += _read_json_keys(_read_text(f"{layer}/config.json"), section)
     return names
 
 
-def _yaml_keys(text: str, section: str) -> list[str]:
+def _read_yaml_keys(text: str, section: str) -> list[str]:
     """The keys one level below a top-level key of YAML. A parser would take longer than all the rest."""
     lines = iter(text.splitlines())
     names: list[tuple[int, str]] = []
@@ -321,26 +327,26 @@ def _yaml_keys(text: str, section: str) -> list[str]:
     return [name for indent, name in names if indent == names[0][0]]
 
 
-def _json_keys(text: str, section: str) -> list[str]:
+def _read_json_keys(text: str, section: str) -> list[str]:
     try:
-        held = json.loads(text)[section]
+        content = json.loads(text)[section]
     except (ValueError, RecursionError, LookupError, TypeError):
         return []
-    return list(held) if isinstance(held, dict) else []
+    return list(content) if isinstance(content, dict) else []
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return read_regular(path, _LONGEST_CONFIG).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+def _filter_by_prefix(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted({name for name in names if name and name.startswith(incomplete)})
 
 
-def _names(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

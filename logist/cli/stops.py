@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import click
 
 from logist.cli.show import render
-from logist.cli.show.output import stop_code
+from logist.cli.show.output import exit_code_of_signal
 
 
 class _Stop:
@@ -23,7 +23,7 @@ class _Stop:
 _stop = _Stop()
 
 
-def stopping() -> int:
+def get_stop_code() -> int:
     """The exit code of the stop that was asked for: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
     return _stop.code
 
@@ -48,8 +48,8 @@ def stop_on_signals(command: Command) -> Command:
 def _handle_signals() -> None:
     def stop(number: int, frame: object) -> None:
         if _stop.code:
-            _leave(stop_code(number))
-        _stop.code = stop_code(number)
+            _exit_at_once(exit_code_of_signal(number))
+        _stop.code = exit_code_of_signal(number)
 
     _stop.code = 0
     close = click.get_current_context().call_on_close
@@ -57,7 +57,7 @@ def _handle_signals() -> None:
         close(partial(signal.signal, number, signal.signal(number, stop)))
 
 
-def _leave(code: int) -> NoReturn:
+def _exit_at_once(code: int) -> NoReturn:
     """Without waiting for anything, other threads included: the files survive that at any instant."""
-    render.flush()
+    render.flush_output()
     os._exit(code)

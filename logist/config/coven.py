@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from logist.config.sections import Above, ContextRules, Count, Review, RoleChoice
 from logist.core.model import Frozen
-from logist.documents import Document, checked, nearest
+from logist.documents import Document, suggest_names, validate_document
 from logist.errors import InvalidFile
 
 FILE = "config.json"
@@ -53,7 +53,7 @@ class Unused(NamedTuple):
         return f"Logist does not use `{self.key}`"
 
     @property
-    def instead(self) -> str:
+    def advice(self) -> str:
         """What to do about it."""
         return INSTEAD.get(self.key, LEFT_TO_COVEN)
 
@@ -75,38 +75,38 @@ class CovenConfig(Frozen):
     roles: RoleChoice = RoleChoice()
 
 
-def translated(document: Document, settings: Collection[str]) -> Document:
+def translate_document(document: Document, settings: Collection[str]) -> Document:
     """The same in the terms of config.yaml, whose keys are `settings`.
 
     Raises InvalidFile in the terms of the file itself.
     """
-    document = _in_section(document)
-    known = {key: value for key, value in document.data.items() if not _is_covens(key, settings)}
-    for key in known:
+    document = _move_agents_key(document)
+    used_keys = {key: value for key, value in document.data.items() if not _is_covens(key, settings)}
+    for key in used_keys:
         if key in settings and key not in CovenConfig.model_fields:
-            raise _misplaced(document, key)
-    checked(CovenConfig, replace(document, data=known))
-    section = known.pop("orchestration", {})
+            raise _build_misplaced_error(document, key)
+    validate_document(CovenConfig, replace(document, data=used_keys))
+    section = used_keys.pop("orchestration", {})
     prefix = "orchestration."
     lines = {field.removeprefix(prefix): line for field, line in document.lines.items()}
-    return replace(document, data=known | section, lines=document.lines | lines)
+    return replace(document, data=used_keys | section, lines=document.lines | lines)
 
 
-def unused(document: Document, settings: Collection[str]) -> list[Unused]:
+def find_unused_keys(document: Document, settings: Collection[str]) -> list[Unused]:
     """The keys of the file, as it was read, that Logist does not use, in the order of the file."""
     keys = [key for key in document.data if _is_covens(key, settings)]
     return [Unused(f"{document.path}:{document.lines.get(key, 1)}", key) for key in keys]
 
 
-def _in_section(document: Document) -> Document:
+def _move_agents_key(document: Document) -> Document:
     """The same with the key that Coven's daemon writes outside of `orchestration` in there."""
     section = document.data.get("orchestration", {})
     if AGENTS not in document.data or not isinstance(section, dict):
         return document
     data = {key: value for key, value in document.data.items() if key != AGENTS}
-    inside = {f"orchestration.{AGENTS}": document.lines.get(AGENTS, 1)}
+    agents_line = {f"orchestration.{AGENTS}": document.lines.get(AGENTS, 1)}
     data["orchestration"] = {AGENTS: document.data[AGENTS]} | section
-    return replace(document, data=data, lines=inside | document.lines)
+    return replace(document, data=data, lines=agents_line | document.lines)
 
 
 def _is_covens(key: str, settings: Collection[str]) -> bool:
@@ -116,15 +116,15 @@ def _is_covens(key: str, settings: Collection[str]) -> bool:
     """
     if key in settings or key in CovenConfig.model_fields:
         return False
-    return key in OF_COVEN or not (nearest(key, CovenConfig.model_fields) or "").endswith("?")
+    return key in OF_COVEN or not (suggest_names(key, CovenConfig.model_fields) or "").endswith("?")
 
 
-def _misplaced(document: Document, key: str) -> InvalidFile:
-    fix = f"it belongs in .logist/config.yaml; here stand {_listed(CovenConfig)}"
+def _build_misplaced_error(document: Document, key: str) -> InvalidFile:
+    fix = f"it belongs in .logist/config.yaml; here stand {_list_fields(CovenConfig)}"
     if key in Orchestration.model_fields:
         fix = f"it belongs under `orchestration`: orchestration.{key}"
     return InvalidFile(f"unknown key `{key}`", where=f"{document.path}:{document.lines.get(key, 1)}", fix=fix)
 
 
-def _listed(model: Any) -> str:
+def _list_fields(model: Any) -> str:
     return ", ".join(f"`{name}`" for name in model.model_fields)

@@ -55,7 +55,7 @@ class Environment:
         """What --jobs-dir says, for the commands that are printed."""
 
     @classmethod
-    def read(cls) -> Environment:
+    def from_process(cls) -> Environment:
         """The environment of this process."""
         return cls(os.environ)
 
@@ -65,11 +65,11 @@ class Environment:
         It need not be there: jobs of a Coven project lie in a `.logist` as well, which the first of them makes.
         """
         name, source = self.home_name(str(cwd))
-        return Home(_path(name), source)
+        return Home(_to_path(name), source)
 
     def home_name(self, cwd: str) -> tuple[str, Source]:
         """The same as a plain string, for the commands that must start quickly."""
-        start = directory = os.path.abspath(cwd)
+        absolute_cwd = directory = os.path.abspath(cwd)
         while True:
             home = os.path.join(directory, PROJECT_DIRECTORY)
             if os.path.isdir(home) or os.path.isdir(os.path.join(directory, COVEN_DIRECTORY)):
@@ -78,13 +78,13 @@ class Environment:
             if parent == directory:
                 break
             directory = parent
-        if named := self._get("LOGIST_HOME"):
-            return os.path.join(start, named), "LOGIST_HOME"
-        return os.path.join(self._xdg("XDG_DATA_HOME", ".local/share"), "logist"), "user"
+        if named := self._get_value("LOGIST_HOME"):
+            return os.path.join(absolute_cwd, named), "LOGIST_HOME"
+        return os.path.join(self._find_xdg_directory("XDG_DATA_HOME", ".local/share"), "logist"), "user"
 
     def jobs_dir(self, option: str | None, cwd: Path) -> Path:
         """Where the jobs lie: the option, else $LOGIST_JOBS_DIR, else `jobs` in the home; absolute."""
-        return _path(self.jobs_dir_name(option, str(cwd)))
+        return _to_path(self.jobs_dir_name(option, str(cwd)))
 
     def jobs_dir_name(self, option: str | None, cwd: str) -> str:
         """The same as a plain string, for the commands that must start quickly."""
@@ -92,118 +92,127 @@ class Environment:
 
     def chosen_jobs_dir(self, option: str | None, cwd: str) -> str | None:
         """The option, else $LOGIST_JOBS_DIR, as an absolute path; None where neither says where the jobs lie."""
-        named = option or self._get("LOGIST_JOBS_DIR")
+        named = option or self._get_value("LOGIST_JOBS_DIR")
         return os.path.abspath(os.path.join(cwd, named)) if named else None
 
     def has_jobs_dir(self) -> bool:
         """Whether $LOGIST_JOBS_DIR says where the jobs lie."""
-        return self._get("LOGIST_JOBS_DIR") is not None
+        return self._get_value("LOGIST_JOBS_DIR") is not None
 
     def user_config_dir(self) -> Path:
         """The user's own config.yaml and roles/."""
-        return _path(os.path.join(self._xdg("XDG_CONFIG_HOME", ".config"), "logist"))
+        return _to_path(os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist"))
 
     def git_config_files(self) -> tuple[str, ...]:
         """Where git keeps what holds for all repositories of the machine and of the user; a later one wins."""
-        own = os.path.join(self._get("HOME") or _account_home(), ".gitconfig")
-        machine = () if self._get("GIT_CONFIG_NOSYSTEM") else ("/etc/gitconfig",)
-        return (*machine, os.path.join(self._xdg("XDG_CONFIG_HOME", ".config"), "git", "config"), own)
+        own = os.path.join(self._get_value("HOME") or _get_account_home(), ".gitconfig")
+        machine = () if self._get_value("GIT_CONFIG_NOSYSTEM") else ("/etc/gitconfig",)
+        return (
+            *machine,
+            os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "git", "config"),
+            own,
+        )
 
     def job_id(self) -> str | None:
         """The current job, if the environment names one."""
-        return self._get("LOGIST_JOB_ID")
+        return self._get_value("LOGIST_JOB_ID")
 
-    def agent(self) -> str | None:
+    def agent_name(self) -> str | None:
         """The agent to use instead of the configured one, as in `scripted:answers/`."""
-        return self._get("LOGIST_AGENT")
+        return self._get_value("LOGIST_AGENT")
 
-    def debugging(self) -> bool:
+    def is_debugging(self) -> bool:
         """Whether a defect of Logist shows its traceback (LOGIST_DEBUG)."""
-        return self._get("LOGIST_DEBUG") is not None
+        return self._get_value("LOGIST_DEBUG") is not None
 
     def user_name(self) -> str:
         """Who acts as the steward, as it is written to the history."""
-        name = self._get("LOGIST_STEWARD") or self._get("USER") or self._get("LOGNAME") or _account_name()
+        name = (
+            self._get_value("LOGIST_STEWARD")
+            or self._get_value("USER")
+            or self._get_value("LOGNAME")
+            or _get_account_name()
+        )
         return name.encode("utf-8", "replace").decode("utf-8")  # bytes that are no UTF-8 come as surrogates
 
-    def color(self, stream_is_tty: bool) -> bool:
+    def has_color(self, stream_is_tty: bool) -> bool:
         """Whether to write colours; NO_COLOR has the last word."""
-        if self._get("NO_COLOR"):
+        if self._get_value("NO_COLOR"):
             return False
-        forced = self._get("FORCE_COLOR")
+        forced = self._get_value("FORCE_COLOR")
         if forced is not None:
             return forced.lower() not in {"0", "false"}
-        return stream_is_tty and self._get("TERM") != "dumb"
+        return stream_is_tty and self._get_value("TERM") != "dumb"
 
     def turn_colors_off(self) -> None:
         """As NO_COLOR, for this process."""
         self._values["NO_COLOR"] = "1"
 
-    def key(self, name: str) -> str | None:
+    def get_key(self, name: str) -> str | None:
         """The value of the variable a model names for its key."""
-        value = self._get(name)
+        value = self._get_value(name)
         return value.strip() or None if value else None
 
-    def named(self, names: Iterable[str]) -> dict[str, str]:
+    def select_variables(self, names: Iterable[str]) -> dict[str, str]:
         """The variables of these names that are set: for programs that a config hands them to."""
         return {name: self._values[name] for name in names if name in self._values}
 
-    def secrets(self, *named: str) -> tuple[str, ...]:
+    def list_secrets(self, *named: str) -> tuple[str, ...]:
         """Values that must not reach a file, longest first: of variables that sound secret, and those named."""
-        return tuple(sorted(self.named_secrets(*named), key=lambda value: (-len(value), value)))
+        return tuple(sorted(self.map_secrets(*named), key=lambda value: (-len(value), value)))
 
-    def named_secrets(self, *named: str) -> dict[str, str]:
+    def map_secrets(self, *named: str) -> dict[str, str]:
         """The same, each with the variable that holds it."""
-        from logist.core.secrets.secret_names import secrets_of  # noqa: PLC0415 - `job list` needs none
+        from logist.core.secrets.secret_names import find_variable_secrets  # noqa: PLC0415 - `job list` needs none
 
         return {
             secret: name
             for name, value in sorted(self._values.items())
-            for secret in secrets_of(name, value, named=name in named)
+            for secret in find_variable_secrets(name, value, named=name in named)
             if len(secret) >= _SHORTEST_SECRET
         }
 
-    def child(self) -> dict[str, str]:
+    def build_child_environment(self) -> dict[str, str]:
         """The environment for a program that Logist starts: an allow-list, no secret in it."""
         return {name: value for name, value in self._values.items() if name in _CHILD or name in _PROXIES}
 
-    def _get(self, name: str) -> str | None:
+    def _get_value(self, name: str) -> str | None:
         return self._values.get(name) or None
 
-    def _xdg(self, name: str, otherwise: str) -> str:
-        named = self._get(name)
+    def _find_xdg_directory(self, name: str, otherwise: str) -> str:
+        named = self._get_value(name)
         if named and os.path.isabs(named):  # the specification: relative ones are invalid, ignore them
             return named
-        return os.path.join(self._get("HOME") or _account_home(), otherwise)
+        return os.path.join(self._get_value("HOME") or _get_account_home(), otherwise)
 
 
-def beside(home: str) -> str | None:
+def find_coven_directory(home: str) -> str | None:
     """The `.coven` directory beside a `.logist`, if there is one."""
     root, name = os.path.split(home)
     coven = os.path.join(root, COVEN_DIRECTORY)
     return coven if name == PROJECT_DIRECTORY and os.path.isdir(coven) else None
 
 
-def layers(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
+def list_config_directories(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
     """The directories with settings, roles/ and workflows/, none of which need be there; a later one wins."""
-    coven = beside(str(home))
-    return (user_config_dir, *((_path(coven),) if coven else ()), home)
+    coven = find_coven_directory(str(home))
+    return (user_config_dir, *((_to_path(coven),) if coven else ()), home)
 
 
-def _path(name: str) -> Path:
+def _to_path(name: str) -> Path:
     from pathlib import Path  # noqa: PLC0415 - a tenth of what `job list` costs to start, which needs none
 
     return Path(name)
 
 
-def _account_name() -> str:
+def _get_account_name() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container's user without an account
         return str(os.getuid())
 
 
-def _account_home() -> str:
+def _get_account_home() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

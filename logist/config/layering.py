@@ -8,19 +8,19 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from logist.config.sections import fault_of
+from logist.config.sections import endpoint_fault
 from logist.documents import Document
 from logist.errors import InvalidFile
 
 
 def require_owner(path: Path) -> None:
     """Refuses the file of another user: it names programs that are run, and servers that get keys."""
-    for look in (os.lstat, os.stat):
+    for stat_file in (os.lstat, os.stat):
         try:
-            owner = look(path).st_uid
+            owner = stat_file(path).st_uid
         except OSError:
             return  # whoever reads it says what is wrong
-        if stranger := fault_of_owner(owner, os.geteuid()):
+        if stranger := find_foreign_owner(owner, os.geteuid()):
             place = shlex.quote(str(path))
             raise InvalidFile(
                 f"it belongs to another user, {stranger}: what it says could run programs as you",
@@ -29,7 +29,7 @@ def require_owner(path: Path) -> None:
             )
 
 
-def fault_of_owner(uid: int, own: int) -> str | None:
+def find_foreign_owner(uid: int, own: int) -> str | None:
     """The user, by name and number, whose files are not to be trusted; None for one's own and root's."""
     if uid in (own, 0):
         return None
@@ -39,7 +39,7 @@ def fault_of_owner(uid: int, own: int) -> str | None:
         return f"uid {uid}"
 
 
-def without_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def drop_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """The same, but a model sent elsewhere does not take along the key, nor another one the prices.
 
     Else the config of a project one has cloned could have one's key sent to its own server.
@@ -47,15 +47,15 @@ def without_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dic
     models, known = own.get("models"), below["models"]
     if not isinstance(models, dict):
         return own
-    changed = {
-        name: _forgotten(known[name], entry) | entry
+    changed_models = {
+        name: _reset_fields(known[name], entry) | entry
         for name, entry in models.items()
         if isinstance(entry, dict) and isinstance(known.get(name), dict)
     }
-    return own | {"models": models | changed}
+    return own | {"models": models | changed_models}
 
 
-def _forgotten(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, None]:
+def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, None]:
     differs = {key for key in ("endpoint", "provider_model") if key in entry and entry[key] != known.get(key)}
     fields = ["api_key_env"] if differs else []
     if "provider_model" in differs:
@@ -68,7 +68,7 @@ def check_endpoints(document: Document) -> None:
     models = document.data.get("models")
     for name, entry in models.items() if isinstance(models, dict) else ():
         endpoint = entry.get("endpoint") if isinstance(entry, dict) else None
-        fault = fault_of(endpoint) if isinstance(endpoint, str) and endpoint else None
+        fault = endpoint_fault(endpoint) if isinstance(endpoint, str) and endpoint else None
         if fault:
             field = f"models.{name}.endpoint"
             raise InvalidFile(
@@ -78,7 +78,7 @@ def check_endpoints(document: Document) -> None:
             )
 
 
-def spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:
+def expand_short_forms(data: dict[str, Any], directory: Path) -> dict[str, Any]:
     """The same with short forms written in full, and a path of the agent's made absolute."""
     data = dict(data)
     if isinstance(data.get("review"), bool):
@@ -96,54 +96,56 @@ def spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:
     return data
 
 
-def without_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def drop_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """`below` without the types of tasks that `own` has a role for: they are one, in whatever case."""
-    said = {word.casefold() for word in _type_mapping(own)}
-    left = {word: role for word, role in _type_mapping(below).items() if word.casefold() not in said}
-    return below | {"roles": below["roles"] | {"type_mapping": left}} if said else below
+    own_types = {word.casefold() for word in _get_type_mapping(own)}
+    other_types = {
+        word: role for word, role in _get_type_mapping(below).items() if word.casefold() not in own_types
+    }
+    return below | {"roles": below["roles"] | {"type_mapping": other_types}} if own_types else below
 
 
-def with_patterns_below(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def append_patterns_below(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """`own` with the patterns of `below` after its own: no project takes away what the user redacts.
 
     Its own come first, so that a wrong one is named by its place in the file.
     """
-    if (written := patterns_of(own)) is None:
+    if (written := get_patterns(own)) is None:
         return own
-    known = patterns_of(below) or []
-    patterns = [*written, *(pattern for pattern in known if pattern not in written)]
+    patterns_below = get_patterns(below) or []
+    patterns = [*written, *(pattern for pattern in patterns_below if pattern not in written)]
     return own | {"redact": own["redact"] | {"patterns": patterns}}
 
 
-def patterns_of(data: dict[str, Any]) -> list[Any] | None:
+def get_patterns(data: dict[str, Any]) -> list[Any] | None:
     """The list under `redact.patterns`; None where there is no list."""
     redact = data.get("redact")
     patterns = redact.get("patterns") if isinstance(redact, dict) else None
     return patterns if isinstance(patterns, list) else None
 
 
-def _type_mapping(data: dict[str, Any]) -> dict[str, Any]:
+def _get_type_mapping(data: dict[str, Any]) -> dict[str, Any]:
     roles = data.get("roles")
     mapping = roles.get("type_mapping") if isinstance(roles, dict) else None
     return mapping if isinstance(mapping, dict) else {}
 
 
-def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge_settings(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """`over` laid over `base`: mappings key by key, everything else is replaced."""
-    found = dict(base)
+    result = dict(base)
     for key, value in over.items():
         below = base.get(key)
         if isinstance(below, dict) and isinstance(value, dict):
-            found[key] = merged(below, value)
+            result[key] = merge_settings(below, value)
         elif not (isinstance(below, dict) and value is None):  # `limits:` with only comments under it
-            found[key] = value
-    return found
+            result[key] = value
+    return result
 
 
-def leaves(data: dict[str, Any], path: str = "") -> list[str]:
+def list_leaf_paths(data: dict[str, Any], path: str = "") -> list[str]:
     """The path of every field that holds no other fields."""
-    found: list[str] = []
+    paths: list[str] = []
     for key, value in data.items():
         field = f"{path}.{key}" if path else key
-        found += leaves(value, field) if isinstance(value, dict) and value else [field]
-    return found
+        paths += list_leaf_paths(value, field) if isinstance(value, dict) and value else [field]
+    return paths

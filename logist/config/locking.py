@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 20.0
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Holds the lock file at `path`, which stays there afterwards. The system releases it if the process is killed.
 
     Raises Busy if another process keeps it, InvalidFile if something other than a regular file is in its place.

@@ -14,13 +14,13 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-def _inside(path: str) -> str:
+def _check_inside(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or "\0" in path:
         raise ValueError("must be a relative path that stays inside")
     return path
 
 
-Inside = Annotated[str, StringConstraints(min_length=1), AfterValidator(_inside)]
+Inside = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_inside)]
 """A file in the program's home: a relative path that stays there."""
 ProgramName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
 
@@ -75,7 +75,7 @@ class ProgramEntry(Frozen):
     """Files in its home to keep with its output."""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.output != "text" and self.text is None:
             raise ValueError(f"`output: {self.output}` needs `text`, the path of the final message")
         if self.metered and (self.usage is None or self.output == "text"):
@@ -86,23 +86,23 @@ class ProgramEntry(Frozen):
             ("environment", tuple(self.environment.values()), set()),
             ("files", tuple(self.files.values()), {"key"}),
         ):
-            if unknown := sorted(set(_placeholders(values)) - COMMON - more):
+            if unknown := sorted(set(_list_placeholders(values)) - COMMON - more):
                 known = ", ".join(sorted(COMMON | more))
                 raise ValueError(f"`{place}` has the unknown placeholder {{{unknown[0]}}}; known: {known}")
-        if self.prompt == "file" and "prompt_file" not in _placeholders(self.everything()):
+        if self.prompt == "file" and "prompt_file" not in _list_placeholders(self.list_texts()):
             raise ValueError("`prompt: file` needs {prompt_file} in `argv`")
         return self
 
-    def everything(self) -> tuple[str, ...]:
+    def list_texts(self) -> tuple[str, ...]:
         """All texts in which placeholders are filled in."""
         arguments = (*self.argv, *self.read_only_argv, *self.edit_argv, *self.full_argv)
         return (*arguments, *self.environment.values(), *self.files.values())
 
 
-def _placeholders(texts: tuple[str, ...]) -> list[str]:
-    return list(_found(texts))
+def _list_placeholders(texts: tuple[str, ...]) -> list[str]:
+    return list(_find_placeholders(texts))
 
 
-def _found(texts: tuple[str, ...]) -> Iterator[str]:
+def _find_placeholders(texts: tuple[str, ...]) -> Iterator[str]:
     for text in texts:
         yield from PLACEHOLDER.findall(text)

@@ -45,13 +45,13 @@ class RoleChoice(Frozen):
     """Role by task type."""
 
 
-def _sound_endpoint(endpoint: str) -> str:
-    if fault := fault_of(endpoint):
+def _check_endpoint(endpoint: str) -> str:
+    if fault := endpoint_fault(endpoint):
         raise ValueError(fault)
     return endpoint
 
 
-def fault_of(endpoint: str) -> str | None:
+def endpoint_fault(endpoint: str) -> str | None:
     """What is wrong with the address of a model; in words that do not repeat it, for it may hold a key."""
     try:
         parts = urlsplit(endpoint)
@@ -65,7 +65,7 @@ def fault_of(endpoint: str) -> str | None:
     return None
 
 
-Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_sound_endpoint)]
+Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_endpoint)]
 
 
 class ModelEntry(Frozen):
@@ -161,7 +161,7 @@ class HistoryRules(Frozen):
     """Bytes from which on jobHistory.json is closed, compressed, and a new one begun; 0: never."""
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -169,7 +169,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_pattern)]
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_check_pattern)]
 
 
 class RedactRules(Frozen):

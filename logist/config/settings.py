@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from logist.config import coven
-from logist.config.environment import beside
+from logist.config.environment import find_coven_directory
 from logist.config.layering import (
+    append_patterns_below,
     check_endpoints,
-    leaves,
-    merged,
-    patterns_of,
+    drop_inherited_secrets,
+    drop_other_spellings,
+    expand_short_forms,
+    get_patterns,
+    list_leaf_paths,
+    merge_settings,
     require_owner,
-    spelled_out,
-    with_patterns_below,
-    without_inherited_secrets,
-    without_other_spellings,
 )
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.sections import (
@@ -42,8 +42,8 @@ from logist.config.sections import (
 )
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
-from logist.core.review import blocks, runs_command
-from logist.documents import Document, checked, nearest, read
+from logist.core.review import is_blocking, runs_command
+from logist.documents import Document, read_document, suggest_names, validate_document
 from logist.errors import InvalidFile
 
 CONFIG_FILE = "config.yaml"
@@ -82,7 +82,7 @@ class Settings(Frozen):
     sandbox: SandboxRules = SandboxRules()
 
 
-def approval_of(
+def choose_approval(
     settings: Settings, asked: Approval | bool | None = None, mode: Mode | None = None
 ) -> Approval:
     """When a steward has the last word over a job that asks for `asked`, and for a review in `mode`.
@@ -95,7 +95,7 @@ def approval_of(
     return asked or settings.approval or APPROVAL_OF_MODE[mode or settings.review.mode]
 
 
-def merges_alone(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
+def can_merge_automatically(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
     """Whether work goes into the source repository without a steward, for a job that asks for `asked` and `mode`.
 
     An explicit setting, the job's before the config's, wins over what the mode implies: yolo merges.
@@ -110,17 +110,17 @@ UNCHECKED_MERGES = (
 )
 
 
-def merges_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
+def can_merge_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
     """Whether work is merged that neither a person nor a command has accepted (see UNCHECKED_MERGES)."""
     job = job or JobSpec()
     mode = job.review_mode or settings.review.mode
     reviewed = settings.review.enabled if job.review is None else job.review
-    if not reviewed or not merges_alone(settings, job.auto_merge, mode):
+    if not reviewed or not can_merge_automatically(settings, job.auto_merge, mode):
         return False  # work that no agent has reviewed is not merged by itself either
-    if approval_of(settings, job.approval, job.review_mode) is not Approval.NONE:
+    if choose_approval(settings, job.approval, job.review_mode) is not Approval.NONE:
         return False
     checks = settings.review.checks.values()
-    return not any(runs_command(check) and blocks(mode, check.severity) for check in checks)
+    return not any(runs_command(check) and is_blocking(mode, check.severity) for check in checks)
 
 
 @dataclass(frozen=True)
@@ -157,18 +157,20 @@ def load_settings(
     sources: dict[str, str] = {}
     unused: list[coven.Unused] = []
     user_file = user_config_dir / CONFIG_FILE
-    files = _files(user_file, *_of_project(home), new=instead)
+    files = _list_existing_files(user_file, *_list_project_files(home), new=instead)
     for path in files:
-        document, left = _said(path, instead.get(path))
+        document, unused_here = _read_settings_file(path, instead.get(path))
         check_endpoints(document)
-        own = without_inherited_secrets(data, with_patterns_below(data, document.data))
-        data = merged(without_other_spellings(data, own), own)
-        settings = checked(Settings, replace(document, data=data))
-        sources |= dict.fromkeys(leaves(own), str(path)) | _source_of_patterns(sources, document.data, path)
-        unused += left
+        own = drop_inherited_secrets(data, append_patterns_below(data, document.data))
+        data = merge_settings(drop_other_spellings(data, own), own)
+        settings = validate_document(Settings, replace(document, data=data))
+        sources |= dict.fromkeys(list_leaf_paths(own), str(path)) | _find_patterns_source(
+            sources, document.data, path
+        )
+        unused += unused_here
         if path == user_file:
             below = settings
-    final = leaves(settings.model_dump(mode="json"))
+    final = list_leaf_paths(settings.model_dump(mode="json"))
     return LoadedSettings(
         settings,
         {field: sources.get(field, "default") for field in final},
@@ -179,38 +181,38 @@ def load_settings(
     )
 
 
-def _source_of_patterns(sources: dict[str, str], own: dict[str, Any], path: Path) -> dict[str, str]:
+def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Path) -> dict[str, str]:
     """Where `redact.patterns` comes from after this file: every file that has some."""
     before = sources.get(PATTERNS)
-    if before is None or patterns_of(own) is None:
+    if before is None or get_patterns(own) is None:
         return {}
-    return {PATTERNS: f"{before}, {path}" if patterns_of(own) else before}
+    return {PATTERNS: f"{before}, {path}" if get_patterns(own) else before}
 
 
-def _of_project(home: Path) -> list[Path]:
+def _list_project_files(home: Path) -> list[Path]:
     """Where a project may have settings, the strongest last."""
-    beneath = beside(str(home))
-    return [*([Path(beneath, coven.FILE)] if beneath else []), home / CONFIG_FILE]
+    coven_directory = find_coven_directory(str(home))
+    return [*([Path(coven_directory, coven.FILE)] if coven_directory else []), home / CONFIG_FILE]
 
 
-def _files(*paths: Path, new: Container[Path] = ()) -> list[Path]:
+def _list_existing_files(*paths: Path, new: Container[Path] = ()) -> list[Path]:
     """Those that are there, or are to be, each once, in the place of its last."""
-    there = dict.fromkeys(path for path in reversed(paths) if path in new or os.path.lexists(path))
-    return list(reversed(there))
+    existing = dict.fromkeys(path for path in reversed(paths) if path in new or os.path.lexists(path))
+    return list(reversed(existing))
 
 
-def _said(path: Path, document: Document | None = None) -> tuple[Document, list[coven.Unused]]:
+def _read_settings_file(path: Path, document: Document | None = None) -> tuple[Document, list[coven.Unused]]:
     """What a file says in the terms of config.yaml, and which of its keys only Coven uses."""
     require_owner(path)
-    document = document or read(path)
-    document = replace(document, data=spelled_out(document.data, path.parent))
+    document = document or read_document(path)
+    document = replace(document, data=expand_short_forms(document.data, path.parent))
     if path.name != coven.FILE:
         return document, []
     keys = Settings.model_fields
-    return coven.translated(document, keys), coven.unused(document, keys)
+    return coven.translate_document(document, keys), coven.find_unused_keys(document, keys)
 
 
-def named_roles(settings: Settings) -> dict[str, str]:
+def list_named_roles(settings: Settings) -> dict[str, str]:
     """The roles that the settings name, each by the path of its key."""
     mapping = {f"roles.type_mapping.{word}": role for word, role in settings.roles.type_mapping.items()}
     return {"roles.default": settings.roles.default, "review.role": settings.review.role, **mapping}
@@ -223,7 +225,7 @@ def resolve_model(settings: Settings, name: str) -> Model:
         return Model(name=name, **entry.model_dump())
     if "/" in name.strip("/"):
         return Model(name=name, provider_model=name)
-    advice = nearest(name, settings.models) or ""
+    advice = suggest_names(name, settings.models) or ""
     begin = f"{advice} Or add" if advice.endswith("?") else "add"
     snippet = f"models: {{{name}: {{provider_model: PROVIDER/{name}, api_key_env: PROVIDER_API_KEY, "
     snippet += "input_price: 0.0, output_price: 0.0}}"

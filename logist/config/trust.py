@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from logist import documents
-from logist.config.locking import locked
-from logist.config.settings import LoadedSettings, Settings, merges_alone
+from logist.config.locking import hold_lock
+from logist.config.settings import LoadedSettings, Settings, can_merge_automatically
 from logist.core.model import CHECKS, Role
 from logist.errors import InvalidFile, LogistError
 
@@ -122,24 +122,24 @@ class Trust:
 
         Merging counts too if the config merges by itself: better to ask before the work is paid for.
         """
-        self._require({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
+        self._require_allowed({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
 
     def require_to_merge(self) -> None:
         """InvalidFile unless the user has allowed what lets work in without a person."""
-        self._require({Effect.MERGE})
+        self._require_allowed({Effect.MERGE})
 
     def is_allowed(self) -> bool:
         """Whether the user has allowed all of it."""
-        return not self._differences(set(Effect))
+        return not self._find_differences(set(Effect))
 
-    def allow(self) -> None:
+    def allow_claims(self) -> None:
         """Remembers that the user has allowed all that needs it, and nothing else of this project."""
-        digests = {key: _digest(value) for key, value in self.powers.items()}
-        self._remember(lambda _: digests)
+        digests = {key: _compute_digest(value) for key, value in self.powers.items()}
+        self._update_record(lambda _: digests)
 
-    def revoke(self) -> None:
+    def revoke_claims(self) -> None:
         """Forgets the project."""
-        self._remember(lambda _: {})
+        self._update_record(lambda _: {})
 
     def allow_change(self, before: Iterable[Claim], path: FieldPath, file: str) -> None:
         """Remembers the values at and below one key that the user has just set in `file`, or removed.
@@ -149,16 +149,16 @@ class Trust:
         """
         old = {claim.key for claim in before if _is_below(claim.path, path) and claim.file == file}
         new = {
-            claim.key: _digest(claim.value)
+            claim.key: _compute_digest(claim.value)
             for claim in self.claims
             if _is_below(claim.path, path) and claim.file == file
         }
         if old or new:
-            self._remember(lambda known: {key: known[key] for key in known if key not in old} | new)
+            self._update_record(lambda known: {key: known[key] for key in known if key not in old} | new)
 
-    def _require(self, effects: set[Effect]) -> None:
-        if differences := self._differences(effects):
-            reasons = [f"{_listed(keys)} {reason}" for reason, keys in differences.items()]
+    def _require_allowed(self, effects: set[Effect]) -> None:
+        if differences := self._find_differences(effects):
+            reasons = [f"{_join_keys(keys)} {reason}" for reason, keys in differences.items()]
             files = {
                 claim.file for claim in self.claims if any(claim.key in each for each in differences.values())
             }
@@ -168,37 +168,39 @@ class Trust:
                 fix="look at it, then: logist trust",
             )
 
-    def _differences(self, effects: set[Effect]) -> dict[str, list[str]]:
+    def _find_differences(self, effects: set[Effect]) -> dict[str, list[str]]:
         """The keys that differ from what the user has allowed, by the reason; {} where no key has such an effect."""
         powers = [claim for claim in self.claims if claim.effect in effects]
         if not powers:
             return {}
-        record = _read(self.user_config_dir).get(_place(self.home), {})
+        record = _read_records(self.user_config_dir).get(_get_record_key(self.home), {})
         if isinstance(record, str):
             return {OF_OLD: [claim.key for claim in powers]}
         claimed = {claim.key for claim in self.claims}
         by_reason = {
             NEW: [claim.key for claim in powers if claim.key not in record],
             CHANGED: [
-                claim.key for claim in powers if record.get(claim.key, "") not in ("", _digest(claim.value))
+                claim.key
+                for claim in powers
+                if record.get(claim.key, "") not in ("", _compute_digest(claim.value))
             ],
             REMOVED: [key for key in record if key not in claimed],
         }
         return {reason: keys for reason, keys in by_reason.items() if keys}
 
-    def _remember(self, change: Callable[[Allowed], Allowed]) -> None:
+    def _update_record(self, change: Callable[[Allowed], Allowed]) -> None:
         folder = self.user_config_dir
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(folder / LOCK_FILE):
-            known = _read(folder)
-            before = known.pop(_place(self.home), {})
+        with hold_lock(folder / LOCK_FILE):
+            records = _read_records(folder)
+            before = records.pop(_get_record_key(self.home), {})
             after = change(before if isinstance(before, dict) else {})
             if after:
-                known[_place(self.home)] = after
-            fresh = folder / f".{TRUSTED_FILE}.new"
-            fresh.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
-            fresh.chmod(0o600)
-            os.replace(fresh, folder / TRUSTED_FILE)
+                records[_get_record_key(self.home)] = after
+            new_file = folder / f".{TRUSTED_FILE}.new"
+            new_file.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n", "utf-8")
+            new_file.chmod(0o600)
+            os.replace(new_file, folder / TRUSTED_FILE)
 
 
 _CAN = "can run programs, reach other hosts, or merge work without asking you;"
@@ -212,27 +214,27 @@ def read_trust(
     user_config_dir: Path, home: Path, loaded: LoadedSettings, roles: Iterable[tuple[Role, Path]] = ()
 ) -> Trust:
     """The trust of a project with these settings; `roles`: those of its own role files, each with its file."""
-    claims = (*_claims_of_config(loaded), *_claims_of_roles(loaded.settings, roles))
-    return Trust(user_config_dir, home, claims, merges_alone(loaded.settings))
+    claims = (*_find_config_claims(loaded), *_find_role_claims(loaded.settings, roles))
+    return Trust(user_config_dir, home, claims, can_merge_automatically(loaded.settings))
 
 
-def _claims_of_config(loaded: LoadedSettings) -> Iterable[Claim]:
+def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:
     """Keys whose value is another than without the project's files, and that one of these files sets."""
-    below = _leaves(loaded.below.model_dump(mode="json"))
-    for path, value in _leaves(loaded.settings.model_dump(mode="json")).items():
+    below = _collect_leaves(loaded.below.model_dump(mode="json"))
+    for path, value in _collect_leaves(loaded.settings.model_dump(mode="json")).items():
         file = loaded.sources.get(".".join(path), "")
         before = below.get(path, MISSING)
         if file in loaded.project_files and before != value and not _is_harmless(path):
-            yield Claim(path, value, file, _effect(path, value, loaded))
+            yield Claim(path, value, file, _find_effect(path, value, loaded))
 
 
-def _claims_of_roles(settings: Settings, roles: Iterable[tuple[Role, Path]]) -> Iterable[Claim]:
+def _find_role_claims(settings: Settings, roles: Iterable[tuple[Role, Path]]) -> Iterable[Claim]:
     for role, file in roles:
         values = role.model_dump(mode="json", exclude_defaults=True)
         for field, value in values.items():
             # A name with a slash is no model of the config: it says itself which provider gets the prompts.
-            known = field == "llm_model" and ("/" not in value or value in settings.models)
-            if field not in HARMLESS_IN_ROLES and not known:
+            is_configured_model = field == "llm_model" and ("/" not in value or value in settings.models)
+            if field not in HARMLESS_IN_ROLES and not is_configured_model:
                 harmless = field == "agent" and _is_harmless_agent(value)
                 yield Claim((f"roles/{role.name}", field), value, str(file), None if harmless else Effect.RUN)
 
@@ -245,7 +247,7 @@ def _is_harmless(path: FieldPath) -> bool:
     )
 
 
-def _effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
+def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
     """What a value can bring about."""
     match path:
         case ("agent",):
@@ -261,14 +263,14 @@ def _effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | Non
         case ("review", "auto_merge"):
             return None if value is False else Effect.MERGE
         case ("review", "checks", name, field):
-            return _effect_of_check(field, value, name, loaded.below)
+            return _find_check_effect(field, value, name, loaded.below)
         case ("models", name, field) if field in ADDRESS:
             no_key = (field, value) == ("api_key_env", None)
-            return None if no_key or _stays_here(name, loaded.settings) else Effect.RUN
+            return None if no_key or _is_local_model(name, loaded.settings) else Effect.RUN
     return Effect.RUN
 
 
-def _effect_of_check(field: str, value: Any, name: str, below: Settings) -> Effect | None:
+def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Effect | None:
     """Only a check that the user's own config sets can be taken away from the user."""
     stricter = {"enabled": True, "severity": "error"}
     if field not in (*stricter, "command") or (field == "command" and value is not None):
@@ -281,7 +283,7 @@ def _is_harmless_agent(name: str) -> bool:
     return name == "litellm" or name.startswith("scripted:")
 
 
-def _stays_here(name: str, settings: Settings) -> bool:
+def _is_local_model(name: str, settings: Settings) -> bool:
     """Whether prompts and key of a model go to this machine. A name of a model can hold an address too."""
     model = settings.models[name]
     try:
@@ -291,12 +293,12 @@ def _stays_here(name: str, settings: Settings) -> bool:
     return host in THIS_MACHINE and "//" not in model.provider_model
 
 
-def _leaves(data: Mapping[str, Any], above: FieldPath = ()) -> dict[FieldPath, Any]:
+def _collect_leaves(data: Mapping[str, Any], above: FieldPath = ()) -> dict[FieldPath, Any]:
     """Every value that is no mapping of others, by its path."""
     leaves: dict[FieldPath, Any] = {}
     for key, value in data.items():
         path = (*above, key)
-        leaves |= _leaves(value, path) if isinstance(value, dict) and value else {path: value}
+        leaves |= _collect_leaves(value, path) if isinstance(value, dict) and value else {path: value}
     return leaves
 
 
@@ -304,11 +306,11 @@ def _is_below(path: FieldPath, above: FieldPath) -> bool:
     return path[: len(above)] == above
 
 
-def _listed(keys: Iterable[str]) -> str:
+def _join_keys(keys: Iterable[str]) -> str:
     return ", ".join(f"`{key}`" for key in keys)
 
 
-def _read(user_config_dir: Path) -> dict[str, Allowed | str]:
+def _read_records(user_config_dir: Path) -> dict[str, Allowed | str]:
     """What is remembered, by project; a file that does not read, or belongs to another user, is nothing.
 
     An earlier version kept one digest for a project: that is a text.
@@ -317,7 +319,7 @@ def _read(user_config_dir: Path) -> dict[str, Allowed | str]:
     try:
         if os.lstat(path).st_uid not in (os.geteuid(), 0):
             return {}
-        known = json.loads(documents.content(path))
+        known = json.loads(documents.read_content(path))
     except (OSError, ValueError, RecursionError, LogistError):
         return {}
     if not isinstance(known, dict):
@@ -325,10 +327,10 @@ def _read(user_config_dir: Path) -> dict[str, Allowed | str]:
     return {place: record for place, record in known.items() if isinstance(record, dict | str)}
 
 
-def _place(home: Path) -> str:
+def _get_record_key(home: Path) -> str:
     return os.path.realpath(home)
 
 
-def _digest(value: Any) -> str:
+def _compute_digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from logist.core.text.field_problems import Path, describe_misfit, find_real_path, join_alternatives
-from logist.documents.reading import Document, joined
+from logist.documents.reading import Document, join_field_path
 from logist.errors import InvalidFile
 
 Checked = TypeVar("Checked", bound=BaseModel)
@@ -21,186 +21,195 @@ _SLIP = 0.8
 """How alike two words are that differ by a letter or two."""
 
 
-def checked(model: type[Checked], document: Document) -> Checked:
+def validate_document(model: type[Checked], document: Document) -> Checked:
     """The document as an instance of the model; its first error is raised as InvalidFile.
 
     Types are taken strictly: the text "no" is not false, and "5" is not a number.
     """
     try:
-        return _validated(model, document)
+        return _validate_model(model, document)
     except ValidationError as error:
-        problems = _plain(error)
-    raise _invalid(model, document, problems)
+        problems = _to_problems(error)
+    raise _build_error(model, document, problems)
 
 
-def _validated(model: type[Checked], document: Document) -> Checked:
+def _validate_model(model: type[Checked], document: Document) -> Checked:
     # From JSON, strict still turns lists to tuples and words to enum members.
     return model.model_validate_json(json.dumps(document.data), strict=True)
 
 
-def _problems(model: type[BaseModel], document: Document) -> list[dict[str, Any]]:
+def _find_problems(model: type[BaseModel], document: Document) -> list[dict[str, Any]]:
     try:
-        _validated(model, document)
+        _validate_model(model, document)
     except ValidationError as error:
-        return _plain(error)
+        return _to_problems(error)
     return []
 
 
-def _plain(error: ValidationError) -> list[dict[str, Any]]:
+def _to_problems(error: ValidationError) -> list[dict[str, Any]]:
     return [dict(problem) for problem in error.errors(include_url=False)]
 
 
-def faults(model: type[BaseModel], document: Document) -> dict[str, InvalidFile]:
+def find_document_faults(model: type[BaseModel], document: Document) -> dict[str, InvalidFile]:
     """All that `checked` would refuse the document for, by the path of the field; {} for a sound one."""
     by_path: dict[Path, list[dict[str, Any]]] = {}
-    for problem in _problems(model, document):
+    for problem in _find_problems(model, document):
         by_path.setdefault(find_real_path(document.data, problem), []).append(problem)
-    return {_shown_path(path): _invalid(model, document, found) for path, found in by_path.items()}
-
-
-def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
-    """The keys that the model does not have, by path, each with what `checked` would say of it."""
-    unknown = [each for each in _problems(model, document) if each["type"] == "extra_forbidden"]
-    return {find_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
-
-
-def misspelled_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
-    """Those of `unknown_keys` that are spelled almost like a key of the model: slips, and nothing new."""
     return {
-        path: problem
-        for path, problem in unknown_keys(model, document).items()
-        if difflib.get_close_matches(str(path[-1]).lower(), _known_keys(model, path[:-1]), n=1, cutoff=_SLIP)
+        _format_path(path): _build_error(model, document, path_problems)
+        for path, path_problems in by_path.items()
     }
 
 
-def without(document: Document, keys: Iterable[Path]) -> Document:
+def find_unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
+    """The keys that the model does not have, by path, each with what `checked` would say of it."""
+    unknown = [each for each in _find_problems(model, document) if each["type"] == "extra_forbidden"]
+    return {find_real_path(document.data, one): _build_error(model, document, [one]) for one in unknown}
+
+
+def find_misspelled_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
+    """Those of `unknown_keys` that are spelled almost like a key of the model: slips, and nothing new."""
+    return {
+        path: problem
+        for path, problem in find_unknown_keys(model, document).items()
+        if difflib.get_close_matches(
+            str(path[-1]).lower(), _collect_known_keys(model, path[:-1]), n=1, cutoff=_SLIP
+        )
+    }
+
+
+def remove_keys(document: Document, keys: Iterable[Path]) -> Document:
     """The same document, but for these keys; every line is still where it is in the file."""
     data = copy.deepcopy(document.data)
-    for *around, key in keys:
-        place: Any = data
-        for part in around:
-            place = place[part]
-        del place[key]
+    for *parents, key in keys:
+        container: Any = data
+        for part in parents:
+            container = container[part]
+        del container[key]
     return replace(document, data=data)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def suggest_names(word: str, known: Iterable[str]) -> str | None:
     """Advice for a word that is not known: the ones meant, or the whole short list."""
     names = sorted(known)
     lower = {name.lower(): name for name in reversed(names)}
-    close = [lower[name] for name in _close(word, lower)]
-    if close:
-        return f"did you mean {join_alternatives([f'`{name}`' for name in close])}?"
+    similar = [lower[name] for name in _find_similar(word, lower)]
+    if similar:
+        return f"did you mean {join_alternatives([f'`{name}`' for name in similar])}?"
     return f"known: {', '.join(names)}" if names else None
 
 
-def key_path(model: type[BaseModel], key: str, *, entry: bool = False) -> tuple[str, ...] | None:
+def find_key_path(model: type[BaseModel], key: str, *, entry: bool = False) -> tuple[str, ...] | None:
     """The path that a dotted key means in documents of the model; None where no such document has it.
 
     Names that a document chooses itself, as that of a model, may hold dots: such a name is as short as it can be.
     `entry`: the key may also end with such a name, and so stand for a whole mapping.
     """
-    return next(_key_paths(model, tuple(key.split(".")), entry=entry), None)
+    return next(_find_key_paths(model, tuple(key.split(".")), entry=entry), None)
 
 
-def _key_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -> Iterator[tuple[str, ...]]:
+def _find_key_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -> Iterator[tuple[str, ...]]:
     if not words:
         yield ()
-    for shape in _shapes(annotation) if words else ():
+    for shape in _list_shapes(annotation) if words else ():
         if _is_model(shape) and words[0] in shape.model_fields:
             inner = shape.model_fields[words[0]].annotation
-            yield from ((words[0], *rest) for rest in _key_paths(inner, words[1:], entry=entry))
+            yield from ((words[0], *rest) for rest in _find_key_paths(inner, words[1:], entry=entry))
         elif get_origin(shape) is dict:
-            yield from _named_paths(get_args(shape)[1], words, entry=entry)
+            yield from _find_named_paths(get_args(shape)[1], words, entry=entry)
 
 
-def _named_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -> Iterator[tuple[str, ...]]:
+def _find_named_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -> Iterator[tuple[str, ...]]:
     for count in range(1, len(words)):
         name, rest = ".".join(words[:count]), words[count:]
-        yield from ((name, *path) for path in _key_paths(annotation, rest, entry=entry))
-    if entry or not any(_is_model(shape) for shape in _shapes(annotation)):
+        yield from ((name, *path) for path in _find_key_paths(annotation, rest, entry=entry))
+    if entry or not any(_is_model(shape) for shape in _list_shapes(annotation)):
         yield (".".join(words),)
 
 
-def known_keys(model: type[BaseModel], above: str = "") -> list[str]:
+def list_known_keys(model: type[BaseModel], above: str = "") -> list[str]:
     """The dotted keys of the model, without what lies in mappings whose names a document chooses itself."""
     keys: list[str] = []
     for name, field in model.model_fields.items():
-        inner = [shape for shape in _shapes(field.annotation) if _is_model(shape)]
-        for shape in inner:
-            keys += known_keys(shape, f"{above}{name}.")
-        if not inner:
+        inner_models = [shape for shape in _list_shapes(field.annotation) if _is_model(shape)]
+        for shape in inner_models:
+            keys += list_known_keys(shape, f"{above}{name}.")
+        if not inner_models:
             keys.append(f"{above}{name}")
     return keys
 
 
-def nearest_key(model: type[BaseModel], key: str) -> str | None:
+def suggest_key(model: type[BaseModel], key: str) -> str | None:
     """Advice for a dotted key that the model does not have: what the first unknown part of it may mean."""
     words = key.split(".")
     for end in range(len(words) - 1, -1, -1):
-        above = key_path(model, ".".join(words[:end]), entry=True) if end else ()
-        if above is not None and (known := _known_keys(model, above)):
-            return nearest(words[end], known)
+        above = find_key_path(model, ".".join(words[:end]), entry=True) if end else ()
+        if above is not None and (known := _collect_known_keys(model, above)):
+            return suggest_names(words[end], known)
     return None
 
 
-def _invalid(model: type[BaseModel], document: Document, problems: list[dict[str, Any]]) -> InvalidFile:
-    first = _misspelled(problems) or problems[0]
+def _build_error(model: type[BaseModel], document: Document, problems: list[dict[str, Any]]) -> InvalidFile:
+    first = _find_misspelled(problems) or problems[0]
     path = find_real_path(document.data, first)
-    where = f"{document.path}:{_line(document, path)}"
-    field = _shown_path(path)
+    where = f"{document.path}:{_find_line(document, path)}"
+    field = _format_path(path)
     if first["type"] == "missing":
         return InvalidFile(f"`{field}` is missing", where=where)
     if first["type"] == "extra_forbidden":
-        advice = nearest(str(path[-1]), _known_keys(model, path[:-1]))
+        advice = suggest_names(str(path[-1]), _collect_known_keys(model, path[:-1]))
         return InvalidFile(f"unknown key `{field}`", where=where, fix=advice)
     misfit = describe_misfit(one for one in problems if find_real_path(document.data, one) == path)
     return InvalidFile(f"`{field}` {misfit}", where=where)
 
 
-def _misspelled(problems: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _find_misspelled(problems: list[dict[str, Any]]) -> dict[str, Any] | None:
     """If the first problem is a missing key: the unknown key beside it that was meant to be it."""
     first = problems[0]
     if first["type"] != "missing":
         return None
-    *around, wanted = first["loc"]
+    *parents, wanted = first["loc"]
     for problem in problems:
         *place, key = problem["loc"]
-        if problem["type"] == "extra_forbidden" and place == around and _close(str(key), [str(wanted)]):
+        if (
+            problem["type"] == "extra_forbidden"
+            and place == parents
+            and _find_similar(str(key), [str(wanted)])
+        ):
             return problem
     return None
 
 
-def _close(word: str, names: Iterable[str]) -> list[str]:
+def _find_similar(word: str, names: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=3, cutoff=0.6)
 
 
-def _line(document: Document, path: Path) -> int:
+def _find_line(document: Document, path: Path) -> int:
     """The line of the field or, if it isn't there, of the nearest one around it."""
     for end in range(len(path), -1, -1):
-        if line := document.lines.get(_shown_path(path[:end])):
+        if line := document.lines.get(_format_path(path[:end])):
             return line
     return 1
 
 
-def _shown_path(path: Path) -> str:
-    shown = ""
+def _format_path(path: Path) -> str:
+    formatted = ""
     for part in path:
-        shown = joined(shown, part)
-    return shown
+        formatted = join_field_path(formatted, part)
+    return formatted
 
 
-def _known_keys(model: type[BaseModel], path: Path) -> set[str]:
+def _collect_known_keys(model: type[BaseModel], path: Path) -> set[str]:
     annotations: list[Any] = [model]
     for part in path:
-        annotations = [inner for shape in annotations for inner in _inside(shape, part)]
-    models = [shape for outer in annotations for shape in _shapes(outer)]
+        annotations = [inner for shape in annotations for inner in _list_inner_annotations(shape, part)]
+    models = [shape for outer in annotations for shape in _list_shapes(outer)]
     return {name for shape in models if _is_model(shape) for name in shape.model_fields}
 
 
-def _inside(annotation: Any, part: str | int) -> Iterator[Any]:
+def _list_inner_annotations(annotation: Any, part: str | int) -> Iterator[Any]:
     """The annotations of what lies under that key or index."""
-    for shape in _shapes(annotation):
+    for shape in _list_shapes(annotation):
         if _is_model(shape):
             if isinstance(part, str) and part in shape.model_fields:
                 yield shape.model_fields[part].annotation
@@ -210,16 +219,16 @@ def _inside(annotation: Any, part: str | int) -> Iterator[Any]:
             yield get_args(shape)[0]
 
 
-def _shapes(annotation: Any) -> Iterator[Any]:
+def _list_shapes(annotation: Any) -> Iterator[Any]:
     """The members of a union, without their annotations."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        yield from _shapes(get_args(annotation)[0])
+        yield from _list_shapes(get_args(annotation)[0])
     elif origin in {None, dict, list, tuple}:
         yield annotation
     else:
         for member in get_args(annotation):
-            yield from _shapes(member)
+            yield from _list_shapes(member)
 
 
 def _is_model(shape: Any) -> bool:

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, SequenceNode
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
-from logist.documents.reading import is_json, parse
+from logist.documents.reading import is_json, parse_document
 from logist.errors import InvalidFile
 
 Keys = tuple[str, ...]
@@ -20,7 +20,7 @@ Keys = tuple[str, ...]
 _BOOLEAN_OF_OLD = frozenset({"yes", "no", "on", "off", "y", "n"})
 
 
-def edited(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
+def edit_text(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
     """The text with the field at each path set to its value, or removed where the value is None.
 
     A mapping that loses its last key is removed too. In YAML, every byte outside the changed fields
@@ -28,59 +28,59 @@ def edited(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
     if the text is no valid document, or written in a way that can't be changed safely.
     """
     body = text.removeprefix("\ufeff")
-    mark = text[: len(text) - len(body)]
+    byte_order_mark = text[: len(text) - len(body)]
     json_like = is_json(body, name)
-    data = parse(body, name).data
+    data = parse_document(body, name).data
     for keys, value in changes.items():
-        wanted = _changed(data, keys, value, name)
-        if _same(wanted, data):
+        wanted = _apply_change(data, keys, value, name)
+        if _is_same_json(wanted, data):
             continue
-        body = _json_text(body, wanted) if json_like else _Edit(body, wanted).at(keys)
-        data = parse(body, name).data
-        if not _same(data, wanted):
+        body = _dump_json_like(body, wanted) if json_like else _Edit(body, wanted).apply_at(keys)
+        data = parse_document(body, name).data
+        if not _is_same_json(data, wanted):
             raise InvalidFile(
                 f"is written in a way in which `{'.'.join(keys)}` can't be changed safely",
                 where=name,
                 fix="edit it by hand",
             )
-    return mark + body
+    return byte_order_mark + body
 
 
 MUCH = 1000
 """Values, or hundreds of characters of text, that a person no longer reads through."""
 
 
-def dumped(data: Mapping[str, object]) -> str:
+def dump_yaml(data: Mapping[str, object]) -> str:
     """The values as a new YAML text, in block style, with texts of several lines as they read.
 
     Where they are very many, it is the JSON that YAML is too: that is written and read many times as fast.
     """
-    if _weight(data) > MUCH:
-        return _as_json(data) + "\n"
-    return _dumped(dict(data), flow=False) + "\n"
+    if _estimate_weight(data) > MUCH:
+        return _dump_json(data) + "\n"
+    return _dump_value(dict(data), flow=False) + "\n"
 
 
-def _weight(data: object) -> float:
+def _estimate_weight(data: object) -> float:
     """The number of values, where a hundred characters of text are one more; of some too many, as far as counted."""
-    weight, left = 0.0, [data]
-    while left and weight <= MUCH:
-        value = left.pop()
+    weight, remaining = 0.0, [data]
+    while remaining and weight <= MUCH:
+        value = remaining.pop()
         weight += 1 + (len(value) / 100 if isinstance(value, str) else 0)
         if isinstance(value, Mapping):
-            left.extend(value.values())
+            remaining.extend(value.values())
         elif isinstance(value, list | tuple):
-            left.extend(value)
+            remaining.extend(value)
     return weight
 
 
-def _as_json(data: Mapping[str, object], indent: str | None = " ", known: str = "") -> str:
+def _dump_json(data: Mapping[str, object], indent: str | None = " ", known: str = "") -> str:
     """With escapes for characters that YAML may not take as they are, unless they stand in the `known` text."""
     text = json.dumps(dict(data), indent=indent, ensure_ascii=False)
-    odd = {letter for letter in set(text) - set(known) if not letter.isprintable()} - {"\n"}
-    return text.translate({ord(letter): json.dumps(letter)[1:-1] for letter in odd})
+    unprintable = {letter for letter in set(text) - set(known) if not letter.isprintable()} - {"\n"}
+    return text.translate({ord(letter): json.dumps(letter)[1:-1] for letter in unprintable})
 
 
-def _changed(data: dict[str, Any], keys: Keys, value: object | None, name: str) -> dict[str, Any]:
+def _apply_change(data: dict[str, Any], keys: Keys, value: object | None, name: str) -> dict[str, Any]:
     """The values after one change."""
     key, rest = keys[0], keys[1:]
     if rest:
@@ -89,21 +89,21 @@ def _changed(data: dict[str, Any], keys: Keys, value: object | None, name: str) 
             raise InvalidFile(f"`{key}` is not a mapping, so it holds no `{'.'.join(rest)}`", where=name)
         if inner is None and value is None:
             return data
-        value = _changed(inner or {}, rest, value, name) or None
+        value = _apply_change(inner or {}, rest, value, name) or None
     if value is None:
         return {other: data[other] for other in data if other != key}
     return {**data, key: value}
 
 
-def _same(one: object, other: object) -> bool:
+def _is_same_json(one: object, other: object) -> bool:
     """Equal as JSON: 1, 1.0 and true are three values."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _json_text(text: str, data: dict[str, Any]) -> str:
-    indented = re.search(r"\n([ \t]+)\"", text)
+def _dump_json_like(text: str, data: dict[str, Any]) -> str:
+    indent_match = re.search(r"\n([ \t]+)\"", text)
     end = "\n" if text.endswith("\n") else ""
-    return _as_json(data, indented[1] if indented else None, text) + end
+    return _dump_json(data, indent_match[1] if indent_match else None, text) + end
 
 
 class _Edit:
@@ -113,56 +113,58 @@ class _Edit:
         self.text = text
         self.wanted = wanted
 
-    def at(self, keys: Keys) -> str:
+    def apply_at(self, keys: Keys) -> str:
         """The text once the field at `keys` is as in the wanted values."""
         root = YAML(typ="safe", pure=True).compose(self.text)
         if not isinstance(root, MappingNode):
-            return self._inserted(len(self.text), 0, keys[0], self.wanted[keys[0]])
+            return self._insert_pair(len(self.text), 0, keys[0], self.wanted[keys[0]])
         if root.flow_style:
-            flow = _rendered(self.wanted, flow=True).strip()
-            return self._spliced(root.start_mark.index, root.end_mark.index, flow)
-        return self._in_mapping(root, self.wanted, keys)
+            flow = _render_value(self.wanted, flow=True).strip()
+            return self._splice_text(root.start_mark.index, root.end_mark.index, flow)
+        return self._edit_mapping(root, self.wanted, keys)
 
-    def _in_mapping(self, mapping: MappingNode, new: dict[str, Any], keys: Keys) -> str:
+    def _edit_mapping(self, mapping: MappingNode, new: dict[str, Any], keys: Keys) -> str:
         key = keys[0]
         entry = next(((node, value) for node, value in mapping.value if node.value == key), None)
         if entry is None:
-            end = self._line_end(self._end(*mapping.value[-1]))
-            return self._inserted(end, mapping.start_mark.column, key, new[key])
+            end = self._find_next_line(self._find_end(*mapping.value[-1]))
+            return self._insert_pair(end, mapping.start_mark.column, key, new[key])
         if key not in new:
-            return self._removed(*entry)
+            return self._remove_pair(*entry)
         inner = entry[1]
         if len(keys) > 1 and isinstance(inner, MappingNode) and not inner.flow_style:
-            return self._in_mapping(inner, new[key], keys[1:])
-        return self._replaced(*entry, new[key])
+            return self._edit_mapping(inner, new[key], keys[1:])
+        return self._replace_value(*entry, new[key])
 
-    def _inserted(self, at: int, column: int, key: str, value: Any) -> str:
-        lines = _indented(_rendered_pair(key, value), column)
+    def _insert_pair(self, at: int, column: int, key: str, value: Any) -> str:
+        lines = _indent_lines(_render_pair(key, value), column)
         separate = "\n" if at > 0 and self.text[at - 1] != "\n" else ""
-        return self._spliced(at, at, f"{separate}{' ' * column}{lines}\n")
+        return self._splice_text(at, at, f"{separate}{' ' * column}{lines}\n")
 
-    def _removed(self, key: Node, value: Node) -> str:
+    def _remove_pair(self, key: Node, value: Node) -> str:
         start = key.start_mark.index - key.start_mark.column
-        return self._spliced(start, self._line_end(self._content_end(key, value)), "")
+        return self._splice_text(start, self._find_next_line(self._find_content_end(key, value)), "")
 
-    def _replaced(self, key: Node, value: Node, new: Any) -> str:
+    def _replace_value(self, key: Node, value: Node, new: Any) -> str:
         flow = isinstance(value, CollectionNode) and bool(value.flow_style)
-        first, newline, rest = _indented(_rendered(new, flow=flow), key.start_mark.column).partition("\n")
-        end = self._content_end(key, value)
+        first, newline, rest = _indent_lines(_render_value(new, flow=flow), key.start_mark.column).partition(
+            "\n"
+        )
+        end = self._find_content_end(key, value)
         start = min(value.start_mark.index, end)
         gap = self.text[key.end_mark.index : start]
         tail = newline + rest + ("\n" if rest and end == len(self.text) else "")
         if first and re.fullmatch(r"[ \t]*:[ \t]+", gap):  # on one line, and stays there: keep the spacing
-            return self._spliced(start, end, first.lstrip() + tail)
+            return self._splice_text(start, end, first.lstrip() + tail)
         comment = re.search(r"[ \t]+#[^\r\n]*", gap)
         head = f":{first}{comment[0] if comment else ''}"
-        return self._spliced(key.end_mark.index, end, head + tail)
+        return self._splice_text(key.end_mark.index, end, head + tail)
 
-    def _end(self, key: Node, value: Node) -> int:
+    def _find_end(self, key: Node, value: Node) -> int:
         """Where a value ends; the mark of a block collection is only at the next token, comments included."""
         if isinstance(value, CollectionNode) and not value.flow_style:
             last = value.value[-1]
-            return self._end(*last) if isinstance(value, MappingNode) else self._end(value, last)
+            return self._find_end(*last) if isinstance(value, MappingNode) else self._find_end(value, last)
         end: int = value.end_mark.index
         if value.start_mark.index < end:
             return end
@@ -170,58 +172,58 @@ class _Edit:
             return len(self.text[:end].rstrip())
         return self.text.index(":", key.end_mark.index) + 1
 
-    def _content_end(self, key: Node, value: Node) -> int:
+    def _find_content_end(self, key: Node, value: Node) -> int:
         """The same without the blank lines after a block scalar."""
-        return len(self.text[: self._end(key, value)].rstrip())
+        return len(self.text[: self._find_end(key, value)].rstrip())
 
-    def _line_end(self, index: int) -> int:
+    def _find_next_line(self, index: int) -> int:
         """Where the next line begins."""
         if index == 0 or self.text[index - 1] == "\n":
             return index
         newline = self.text.find("\n", index)
         return len(self.text) if newline < 0 else newline + 1
 
-    def _spliced(self, start: int, end: int, new: str) -> str:
+    def _splice_text(self, start: int, end: int, new: str) -> str:
         if "\r\n" in self.text:
             new = new.replace("\n", "\r\n")
         return self.text[:start] + new + self.text[end:]
 
 
-def _indented(text: str, column: int) -> str:
+def _indent_lines(text: str, column: int) -> str:
     """The text with every line but the first moved to the right."""
     return re.sub(r"\n(?=[^\n])", "\n" + " " * column, text)
 
 
-def _rendered(value: Any, *, flow: bool) -> str:
+def _render_value(value: Any, *, flow: bool) -> str:
     """The value in YAML as it stands after `key:`, led by a space or a line break."""
     if flow:
-        return " " + _dumped(value, flow=True)
-    return _dumped({"k": value}, flow=False).removeprefix("k:")
+        return " " + _dump_value(value, flow=True)
+    return _dump_value({"k": value}, flow=False).removeprefix("k:")
 
 
-def _rendered_pair(key: str, value: Any) -> str:
-    return _dumped({key: value}, flow=False)
+def _render_pair(key: str, value: Any) -> str:
+    return _dump_value({key: value}, flow=False)
 
 
-def _dumped(value: Any, *, flow: bool) -> str:
+def _dump_value(value: Any, *, flow: bool) -> str:
     yaml = YAML()
     yaml.default_flow_style = flow
     yaml.width = 2**30
     buffer = io.StringIO()
-    yaml.dump(_styled(value), buffer)
+    yaml.dump(_style_value(value), buffer)
     return buffer.getvalue().removesuffix("\n").removesuffix("\n...")
 
 
-def _styled(value: Any) -> Any:
+def _style_value(value: Any) -> Any:
     """Text of several lines as a literal block, where one can hold it; quotes where YAML 1.1 sees a boolean."""
     if isinstance(value, dict):
-        return {key: _styled(item) for key, item in value.items()}
+        return {key: _style_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_styled(item) for item in value]
+        return [_style_value(item) for item in value]
     if isinstance(value, str) and not value.isprintable():
         lines = value.removesuffix("\n").split("\n")
-        literal = all(line.isprintable() for line in lines) and value.strip() == "\n".join(lines)
-        return LiteralScalarString(value) if literal else DoubleQuotedScalarString(value)
+        can_be_literal = all(line.isprintable() for line in lines) and value.strip() == "\n".join(lines)
+        return LiteralScalarString(value) if can_be_literal else DoubleQuotedScalarString(value)
     if isinstance(value, str) and value.lower() in _BOOLEAN_OF_OLD:
         return DoubleQuotedScalarString(value)
     return value

@@ -66,7 +66,7 @@ class ParsedPiece(NamedTuple):
     column: int
 
 
-def opened(path: str | Path) -> BinaryIO:
+def open_file(path: str | Path) -> BinaryIO:
     """A file that a person names, for reading; OSError at once for a pipe, a socket or a device.
 
     What the shell has opened for the command, as for `<(...)`, is no more in doubt than standard input.
@@ -78,12 +78,12 @@ def opened(path: str | Path) -> BinaryIO:
         fd = os.open(name, _READ)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
-            raise _irregular(name) from error
+            raise _build_irregular_error(name) from error
         raise
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # what a directory is, the next line says
         os.close(fd)
-        raise _irregular(name)
+        raise _build_irregular_error(name)
     try:
         return os.fdopen(fd, "rb")
     except OSError:
@@ -91,39 +91,39 @@ def opened(path: str | Path) -> BinaryIO:
         raise
 
 
-def _irregular(name: str) -> OSError:
+def _build_irregular_error(name: str) -> OSError:
     return OSError(errno.EINVAL, "it is not a regular file", name)
 
 
-def content(path: str | Path, most: int = MAX_BYTES) -> bytes:
+def read_content(path: str | Path, most: int = MAX_BYTES) -> bytes:
     """What `opened` opens, all of it; of a file that is longer, a byte more than `most`."""
-    with opened(path) as file:
+    with open_file(path) as file:
         return file.read(most + 1)
 
 
-def read(path: Path) -> Document:
+def read_document(path: Path) -> Document:
     """The document in a file; every failure is an InvalidFile that says where."""
-    return parse(text(path), os.fspath(path))
+    return parse_document(read_document_text(path), os.fspath(path))
 
 
-def text(path: Path) -> str:
+def read_document_text(path: Path) -> str:
     """The text of a file, as `read` has it."""
     name = os.fspath(path)
     try:
-        data = content(path)
+        data = read_content(path)
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
-    return _decoded(data, name)
+    return _decode_text(data, name)
 
 
-def parse(text: str, name: str) -> Document:
+def parse_document(text: str, name: str) -> Document:
     """The document in a text. `name` tells YAML from JSON by its suffix; without one, `{` means JSON."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     body = text.removeprefix("\ufeff")
-    pieces = _json_pieces(body, name) if is_json(body, name) else _yaml_pieces(body, name)
+    pieces = _parse_json_pieces(body, name) if is_json(body, name) else _parse_yaml_pieces(body, name)
     builder = _DocumentBuilder(name, pieces)
-    data = builder.document()
+    data = builder.build_document()
     if not isinstance(data, dict):
         raise InvalidFile("must be a mapping of keys to values", where=f"{name}:{builder.lines.get('', 1)}")
     return Document(name, data, builder.lines)
@@ -133,36 +133,36 @@ def is_json(text: str, name: str) -> bool:
     """Whether a text of this name is read as JSON; so is YAML that is sound JSON, for that is many times as fast."""
     suffix = os.path.splitext(name)[1].lower()
     if suffix in {".yaml", ".yml"}:
-        return _is_sound_json(text)
+        return _is_valid_json(text)
     if suffix == ".json":
         return True
     return text.lstrip("\ufeff \t\r\n").startswith("{")
 
 
-def _is_sound_json(text: str) -> bool:
+def _is_valid_json(text: str) -> bool:
     """Whether a YAML text is JSON too, and says the same in both."""
     if not text.startswith("{"):
         return False
     try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _no_constant(word: str) -> None:
+def _reject_constant(word: str) -> None:
     """NaN and the like are text in YAML."""
     raise ValueError(word)
 
 
-def joined(path: str, key: str | int) -> str:
+def join_field_path(path: str, key: str | int) -> str:
     """The field path one level down."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
 
 
-def _decoded(data: bytes, name: str) -> str:
+def _decode_text(data: bytes, name: str) -> str:
     if len(data) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     try:
@@ -181,75 +181,75 @@ class _DocumentBuilder:
         self.pieces = pieces
         self.lines: dict[str, int] = {}
 
-    def document(self) -> Any:
+    def build_document(self) -> Any:
         first = next(self.pieces, None)
         if first is None:
             return {}
         self.lines[""] = first.line
-        data = self._value(first, "", 0)
+        data = self._build_value(first, "", 0)
         next(self.pieces, None)  # a second document is refused where the pieces are made
         return {} if data is None else data
 
-    def _value(self, piece: ParsedPiece, path: str, depth: int) -> Any:
+    def _build_value(self, piece: ParsedPiece, path: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            raise self._invalid(f"nested more than {MAX_DEPTH} levels deep", piece)
+            raise self._build_error(f"nested more than {MAX_DEPTH} levels deep", piece)
         if piece.kind == "mapping":
-            return self._mapping(path, depth)
+            return self._build_mapping(path, depth)
         if piece.kind == "list":
-            return self._list(path, depth)
-        return self._scalar(piece, path)
+            return self._build_list(path, depth)
+        return self._read_scalar(piece, path)
 
-    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _build_mapping(self, path: str, depth: int) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
         while (key := next(self.pieces)).kind != "end":
-            name = self._key(key)
-            field = joined(path, name)
-            if name in found:
-                raise self._invalid(f"`{field}` is there twice, first on line {self.lines[field]}", key)
+            name = self._read_key(key)
+            field = join_field_path(path, name)
+            if name in mapping:
+                raise self._build_error(f"`{field}` is there twice, first on line {self.lines[field]}", key)
             self.lines[field] = key.line
-            found[name] = self._value(next(self.pieces), field, depth + 1)
-        return found
+            mapping[name] = self._build_value(next(self.pieces), field, depth + 1)
+        return mapping
 
-    def _list(self, path: str, depth: int) -> list[Any]:
-        found: list[Any] = []
+    def _build_list(self, path: str, depth: int) -> list[Any]:
+        items: list[Any] = []
         while (item := next(self.pieces)).kind != "end":
-            field = joined(path, len(found))
+            field = join_field_path(path, len(items))
             self.lines[field] = item.line
-            found.append(self._value(item, field, depth + 1))
-        return found
+            items.append(self._build_value(item, field, depth + 1))
+        return items
 
-    def _key(self, piece: ParsedPiece) -> str:
+    def _read_key(self, piece: ParsedPiece) -> str:
         if piece.kind != "scalar":
-            raise self._invalid("a key must be text, not a list or a mapping", piece)
+            raise self._build_error("a key must be text, not a list or a mapping", piece)
         if not isinstance(piece.value, str):
             shown = json.dumps(piece.value)
-            raise self._invalid(f'the key {shown} is not text; write it in quotes: "{shown}"', piece)
-        return str(self._scalar(piece, piece.value))
+            raise self._build_error(f'the key {shown} is not text; write it in quotes: "{shown}"', piece)
+        return str(self._read_scalar(piece, piece.value))
 
-    def _scalar(self, piece: ParsedPiece, path: str) -> Any:
+    def _read_scalar(self, piece: ParsedPiece, path: str) -> Any:
         value = piece.value
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._invalid(f"{_field(path)}is not a finite number", piece)
+            raise self._build_error(f"{_format_field(path)}is not a finite number", piece)
         if isinstance(value, str) and not value.isascii():
-            return self._text(value, piece, path)
+            return self._read_text(value, piece, path)
         return value
 
-    def _text(self, value: str, piece: ParsedPiece, path: str) -> str:
+    def _read_text(self, value: str, piece: ParsedPiece, path: str) -> str:
         try:  # YAML takes the two halves of an escaped surrogate pair as two characters
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
-            message = f"{_field(path)}holds half of a surrogate pair, which is no character"
-            raise self._invalid(message.encode("utf-8", "replace").decode(), piece) from error
+            message = f"{_format_field(path)}holds half of a surrogate pair, which is no character"
+            raise self._build_error(message.encode("utf-8", "replace").decode(), piece) from error
 
-    def _invalid(self, message: str, piece: ParsedPiece) -> InvalidFile:
+    def _build_error(self, message: str, piece: ParsedPiece) -> InvalidFile:
         return InvalidFile(message, where=f"{self.name}:{piece.line}:{piece.column}")
 
 
-def _field(path: str) -> str:
+def _format_field(path: str) -> str:
     return f"`{path}` " if path else ""
 
 
-def _json_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
+def _parse_json_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
     try:
         json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
@@ -257,15 +257,15 @@ def _json_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
         raise InvalidFile(f"is not JSON: {error.msg}", where=where) from error
     except RecursionError as error:
         raise InvalidFile(f"nested more than {MAX_DEPTH} levels deep", where=name) from error
-    line, line_start, seen = 1, 0, 0
-    for found in _JSON_TOKEN.finditer(text):
-        if newlines := text.count("\n", seen, found.start()):
-            line, line_start = line + newlines, text.rindex("\n", seen, found.start()) + 1
-        seen = found.start()
-        yield _json_piece(found[0], line, found.start() - line_start + 1, name)
+    line, line_start, counted_until = 1, 0, 0
+    for token in _JSON_TOKEN.finditer(text):
+        if newlines := text.count("\n", counted_until, token.start()):
+            line, line_start = line + newlines, text.rindex("\n", counted_until, token.start()) + 1
+        counted_until = token.start()
+        yield _to_json_piece(token[0], line, token.start() - line_start + 1, name)
 
 
-def _json_piece(word: str, line: int, column: int, name: str) -> ParsedPiece:
+def _to_json_piece(word: str, line: int, column: int, name: str) -> ParsedPiece:
     if word == "{":
         return ParsedPiece("mapping", None, line, column)
     if word == "[":
@@ -278,30 +278,30 @@ def _json_piece(word: str, line: int, column: int, name: str) -> ParsedPiece:
         raise InvalidFile("a number is too long", where=f"{name}:{line}:{column}") from error
 
 
-def _yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
+def _parse_yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
     documents = 0
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             documents += isinstance(event, DocumentStartEvent)
             if documents > 1:
-                raise InvalidFile("holds more than one document", where=_at(event, name))
-            if piece := _yaml_piece(event, name):
+                raise InvalidFile("holds more than one document", where=_format_place(event, name))
+            if piece := _to_yaml_piece(event, name):
                 yield piece
     except ReaderError as error:
-        raise _unacceptable(error, text, name) from error
+        raise _build_character_error(error, text, name) from error
     except YAMLError as error:
-        raise _syntax(error, name) from error
+        raise _build_syntax_error(error, name) from error
     except (ValueError, OverflowError) as error:  # \U escapes beyond the last character
         raise InvalidFile(f"is not YAML: {error}", where=name) from error
 
 
-def _yaml_piece(event: Event, name: str) -> ParsedPiece | None:
+def _to_yaml_piece(event: Event, name: str) -> ParsedPiece | None:
     if isinstance(event, AliasEvent):
-        raise InvalidFile("aliases (`*name`) are not allowed; write it out", where=_at(event, name))
+        raise InvalidFile("aliases (`*name`) are not allowed; write it out", where=_format_place(event, name))
     if getattr(event, "anchor", None):
-        raise InvalidFile("anchors (`&name`) are not allowed; write it out", where=_at(event, name))
+        raise InvalidFile("anchors (`&name`) are not allowed; write it out", where=_format_place(event, name))
     if getattr(event, "tag", None):
-        raise InvalidFile("tags (`!name`) are not allowed", where=_at(event, name))
+        raise InvalidFile("tags (`!name`) are not allowed", where=_format_place(event, name))
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
     if isinstance(event, MappingStartEvent):
         return ParsedPiece("mapping", None, line, column)
@@ -311,12 +311,12 @@ def _yaml_piece(event: Event, name: str) -> ParsedPiece | None:
         return ParsedPiece("end", None, line, column)
     if isinstance(event, ScalarEvent):
         plain = event.implicit[0]
-        value = _resolved(event.value, _at(event, name)) if plain else event.value
+        value = _resolve_scalar(event.value, _format_place(event, name)) if plain else event.value
         return ParsedPiece("scalar", value, line, column)
     return None
 
 
-def _resolved(word: str, where: str) -> Any:
+def _resolve_scalar(word: str, where: str) -> Any:
     if word in _NULL:
         return None
     if word in _BOOL:
@@ -331,11 +331,11 @@ def _resolved(word: str, where: str) -> Any:
     return math.inf if _NOT_FINITE.fullmatch(word) else word
 
 
-def _at(event: Event, name: str) -> str:
+def _format_place(event: Event, name: str) -> str:
     return f"{name}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
 
 
-def _syntax(error: YAMLError, name: str) -> InvalidFile:
+def _build_syntax_error(error: YAMLError, name: str) -> InvalidFile:
     mark = getattr(error, "problem_mark", None)
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     problem = error.problem if isinstance(error, MarkedYAMLError) else str(error)
@@ -343,7 +343,7 @@ def _syntax(error: YAMLError, name: str) -> InvalidFile:
     return InvalidFile(f"is not YAML: {problem}", where=where, fix=fix)
 
 
-def _unacceptable(error: ReaderError, text: str, name: str) -> InvalidFile:
+def _build_character_error(error: ReaderError, text: str, name: str) -> InvalidFile:
     before = text[: error.position]
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     message = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"

@@ -14,9 +14,9 @@ from logist.errors import Busy, LogistError
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load, read_current_state
-from logist.jobs.step_job import do_step, provider_is_out
-from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.base.session import load_session, read_current_state
+from logist.jobs.step_job import do_step, is_provider_failing
+from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice
 from logist.store import JobDir, list_jobs
 
@@ -78,15 +78,18 @@ def run_job(
     while True:
         result = do_step(project, job_id, Choice(command="run", strict=strict))
         on_step(result)
-        if provider_is_out(result) or project.stopping():
+        if is_provider_failing(result) or project.stopping():
             return result
         if result.state.status is Status.WAITING:
             if not family_too:
                 return result
-            codes = _run_children(project, result, on_step)
-            if codes is not None and load(project, project.job(job_id)).state.status not in HALTED:
-                waits = family.waits(family.children_of(project, result.state))
-                return replace(result, exit_code=exit_code(codes), notes=(waits,))
+            exit_codes = _run_children(project, result, on_step)
+            if (
+                exit_codes is not None
+                and load_session(project, project.open_job(job_id)).state.status not in HALTED
+            ):
+                waits = family.describe_waiting(family.load_children(project, result.state))
+                return replace(result, exit_code=choose_exit_code(exit_codes), notes=(waits,))
         elif result.state.status not in READY or not result.entries:
             return result
 
@@ -96,20 +99,20 @@ def _run_children(
 ) -> list[int] | None:
     """Runs the jobs that a job waits for, and theirs. None once all have settled, else the exit codes of all."""
     state, codes = waiting.state, []
-    if not all(child.settled for child in family.children_of(project, state)):
-        most, above = project.settings.max_concurrent_agents, waiting.job_id
+    if not all(child.is_settled for child in family.load_children(project, state)):
+        most, parent_id = project.settings.max_concurrent_agents, waiting.job_id
         for ended in run_queue(
-            project, most, on_step, only=lambda job_id: family.is_below(project, job_id, above)
+            project, most, on_step, only=lambda job_id: family.is_below(project, job_id, parent_id)
         ):
             codes.append(ended.exit_code)
             if ended.error is not None:
                 project.say(f"{ended.job_id}: {ended.error}")
-    if all(child.settled for child in family.children_of(project, state)):
+    if all(child.is_settled for child in family.load_children(project, state)):
         return None
-    return [*codes, family.exit_code(project, state)]
+    return [*codes, family.waiting_exit_code(project, state)]
 
 
-def ready_jobs(project: Project) -> list[str]:
+def list_ready_jobs(project: Project) -> list[str]:
     """The ids of the jobs an agent could work on now, by rank, then age, then id.
 
     A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent is at a
@@ -123,39 +126,39 @@ def ready_jobs(project: Project) -> list[str]:
             state = read_current_state(job)
         except LogistError:
             state = {"status": Status.PENDING}
-        waits = state.get("status") == Status.WAITING and _can_gather(project, state)
-        merges = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
-        ready = str(state.get("status")) in READY and not _is_halted_above(project, state, halted)
-        if ready or waits or merges or job.inflight.exists():
+        can_gather = state.get("status") == Status.WAITING and _can_gather(project, state)
+        has_due_merge = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
+        is_ready = str(state.get("status")) in READY and not _has_halted_ancestor(project, state, halted)
+        if is_ready or can_gather or has_due_merge or job.inflight.exists():
             rank = state.get("rank")
             ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
     return [job_id for _, _, job_id in sorted(ranked)]
 
 
-def held_up(project: Project, ended: Container[str] = ()) -> list[HeldUp]:
+def find_held_up_jobs(project: Project, ended: Container[str] = ()) -> list[HeldUp]:
     """The jobs that a run leaves waiting for a person, by id: STUCK, at a limit, for approval, or damaged.
 
     Not those that wait only for agents, those that are set aside, nor the children of others. `ended`: jobs whose end
     this run has reported. Nothing is written.
     """
     return [
-        held
+        held_job
         for job_id in list_jobs(project.jobs_dir)
-        if job_id not in ended and (held := _held_up(project, job_id))
+        if job_id not in ended and (held_job := _find_held_up_job(project, job_id))
     ]
 
 
-def _held_up(project: Project, job_id: str) -> HeldUp | None:
+def _find_held_up_job(project: Project, job_id: str) -> HeldUp | None:
     try:
-        job = project.job(job_id)
+        job = project.open_job(job_id)
         recorded = read_current_state(job)
         above = recorded.get("parent")
         status = recorded.get("status")
         if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
             return None
-        state = load(project, job).state
+        state = load_session(project, job).state
         if state.status is Status.WAITING or (state.status in HALTED and state.children):
-            return _waiting_for_jobs(project, job_id, state)
+            return _describe_held_parent(project, job_id, state)
         why = f": {state.reason}" if state.reason else ""
         waits = f"{state.status}, waits for {HOLDING[state.status]}{why}"
         code = advice.exit_code(state.status)
@@ -166,16 +169,16 @@ def _held_up(project: Project, job_id: str) -> HeldUp | None:
         return HeldUp(job_id, None, error.exit_code, error.message, error.fix)
 
 
-def _waiting_for_jobs(project: Project, job_id: str, state: State) -> HeldUp | None:
+def _describe_held_parent(project: Project, job_id: str, state: State) -> HeldUp | None:
     """Of a job that waits for others; None where those only wait for agents."""
     halted = state.status in HALTED
-    code = advice.exit_code(state.status) if halted else family.exit_code(project, state)
+    code = advice.exit_code(state.status) if halted else family.waiting_exit_code(project, state)
     why = f"{state.status}: {state.reason}; " if halted else ""
-    waits = why + family.waits(family.children_of(project, state))
+    waits = why + family.describe_waiting(family.load_children(project, state))
     return HeldUp(job_id, state.status, code, waits, f"logist job status --job {job_id}") if code else None
 
 
-def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
+def _has_halted_ancestor(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
     """Whether a job above is at a limit; `known` keeps what was looked up."""
     above = state.get("parent")
     if not isinstance(above, str):
@@ -183,9 +186,9 @@ def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]
     if above not in known:
         known[above] = False  # a circle of parents ends here
         with suppress(LogistError):  # without its parent, a job goes its own way
-            parent = read_current_state(project.job(above))
+            parent = read_current_state(project.open_job(above))
             is_halted = str(parent.get("status")) in HALTED
-            known[above] = is_halted or _is_halted_above(project, parent, known)
+            known[above] = is_halted or _has_halted_ancestor(project, parent, known)
     return known[above]
 
 
@@ -196,7 +199,7 @@ def _can_gather(project: Project, state: JsonObject) -> bool:
 
 def _is_over(project: Project, job_id: str) -> bool:
     try:
-        state = read_current_state(project.job(job_id))
+        state = read_current_state(project.open_job(job_id))
     except LogistError:
         return True  # the parent's step makes it, or says what is wrong
     stuck = state.get("stuck") or {}
@@ -216,35 +219,35 @@ def run_queue(
     Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over. A job
     that waits for others goes on when they are done. `only`: which of them.
     """
-    begun: set[str] = set()
+    started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
-            busy = begun.union(running.values())
-            for job_id in _next_jobs(project, parallel - len(running), busy, leave, only):
-                begun.add(job_id)
+            busy = started.union(running.values())
+            for job_id in _choose_next_jobs(project, parallel - len(running), busy, leave, only):
+                started.add(job_id)
                 running[pool.submit(_run_one, project, job_id, on_step)] = job_id
             if not running:
                 return
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                ended = _ended(future, running.pop(future))
-                begun.discard(_parent_of(ended))
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                ended = _collect_end(future, running.pop(future))
+                started.discard(_read_parent_id(ended))
                 yield ended
 
 
-def _parent_of(ended: EndedJob) -> str:
+def _read_parent_id(ended: EndedJob) -> str:
     """The job that may go on now, "" for none."""
     return (ended.result.state.parent if ended.result else None) or ""
 
 
-def _next_jobs(
+def _choose_next_jobs(
     project: Project, room: int, begun: set[str], leave: Container[str], only: Callable[[str], bool]
 ) -> list[str]:
     if project.stopping() or room <= 0:
         return []
-    wanted = (job_id for job_id in ready_jobs(project) if only(job_id))
-    return list(islice((job_id for job_id in wanted if job_id not in begun and job_id not in leave), room))
+    selected = (job_id for job_id in list_ready_jobs(project) if only(job_id))
+    return list(islice((job_id for job_id in selected if job_id not in begun and job_id not in leave), room))
 
 
 def _run_one(project: Project, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:
@@ -252,13 +255,15 @@ def _run_one(project: Project, job_id: str, on_step: Callable[[CommandResult], N
     try:
         return EndedJob(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
     except family.Unwanted as error:
-        return EndedJob(job_id, decide(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None)
+        return EndedJob(
+            job_id, record_decision(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None
+        )
     except (Busy, family.SetAside) as error:
         project.say(f"{job_id}: passed over, {error.message}")
         return EndedJob(job_id, None, None)
 
 
-def _ended(future: Future[EndedJob], job_id: str) -> EndedJob:
+def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
     """How the job ended; a surprise is an error of this job, and stops no other."""
     error = future.exception()
     if error is None:
@@ -276,12 +281,12 @@ def is_left_behind(project: Project, ended: EndedJob) -> bool:
     if parent is None:
         return False
     try:
-        state = read_current_state(project.job(parent))
+        state = read_current_state(project.open_job(parent))
     except LogistError:
         return False
     return ended.job_id not in (state.get("children") or [])
 
 
-def exit_code(codes: list[int]) -> int:
+def choose_exit_code(codes: list[int]) -> int:
     """The first present of FIRST_OF, else 0."""
     return next((code for code in FIRST_OF if code in codes), 0)

@@ -31,7 +31,7 @@ from logist.errors import Busy, ProviderError, Refused
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import Session, changing, load
+from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
 from logist.jobs.children.family_limits import PreparedCall
 from logist.jobs.setup import workspace_setup
@@ -64,77 +64,83 @@ class GivenAnswer:
 
 def do_step(project: Project, job_id: str, choice: Choice) -> CommandResult:
     """One step. Raises Refused for a job that takes none, Busy for one at which others are at work."""
-    result = job_merge.merge_due(project, _stepped(project, job_id, choice))
-    steward_decisions.dismiss(project, gather.left_over(result.entries), f"{job_id} goes on without it")
+    result = job_merge.merge_due(project, _step_locked(project, job_id, choice))
+    steward_decisions.cancel_children(
+        project, gather.find_unended_children(result.entries), f"{job_id} goes on without it"
+    )
     return result
 
 
-def _stepped(project: Project, job_id: str, choice: Choice) -> CommandResult:
+def _step_locked(project: Project, job_id: str, choice: Choice) -> CommandResult:
     project.trust.require_to_run()  # before anything is written or paid for
-    with changing(
+    with open_session(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
         unsent = answer_recording.is_unsent(session)
-        settled = answer_recording.settle(session, goes_on=partial(_is_todays, session, choice))
-        if settled:
+        pending_entries = answer_recording.record_pending_answer(
+            session, goes_on=partial(_is_still_current, session, choice)
+        )
+        if pending_entries:
             note = "concluded what an earlier step had left in flight; nothing new was asked"
-            return _result(session, settled, (note,))
+            return _build_result(session, pending_entries, (note,))
         if session.lock is not None and session.lock.waited_for_courier and not unsent:
-            return _result(session, [], ("another command concluded the step that was under way",))
-        return _step(session, choice)
+            return _build_result(session, [], ("another command concluded the step that was under way",))
+        return _take_step(session, choice)
 
 
-def _is_todays(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
+def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
     """Whether a half-done answer would be asked for today as it was: the same spec, role, model, agent and rights."""
-    spec, changed = session.changed_spec()
-    phase = step.turn(session.state)
+    spec, changed = session.detect_spec_change()
+    phase = step.find_due_phase(session.state)
     if changed or phase is None or ask.phase != phase:
         return False
     family.require_wanted(session.project, session.state, session.job.id)
-    said = (ask.request.command or {}).get("options") or {}
-    choice = replace(choice, role=choice.role or ask.role, model=choice.model or said.get("model"))
-    turn = next_request.turn_of(session, spec, phase, choice)
+    options = (ask.request.command or {}).get("options") or {}
+    choice = replace(choice, role=choice.role or ask.role, model=choice.model or options.get("model"))
+    turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
-    tools = next_request.tools(session.project, turn)
-    work = agent_calls.work(session, turn.agent, turn.role, tools)
-    today = (spec, turn.agent, turn.role.name, turn.model, work)
-    return (ask.spec, ask.agent, ask.role, ask.model, ask.work) == today
+    tools = next_request.list_offered_tools(session.project, turn)
+    work = agent_calls.describe_agent_work(session, turn.agent, turn.role, tools)
+    current = (spec, turn.agent, turn.role.name, turn.model, work)
+    return (ask.spec, ask.agent, ask.role, ask.model, ask.work) == current
 
 
-def _step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
+def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
     if session.state.merge == "due":
-        return _result(session, [], ())
+        return _build_result(session, [], ())
     next_request.refuse_ended(session)
     family.require_wanted(session.project, session.state, session.job.id)
     if session.state.status is Status.WAITING:
-        return _gather(session)
+        return _gather_children(session)
     if session.state.place.spawns and session.state.status is Status.PENDING:
-        return _give_away(session, choice, tries)
-    waits, phase = step.idle(session.state), step.turn(session.state)
-    if waits or phase is None:
-        assert waits is not None
-        return _result(session, [], (_waiting(waits),))
-    spec, changed = session.changed_spec()
+        return _spawn_children(session, choice, tries)
+    idle, phase = step.find_idle_reason(session.state), step.find_due_phase(session.state)
+    if idle or phase is None:
+        assert idle is not None
+        return _build_result(session, [], (_describe_idle(idle),))
+    spec, changed = session.detect_spec_change()
     # Before anything is written: a role, model, price or script that won't do is told, and that is all.
-    turn = next_request.turn_of(session, spec, phase, choice)
+    turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
     if changed:
         session.record(*changed)
     setup: JsonObject = {}
-    if limits.halted(spec, session.state.usage) is None:
+    if limits.find_reached_limit(spec, session.state.usage) is None:
         setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
-    workspace = session.project.workspace(session.job)
-    kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
-    prepared = family_limits.prepare(session, turn, workspace, kept.commit, setup)
+    workspace = session.project.open_workspace(session.job)
+    checkpoint = workspace.create_checkpoint(f"before interaction {session.state.revision + 1}")
+    prepared = family_limits.prepare_call(session, turn, workspace, checkpoint.commit, setup)
     if isinstance(prepared, Halt):
-        return _halted(session, spec, prepared, choice, tries)
-    return _result(session, [_ask(session, prepared)], ())
+        return _halt_limit_owner(session, spec, prepared, choice, tries)
+    return _build_result(session, [_ask_agent(session, prepared)], ())
 
 
-def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int) -> CommandResult:
+def _halt_limit_owner(
+    session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int
+) -> CommandResult:
     """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
     if not halt.job:
-        return _result(session, [_halt(session, spec, halt)], ())
+        return _build_result(session, [_record_halt(session, spec, halt)], ())
     above = family_limits.halt_above(session, halt)
     if above is None and tries == MOST_TRIES:
         raise Busy(
@@ -142,133 +148,137 @@ def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, t
             fix=f"logist job step --job {session.job.id}",
         )
     if above is None:  # there is room again: its limit was raised meanwhile
-        return _step(session, choice, tries + 1)
+        return _take_step(session, choice, tries + 1)
     note = f"{halt.job} is {above.status}: {above.reason}"
-    return replace(_result(session, [], (note,)), exit_code=exit_code(above.status))
+    return replace(_build_result(session, [], (note,)), exit_code=exit_code(above.status))
 
 
-def _give_away(session: Session, choice: Choice, tries: int) -> CommandResult:
+def _spawn_children(session: Session, choice: Choice, tries: int) -> CommandResult:
     """The step is done by other jobs, which are made here and run by themselves."""
     from logist.jobs.children import spawn  # noqa: PLC0415 - with all that reads and checks workflows
 
-    spec, changed = session.changed_spec()
+    spec, changed = session.detect_spec_change()
     if changed:
         session.record(*changed)
-    stands = spawn.halt(session, spec)
-    if stands is not None:
-        return _halted(session, spec, stands, choice, tries)
-    recorded = spawn.spawn(session, spec, strict=choice.strict)
-    kin = family.children_of(session.project, session.state)
-    return _result(session, recorded, (family.waits(kin),) if kin else ())
+    halt = spawn.find_spawn_halt(session, spec)
+    if halt is not None:
+        return _halt_limit_owner(session, spec, halt, choice, tries)
+    recorded = spawn.spawn_children(session, spec, strict=choice.strict)
+    kin = family.load_children(session.project, session.state)
+    return _build_result(session, recorded, (family.describe_waiting(kin),) if kin else ())
 
 
-def _gather(session: Session) -> CommandResult:
+def _gather_children(session: Session) -> CommandResult:
     """Makes the children that are missing, and gathers what they did once all have settled."""
     from logist.jobs.children import spawn  # noqa: PLC0415 - as above
 
-    spawn.make(session)
-    kin = family.children_of(session.project, session.state)
-    if not all(child.settled for child in kin):
-        return _result(session, [], (family.waits(kin),))
-    spec, changed = session.changed_spec()
+    spawn.create_missing_children(session)
+    kin = family.load_children(session.project, session.state)
+    if not all(child.is_settled for child in kin):
+        return _build_result(session, [], (family.describe_waiting(kin),))
+    spec, changed = session.detect_spec_change()
     if changed:
         session.record(*changed)
-    recorded = gather.collect(session, spec, kin)
-    return _result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
+    recorded = gather.gather_children(session, spec, kin)
+    return _build_result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
 
 
-def _ask(session: Session, prepared: PreparedCall) -> Interaction:
+def _ask_agent(session: Session, prepared: PreparedCall) -> Interaction:
     project, ask, plan = session.project, prepared.ask, prepared.plan
     if project.script is not None:
-        observation.watch(session, ask)
-        return answer_recording.conclude(session, Answered(ask, agent_calls.in_place(session, ask)))
-    with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
-    project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
+        observation.record_restore_point(session, ask)
+        return answer_recording.record_answer(session, Answered(ask, agent_calls.ask_in_place(session, ask)))
+    suffix = "" if plan.agent == LITELLM else f" by {plan.agent}"
+    project.say(f"asking {plan.role.name}{suffix} ({plan.model.provider_model})")
     if prepared.kept is None:
-        agent_calls.by_courier(session, ask, begun=prepared.begun)
+        agent_calls.ask_by_courier(session, ask, begun=prepared.begun)
     else:
         project.say(f"going on after turn {len(prepared.kept.turns)}, which was answered before the doubt")
-        agent_calls.by_courier(session, unfinished_turns.go_on(session, prepared.kept, ask), begun=True)
-    return answer_recording.harvest(session)
+        agent_calls.ask_by_courier(
+            session, unfinished_turns.resume_turns(session, prepared.kept, ask), begun=True
+        )
+    return answer_recording.record_courier_answer(session)
 
 
-def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
-    command = halt.recorded()
-    after = steward.decide(Kind.HALT, session.state.place, command, spec)
-    entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
+def _record_halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
+    command = halt.to_command()
+    after = steward.apply_command(Kind.HALT, session.state.place, command, spec)
+    entry = session.build_interaction(
+        Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command
+    )
     return session.record(entry)[0]
 
 
-def poststep(
+def do_poststep(
     project: Project, job_id: str, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
 ) -> CommandResult:
     """The same as a step, with an answer that is given. A dry run writes nothing."""
     if dry_run:
-        session = load(project, project.job(job_id))
-        if reason := answer_recording.unsettled(session):
-            look = session.job.holder() is not None
-            raise Refused(reason, fix=f"logist job {'status' if look else 'step'} --job {job_id}")
-        return _supplied(session, answer, choice, dry_run=True)
-    return job_merge.merge_due(project, _poststepped(project, job_id, answer, choice))
+        session = load_session(project, project.open_job(job_id))
+        if reason := answer_recording.describe_pending_work(session):
+            is_held = session.job.find_lock_holder() is not None
+            raise Refused(reason, fix=f"logist job {'status' if is_held else 'step'} --job {job_id}")
+        return _record_supplied_answer(session, answer, choice, dry_run=True)
+    return job_merge.merge_due(project, _poststep_locked(project, job_id, answer, choice))
 
 
-def _poststepped(project: Project, job_id: str, answer: GivenAnswer, choice: Choice) -> CommandResult:
+def _poststep_locked(project: Project, job_id: str, answer: GivenAnswer, choice: Choice) -> CommandResult:
     project.trust.require_to_run()  # it may run checks
-    with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
+    with open_session(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
         unsent = answer_recording.is_unsent(session)
-        settled = answer_recording.settle(session)
-        if settled:
+        pending_entries = answer_recording.record_pending_answer(session)
+        if pending_entries:
             note = "concluded what an earlier step had left in flight; the given answer was not used"
-            return _result(session, settled, (note,))
+            return _build_result(session, pending_entries, (note,))
         if session.lock is not None and session.lock.waited_for_courier and not unsent:
             note = "another command concluded the step that was under way; the given answer was not used"
-            return _result(session, [], (note,))
-        return _supplied(session, answer, choice)
+            return _build_result(session, [], (note,))
+        return _record_supplied_answer(session, answer, choice)
 
 
-def _supplied(
+def _record_supplied_answer(
     session: Session, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
 ) -> CommandResult:
     next_request.refuse_ended(session)
-    phase = step.owed_by(session.state)
+    phase = step.find_owing_phase(session.state)
     if phase is None:
         fix = next_command(session.state, session.job.id)
         raise Refused(f"can't take an answer: the job is {session.state.status}", fix=fix)
-    spec, changed = session.changed_spec()
-    step.standing(spec, session.state, session.job.id)
-    turn = next_request.turn_of(session, spec, phase, choice, sent=False)
-    workspace = session.project.workspace(session.job)
+    spec, changed = session.detect_spec_change()
+    step.find_judged_place(spec, session.state, session.job.id)
+    turn = next_request.plan_turn(session, spec, phase, choice, sent=False)
+    workspace = session.project.open_workspace(session.job)
     checkpoint = session.state.checkpoint or ""
     if not dry_run:
         if changed:
             session.record(*changed)
-        checkpoint = workspace.checkpoint("before an answer was given").commit
-    plan = next_request.plan(session, turn, next_request.gathered(session, turn, workspace))
+        checkpoint = workspace.create_checkpoint("before an answer was given").commit
+    plan = next_request.plan_request(session, turn, next_request.gather_context(session, turn, workspace))
     assert isinstance(plan, StepPlan)
     ask = agent_calls.record_ask(session, spec, plan, checkpoint)
-    answered = Answered(ask, _reply(session.project, answer), Steward(name=session.project.steward))
+    answered = Answered(ask, _build_reply(session.project, answer), Steward(name=session.project.steward))
     if dry_run:
-        return _dry(session, answered)
+        return _simulate_answer(session, answered)
     # Who says what the answer has cost knows better than the booking of what was in doubt.
     releases = answer.charge.source == "steward"
-    entry = answer_recording.conclude(session, answered, simulated=True, releases=releases)
-    return _result(session, [entry], ())
+    entry = answer_recording.record_answer(session, answered, simulated=True, releases=releases)
+    return _build_result(session, [entry], ())
 
 
-def _reply(project: Project, answer: GivenAnswer) -> Reply:
-    text, redactions = project.redact(exit_command.clean(answer.text)[0])
+def _build_reply(project: Project, answer: GivenAnswer) -> Reply:
+    text, redactions = project.redact(exit_command.replace_surrogates(answer.text)[0])
     finish = "broken_encoding" if answer.broken else None
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
 
 
-def _dry(session: Session, answered: Answered) -> CommandResult:
+def _simulate_answer(session: Session, answered: Answered) -> CommandResult:
     project = session.project
-    workspace = project.workspace(session.job)
+    workspace = project.open_workspace(session.job)
     spec, state = answered.ask.spec, session.state
     judged = step.judge_answer(spec, state, answered.reply, project.schema)
-    seen = observation.observe(session, workspace, answered, judged, None, None)
-    outcome = step.conclude(spec, state, judged, seen)
-    entry = session.entry(
+    observed = observation.observe_workspace(session, workspace, answered, judged, None, None)
+    outcome = step.conclude(spec, state, judged, observed)
+    entry = session.build_interaction(
         Kind.ASK,
         outcome.place,
         actor=Actor.AGENT,
@@ -276,40 +286,40 @@ def _dry(session: Session, answered: Answered) -> CommandResult:
         reason=outcome.reason,
         route=outcome.route,
         response=outcome.response,
-        observed=seen,
+        observed=observed,
         simulated=True,
     )
-    state = fold.apply(session.state, entry)
+    state = fold.apply_interaction(session.state, entry)
     note = "dry run: nothing was written"
     return CommandResult(
         session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status), before=session.state
     )
 
 
-def _waiting(waits: Idle) -> str:
+def _describe_idle(waits: Idle) -> str:
     return f"{waits.status}: {waits.reason}" if waits.reason else str(waits.status)
 
 
-def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]) -> CommandResult:
+def _build_result(session: Session, entries: list[Interaction], notes: tuple[str, ...]) -> CommandResult:
     state = session.state
     warnings = [warning for entry in entries for warning in entry.response.warnings]
-    warnings += [f"not restorable: {name}" for entry in entries for name in _lost(entry)]
+    warnings += [f"not restorable: {name}" for entry in entries for name in _list_not_restorable(entry)]
     code = exit_code(state.status)
     if state.status is Status.WAITING:
-        code = family.exit_code(session.project, state)
+        code = family.waiting_exit_code(session.project, state)
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
         code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else ProviderError.exit_code
     return CommandResult(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
 
 
-def _lost(entry: Interaction) -> list[str]:
+def _list_not_restorable(entry: Interaction) -> list[str]:
     """What no checkpoint holds; caches go without saying."""
     names = entry.observed.not_restorable if entry.observed else []
     return [name for name in names if not name.endswith("(cache)")]
 
 
-def provider_is_out(result: CommandResult) -> bool:
+def is_provider_failing(result: CommandResult) -> bool:
     """Whether asking again at once would fail in the same way."""
     error = result.entries[-1].response.error if result.entries else None
     return error is not None and error.kind in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)

@@ -51,24 +51,28 @@ class SeenChild:
     """The command that answers its status; none where that is not known."""
 
     @property
-    def said(self) -> str:
+    def status_text(self) -> str:
         """Its status, and what approval is for, or how it got stuck."""
         why = self.stuck_kind or self.awaiting
         return f"{self.status} ({why})" if why else self.status
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether an agent may be asked for it, or for a job below it."""
         if self.status == Status.WAITING:
-            return not self.children or any(child.open for child in self.children) or not self.wanting
-        return _child_standing(self.status) in ("next", "running")
+            return (
+                not self.children
+                or any(child.is_open for child in self.children)
+                or not self.waiting_for_steward
+            )
+        return _classify_status(self.status) in ("next", "running")
 
     @property
-    def wanting(self) -> tuple[SeenChild, ...]:
+    def waiting_for_steward(self) -> tuple[SeenChild, ...]:
         """Those that wait for a steward: itself, or jobs that it waits for."""
-        if is_wanting(self.status):
+        if needs_steward(self.status):
             return (self,)
-        return tuple(found for child in self.children for found in child.wanting)
+        return tuple(waiting for child in self.children for waiting in child.waiting_for_steward)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class ProgressRecord:
     way: Way
 
 
-def told(entries: Iterable[JsonObject]) -> ProgressRecord | None:
+def read_progress(entries: Iterable[JsonObject]) -> ProgressRecord | None:
     """What a history says; None where it holds no spec."""
     spec: JsonObject | None = None
     way, place = Way(), JsonObject()
@@ -110,38 +114,38 @@ def told(entries: Iterable[JsonObject]) -> ProgressRecord | None:
         if entry.get("kind") == Kind.RERUN:
             way = Way()
         elif entry.get("kind") == Kind.RESTEP:
-            way = before.get(_command(entry).get("to", 0), way)
+            way = before.get(_get_command(entry).get("to", 0), way)
         elif entry.get("kind") == Kind.COLLECT:
-            way = replace(way, conflicts=_command(entry).get("left_out") or {})
-        way = _onward(_done(way, entry, place), entry)
+            way = replace(way, conflicts=_get_command(entry).get("left_out") or {})
+        way = _apply_decisions(_apply_step_end(way, entry, place), entry)
         place = entry.get("after") or place
     return ProgressRecord(EffectiveSpec.model_validate(spec), way) if spec is not None else None
 
 
-def _command(entry: JsonObject) -> JsonObject:
+def _get_command(entry: JsonObject) -> JsonObject:
     command = entry.get("command")
     return command if isinstance(command, dict) else {}
 
 
-def _done(way: Way, entry: JsonObject, place: JsonObject) -> Way:
+def _apply_step_end(way: Way, entry: JsonObject, place: JsonObject) -> Way:
     """The way after an entry that ends what is done at a step; `place` is where the job stood before it."""
-    if not _ends(entry, place):
+    if not _is_step_end(entry, place):
         return way
     step = str(place.get("step"))
     skipped = {name: said for name, said in way.skipped.items() if name != step}
     gathered = {name: children for name, children in way.gathered.items() if name != step}
-    left_out = {**way.left_out, step: tuple(_command(entry).get("left_out") or ())}
+    left_out = {**way.left_out, step: tuple(_get_command(entry).get("left_out") or ())}
     lost = {name: found for name, found in way.lost.items() if name != step}
     if entry.get("kind") == Kind.COLLECT:
-        gathered[step] = tuple(_command(entry).get("children") or ())
-        lost |= {step: _command(entry)["lost"]} if _command(entry).get("lost") else {}
+        gathered[step] = tuple(_get_command(entry).get("children") or ())
+        lost |= {step: _get_command(entry)["lost"]} if _get_command(entry).get("lost") else {}
     times = {**way.times, step: way.times.get(step, 0) + 1}
     return replace(way, skipped=skipped, gathered=gathered, left_out=left_out, lost=lost, times=times)
 
 
-def _ends(entry: JsonObject, place: JsonObject) -> bool:
+def _is_step_end(entry: JsonObject, place: JsonObject) -> bool:
     """Whether the entry ends what is done at the step; a review or an approval of it comes later."""
-    kind, command = entry.get("kind"), _command(entry)
+    kind, command = entry.get("kind"), _get_command(entry)
     if kind == Kind.ASK:
         by_doer = (entry.get("observed") or {}).get("phase") == Phase.DOER
         return by_doer and (entry.get("response") or {}).get("actions") == ["COMPLETED"]
@@ -152,7 +156,7 @@ def _ends(entry: JsonObject, place: JsonObject) -> bool:
     return kind == Kind.COLLECT and command.get("gathered") == "reached"
 
 
-def _onward(way: Way, entry: JsonObject) -> Way:
+def _apply_decisions(way: Way, entry: JsonObject) -> Way:
     """The way after the decisions that an entry records."""
     route = [said for said in entry.get("route") or () if isinstance(said, dict)]
     if not route:
@@ -163,64 +167,66 @@ def _onward(way: Way, entry: JsonObject) -> Way:
     return replace(way, decisions={**way.decisions, **decisions}, skipped={**before, **skipped})
 
 
-def marks(
+def mark_steps(
     flow: Workflow, state: State, way: Way, children: Sequence[SeenChild] = (), *, running: bool = False
 ) -> dict[str, Mark]:
     """How each step stands that was reached, or is next. `children` are those of the step the job stands at."""
     if state.status is Status.DRAFT:
         return {}
-    passed = {*way.times, *way.decisions, *way.skipped}
-    found = {step.id: _past(step, way) for step in flow.steps if step.id in passed}
-    here = flow.step(state.step)
-    if here is not None and not _stands_behind(state):
-        found[here.id] = _present(here, state, way, children, running)
-    lost = lost_at(state, way)
-    if lost is not None and flow.step(lost) is not None:
-        found[lost] = Mark("stuck", "no branch holds")
-    return {step.id: found[step.id] for step in flow.steps if step.id in found}
+    passed_steps = {*way.times, *way.decisions, *way.skipped}
+    marks_by_step = {step.id: _mark_past_step(step, way) for step in flow.steps if step.id in passed_steps}
+    current_step = flow.find_step(state.step)
+    if current_step is not None and not _has_left_step(state):
+        marks_by_step[current_step.id] = _mark_current_step(current_step, state, way, children, running)
+    decision = find_decision_without_branch(state, way)
+    if decision is not None and flow.find_step(decision) is not None:
+        marks_by_step[decision] = Mark("stuck", "no branch holds")
+    return {step.id: marks_by_step[step.id] for step in flow.steps if step.id in marks_by_step}
 
 
-def _past(step: Step, way: Way) -> Mark:
+def _mark_past_step(step: Step, way: Way) -> Mark:
     """A step that the job has left."""
     times = way.times.get(step.id, 0)
-    often = f"{times} times" if times > 1 else ""
+    count_text = f"{times} times" if times > 1 else ""
     if step.id in way.skipped:
-        return Mark("skipped", _short(decisions.fallback_reason(way.skipped[step.id])))
+        return Mark("skipped", _shorten_text(decisions.fallback_reason(way.skipped[step.id])))
     if step.id in way.gathered:
         left_out, lost = way.left_out.get(step.id, ()), way.lost.get(step.id, {})
-        gathered = tuple(_archived(child, left_out, lost) for child in way.gathered[step.id])
-        return Mark("done", often, children=gathered)
+        gathered = tuple(_mark_gathered_child(child, left_out, lost) for child in way.gathered[step.id])
+        return Mark("done", count_text, children=gathered)
     if step.id in way.decisions:
-        return Mark("done", " ".join(filter(None, [often, _taken(way.decisions[step.id])])))
-    return Mark("done", often)
+        return Mark("done", " ".join(filter(None, [count_text, _describe_branch(way.decisions[step.id])])))
+    return Mark("done", count_text)
 
 
-def _taken(said: JsonObject) -> str:
+def _describe_branch(said: JsonObject) -> str:
     """The branch that a decision took."""
     branch = said.get("branch")
     if not isinstance(branch, str):
         return ""
     target = "the end" if branch == END else branch
     reason = decisions.fallback_reason(said)
-    return f"took its default, {target}: {_short(reason)}" if reason else f"took {target}"
+    return f"took its default, {target}: {_shorten_text(reason)}" if reason else f"took {target}"
 
 
-def _archived(child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]) -> DrawnChild:
+def _mark_gathered_child(
+    child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]
+) -> DrawnChild:
     name, status = str(child.get("id")), str(child.get("status"))
     if name in left_out:
         return DrawnChild(name, "skipped", "left out")
     if name in lost:
-        return DrawnChild(name, "done", _short(f"without {', '.join(map(str, lost[name]))}"))
-    good = status == Status.SUCCESS
-    return DrawnChild(name, "done" if good else "failed", "" if good else status)
+        return DrawnChild(name, "done", _shorten_text(f"without {', '.join(map(str, lost[name]))}"))
+    is_successful = status == Status.SUCCESS
+    return DrawnChild(name, "done" if is_successful else "failed", "" if is_successful else status)
 
 
-def fallbacks(way: Way) -> list[str]:
+def list_fallbacks(way: Way) -> list[str]:
     """The last decisions of a job that could not judge a condition, a line each."""
-    return decisions.fallback_lines([*way.decisions.values(), *way.skipped.values()])
+    return decisions.format_fallbacks([*way.decisions.values(), *way.skipped.values()])
 
 
-def _stands_behind(state: State) -> bool:
+def _has_left_step(state: State) -> bool:
     """Whether the step that the state names is done, and the job stands after it."""
     return (
         state.status is Status.SUCCESS
@@ -229,23 +235,25 @@ def _stands_behind(state: State) -> bool:
     )
 
 
-def lost_at(state: State, way: Way) -> str | None:
+def find_decision_without_branch(state: State, way: Way) -> str | None:
     """The decision of which no branch holds."""
     if state.place.stuck is None or state.place.stuck.kind is not StuckKind.NO_BRANCH:
         return None
     return next((name for name, said in way.decisions.items() if said.get("branch") is None), None)
 
 
-def _present(step: Step, state: State, way: Way, children: Sequence[SeenChild], running: bool) -> Mark:
+def _mark_current_step(
+    step: Step, state: State, way: Way, children: Sequence[SeenChild], running: bool
+) -> Mark:
     """The step at which the job stands."""
-    below = tuple(map(child_mark, children))
-    standing, text = _standing(state, running)
+    child_marks = tuple(map(mark_child, children))
+    standing, text = _describe_standing(state, running)
     if state.place.awaiting == "manual" and step.role:
         text = f"for {step.role}"
-    return Mark(standing, _short(text), children=below)
+    return Mark(standing, _shorten_text(text), children=child_marks)
 
 
-def _standing(state: State, running: bool) -> tuple[Standing, str]:
+def _describe_standing(state: State, running: bool) -> tuple[Standing, str]:
     attempts = (
         f"attempt {state.place.attempts + 1} of {state.limits.max_attempts}" if state.place.attempts else ""
     )
@@ -266,20 +274,20 @@ def _standing(state: State, running: bool) -> tuple[Standing, str]:
     return "waiting", state.status.value
 
 
-def child_mark(child: SeenChild) -> DrawnChild:
+def mark_child(child: SeenChild) -> DrawnChild:
     """A child as it stands."""
-    wanting = child.wanting if child.children else ()
-    if wanting:
-        text = ", ".join(f"{found.id} is {found.status}" for found in wanting)
-        return DrawnChild(child.id, "waiting", _short(text))
-    standing = _child_standing(child.status)
-    plain = {"done", "running", "next"}
-    said = child.reason if child.status == Status.STUCK else ""
-    text = said or ("" if standing in plain and child.status != NOT_MADE else child.said)
-    return DrawnChild(child.id, standing, _short(text))
+    waiting = child.waiting_for_steward if child.children else ()
+    if waiting:
+        text = ", ".join(f"{found.id} is {found.status}" for found in waiting)
+        return DrawnChild(child.id, "waiting", _shorten_text(text))
+    standing = _classify_status(child.status)
+    plain_standings = {"done", "running", "next"}
+    reason = child.reason if child.status == Status.STUCK else ""
+    text = reason or ("" if standing in plain_standings and child.status != NOT_MADE else child.status_text)
+    return DrawnChild(child.id, standing, _shorten_text(text))
 
 
-def _child_standing(status: str) -> Standing:
+def _classify_status(status: str) -> Standing:
     if status in ("RUNNING", "REVIEWING"):
         return "running"
     if status == Status.SUCCESS:
@@ -293,12 +301,12 @@ def _child_standing(status: str) -> Standing:
     return "waiting"
 
 
-def is_wanting(status: str) -> bool:
+def needs_steward(status: str) -> bool:
     """Whether a job in this status goes on only when a person has said something."""
     return status in {Status.STUCK, Status.APPROVAL_REQUIRED, Status.SUSPENDED, Status.DRAFT} | HALTED
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
 
@@ -314,21 +322,21 @@ class Asked:
     """What of the prompt could not be filled."""
 
 
-def asked(spec: EffectiveSpec, state: State) -> Asked | None:
+def describe_manual_step(spec: EffectiveSpec, state: State) -> Asked | None:
     """What the step asks at which a job stands; None where it has no workflow with that step."""
-    step = spec.workflow.step(state.step) if spec.workflow else None
+    step = spec.workflow.find_step(state.step) if spec.workflow else None
     if step is None:
         return None
-    found = data.of(spec, state)
-    given, output = found["input"], found["output"]
-    inputs = {"input": given} if _says(given) else {}
-    if _says(output) and not _is_within(output, given):
+    step_data = data.build_step_data(spec, state)
+    job_input, output = step_data["input"], step_data["output"]
+    inputs = {"input": job_input} if _has_content(job_input) else {}
+    if _has_content(output) and not _is_within(output, job_input):
         inputs["output"] = output
-    text, notes = _filled(step, found)
+    text, notes = _render_prompt(step, step_data)
     return Asked(text, inputs, notes)
 
 
-def _says(value: Any) -> bool:
+def _has_content(value: Any) -> bool:
     return value not in (None, {}, [], "")
 
 
@@ -337,7 +345,7 @@ def _is_within(output: Any, given: Any) -> bool:
     return output == given or (isinstance(output, dict) and isinstance(given, dict))
 
 
-def _filled(step: Step, found: JsonObject) -> tuple[str, tuple[str, ...]]:
+def _render_prompt(step: Step, found: JsonObject) -> tuple[str, tuple[str, ...]]:
     if step.rendered:
         return step.prompt, ()
     try:
@@ -347,16 +355,16 @@ def _filled(step: Step, found: JsonObject) -> tuple[str, tuple[str, ...]]:
     return filled.text, tuple(filled.warnings)
 
 
-def number(flow: Workflow, step_id: str) -> int | None:
+def find_step_number(flow: Workflow, step_id: str) -> int | None:
     """The place of a step in its workflow, from 1."""
     return next((place for place, step in enumerate(flow.steps, 1) if step.id == step_id), None)
 
 
-def onward(flow: Workflow, step_id: str) -> list[Edge]:
+def list_next_branches(flow: Workflow, step_id: str) -> list[Edge]:
     """The branches between which a step's output chooses: its own, or those of the decision after it."""
-    edges = flow.leaving(step_id)
+    edges = flow.find_edges_from(step_id)
     if len(edges) == 1 and edges[0].condition is None:
-        following = flow.step(edges[0].target)
+        following = flow.find_step(edges[0].target)
         is_decision = following is not None and following.step_type is StepType.DECISION
-        return flow.leaving(edges[0].target) if is_decision else []
+        return flow.find_edges_from(edges[0].target) if is_decision else []
     return edges

@@ -13,9 +13,9 @@ from logist.core.answer.output_schema import schema_fault
 from logist.core.model import Permission, Role
 from logist.core.prompt import role_template
 from logist.core.template import data
-from logist.documents import Document, checked, faults, nearest
+from logist.documents import Document, find_document_faults, suggest_names, validate_document
 from logist.errors import InvalidFile
-from logist.resources import schema
+from logist.resources import load_schema
 from logist.roles.files import RoleEntry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem
 from logist.roles.markdown import AGENT_PROMPT
@@ -47,7 +47,7 @@ class Fallback:
     origin: Origin
 
 
-def role_of(
+def build_role(
     entry: RoleEntry, base: LoadedRole | InvalidFile | None, fallback: Fallback | None
 ) -> tuple[LoadedRole | None, list[RoleProblem]]:
     """The role of an entry over its base, or None; and what its author should know, all errors before warnings.
@@ -55,31 +55,38 @@ def role_of(
     `base` may be why there is none: what else is wrong with the entry is told all the same.
     """
     if not isinstance(entry.data, dict):
-        return None, [as_problem(entry.invalid("must be a mapping of its attributes"))]
+        return None, [error_to_problem(entry.invalid_error("must be a mapping of its attributes"))]
     baseless = isinstance(base, InvalidFile)
-    found = _Found([base] if isinstance(base, InvalidFile) else [])
+    errors_found = _Found([base] if isinstance(base, InvalidFile) else [])
     base = None if isinstance(base, InvalidFile) else base
-    known, lines = _own(entry, found)
+    own_fields, lines = _read_own_fields(entry, errors_found)
     inherited = base.role.model_dump(mode="json", exclude_defaults=True, exclude={"name"}) if base else {}
-    data = {**inherited, **known}
-    origins = {name: _origin(name, entry, known, base) for name in Role.model_fields}
+    data = {**inherited, **own_fields}
+    origins = {name: _find_origin(name, entry, own_fields, base) for name in Role.model_fields}
     if _has_template(data):
         data.setdefault("instructions", "")
         if "llm_model" not in data and fallback:
             data["llm_model"] = fallback.model
             origins["llm_model"] = fallback.origin
-    _require(entry, data, found, baseless=baseless)
-    _check(entry, data, lines, found)
-    told = [*_template(entry, known.get("prompt_template")), *_unknown_keys(entry)]
-    errors = [*map(as_problem, found.errors), *(each for each in told if each.severity == "error")]
-    told = [each for each in told if each.severity != "error"]
+    _require_mandatory(entry, data, errors_found, baseless=baseless)
+    _check_fields(entry, data, lines, errors_found)
+    other_problems = [*_check_template(entry, own_fields.get("prompt_template")), *_find_unknown_keys(entry)]
+    errors = [
+        *map(error_to_problem, errors_found.errors),
+        *(each for each in other_problems if each.severity == "error"),
+    ]
+    other_problems = [each for each in other_problems if each.severity != "error"]
     if entry.name == INTERNAL and data.get("applicable_task_types"):
         message = f"the role `{INTERNAL}` is never chosen by the type of a task"
-        told.append(RoleProblem("warning", message, f"{entry.path}:{entry.line('applicable_task_types')}"))
+        other_problems.append(
+            RoleProblem("warning", message, f"{entry.path}:{entry.find_line('applicable_task_types')}")
+        )
     if errors:
-        return None, [*errors, *told]
-    role = checked(Role, Document(str(entry.path), data, lines))
-    return LoadedRole(role, entry.path, base.role.name if base else None, origins, entry.strength), told
+        return None, [*errors, *other_problems]
+    role = validate_document(Role, Document(str(entry.path), data, lines))
+    return LoadedRole(
+        role, entry.path, base.role.name if base else None, origins, entry.strength
+    ), other_problems
 
 
 @dataclass
@@ -89,60 +96,66 @@ class _Found:
     errors: list[InvalidFile]
     fields: set[str] = field(default_factory=set)
 
-    def add(self, name: str, error: InvalidFile) -> None:
+    def add_error(self, name: str, error: InvalidFile) -> None:
         if name not in self.fields:
             self.fields.add(name)
             self.errors.append(error)
 
 
-def as_problem(error: InvalidFile) -> RoleProblem:
+def error_to_problem(error: InvalidFile) -> RoleProblem:
     """The error as one of the problems of a directory."""
     return RoleProblem("error", error.message, str(error.where), error.fix)
 
 
-def _own(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
+def _read_own_fields(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
     """The fields that the entry has itself, in the one form that the model takes, and their lines."""
-    known = {key: value for key, value in entry.data.items() if key in Role.model_fields}
+    own_fields = {key: value for key, value in entry.data.items() if key in Role.model_fields}
     if AGENT_PROMPT in entry.data:
         message = f"`{AGENT_PROMPT}` and `instructions` are the same field"
-        found.add("instructions", entry.invalid(message, AGENT_PROMPT, "remove one of them"))
-    wanted = known.get("context_requirements")
-    if isinstance(wanted, list):
-        known["context_requirements"] = [part for part in wanted if part != _FOR_ALL]
-    if isinstance(named := known.get("output_schema"), str):
-        if named not in OUTPUT_SCHEMAS:
-            wrong = f"`output_schema` is {named!r}; the shipped ones are {', '.join(OUTPUT_SCHEMAS)}"
-            found.add("output_schema", entry.invalid(wrong, "output_schema"))
-            del known["output_schema"]
+        found.add_error("instructions", entry.invalid_error(message, AGENT_PROMPT, "remove one of them"))
+    requirements = own_fields.get("context_requirements")
+    if isinstance(requirements, list):
+        own_fields["context_requirements"] = [part for part in requirements if part != _FOR_ALL]
+    if isinstance(schema_name := own_fields.get("output_schema"), str):
+        if schema_name not in OUTPUT_SCHEMAS:
+            schema_message = (
+                f"`output_schema` is {schema_name!r}; the shipped ones are {', '.join(OUTPUT_SCHEMAS)}"
+            )
+            found.add_error("output_schema", entry.invalid_error(schema_message, "output_schema"))
+            del own_fields["output_schema"]
         else:
-            known["output_schema"] = schema(f"output/{named}")
-    if "permissions" in known:
+            own_fields["output_schema"] = load_schema(f"output/{schema_name}")
+    if "permissions" in own_fields:
         try:
-            return _with_permissions(entry, known)
+            return _normalize_permissions(entry, own_fields)
         except InvalidFile as error:
-            found.add("permissions", error)
-            del known["permissions"]
-    return known, entry.lines
+            found.add_error("permissions", error)
+            del own_fields["permissions"]
+    return own_fields, entry.lines
 
 
-def _require(entry: RoleEntry, data: dict[str, Any], found: _Found, *, baseless: bool) -> None:
+def _require_mandatory(entry: RoleEntry, data: dict[str, Any], found: _Found, *, baseless: bool) -> None:
     """Finds those of the four that are missing or empty. Beside a template the instructions may be.
 
     `baseless`: what is missing may be in a base that can't be had.
     """
     for attribute in MANDATORY:
         if attribute not in data:
-            meant = nearest(attribute, [key for key in entry.data if key not in KEYS])
-            fix = f"is `{_one(meant)}` meant to be it?" if meant and meant.startswith("did") else None
+            suggestion = suggest_names(attribute, [key for key in entry.data if key not in KEYS])
+            fix = (
+                f"is `{_extract_suggestion(suggestion)}` meant to be it?"
+                if suggestion and suggestion.startswith("did")
+                else None
+            )
             if not baseless or attribute == "name":
-                found.add(attribute, entry.invalid(f"`{attribute}` is missing", fix=fix))
+                found.add_error(attribute, entry.invalid_error(f"`{attribute}` is missing", fix=fix))
             found.fields.add(attribute)
         elif data[attribute] is None or (isinstance(data[attribute], str) and not data[attribute].strip()):
-            beside = data if attribute not in entry.data else entry.data
-            if attribute == "instructions" and _has_template(beside):
+            template_owner = data if attribute not in entry.data else entry.data
+            if attribute == "instructions" and _has_template(template_owner):
                 data[attribute] = ""
             else:
-                found.add(attribute, entry.invalid(f"`{attribute}` is empty", attribute))
+                found.add_error(attribute, entry.invalid_error(f"`{attribute}` is empty", attribute))
 
 
 def _has_template(data: dict[str, Any]) -> bool:
@@ -150,78 +163,88 @@ def _has_template(data: dict[str, Any]) -> bool:
     return bool(template.strip()) if isinstance(template, str) else template is not None
 
 
-def _one(advice: str) -> str:
+def _extract_suggestion(advice: str) -> str:
     return advice.split("`")[1]
 
 
-def _check(entry: RoleEntry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
+def _check_fields(entry: RoleEntry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
     """Finds what the model refuses, and what more a role has to hold."""
-    for path, error in faults(Role, Document(str(entry.path), data, lines)).items():
+    for path, error in find_document_faults(Role, Document(str(entry.path), data, lines)).items():
         if path or not found.errors:  # of the role as a whole, only what its fields do not say already
-            found.add(path, InvalidFile(entry.labelled(error.message), where=error.where, fix=error.fix))
+            found.add_error(
+                path, InvalidFile(entry.add_label(error.message), where=error.where, fix=error.fix)
+            )
     name, badge = data.get("name"), data.get("badge")
     if isinstance(name, str):
         if not name.isprintable() or name != name.strip():
-            wrong = "`name` must be one line of printable text, without spaces around it"
-            found.add("name", entry.invalid(wrong, "name"))
+            message = "`name` must be one line of printable text, without spaces around it"
+            found.add_error("name", entry.invalid_error(message, "name"))
         if entry.key is not None and name != entry.key:
-            found.add("name", entry.invalid(f"is named `{name}` inside; make the two equal", "name"))
+            found.add_error(
+                "name", entry.invalid_error(f"is named `{name}` inside; make the two equal", "name")
+            )
     if isinstance(badge, str) and not _is_badge(badge):
-        found.add(
-            "badge", entry.invalid(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
+        found.add_error(
+            "badge", entry.invalid_error(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
         )
-    wanted = data.get("output_schema")
-    if isinstance(entry.data.get("output_schema"), dict) and (fault := schema_fault(wanted)):
-        found.add("output_schema", entry.invalid(f"`output_schema` {fault}", "output_schema"))
+    output_schema = data.get("output_schema")
+    if isinstance(entry.data.get("output_schema"), dict) and (fault := schema_fault(output_schema)):
+        found.add_error("output_schema", entry.invalid_error(f"`output_schema` {fault}", "output_schema"))
     types = data.get("applicable_task_types")
     for number, task_type in enumerate(types if isinstance(types, list) else ()):
         if isinstance(task_type, str) and not task_type.strip():
             path = f"applicable_task_types[{number}]"
-            found.add(path, entry.invalid(f"`{path}` is empty", path))
+            found.add_error(path, entry.invalid_error(f"`{path}` is empty", path))
 
 
-def _origin(name: str, entry: RoleEntry, known: dict[str, Any], base: LoadedRole | None) -> Origin:
+def _find_origin(name: str, entry: RoleEntry, known: dict[str, Any], base: LoadedRole | None) -> Origin:
     if name in known:
-        return Origin("file", str(entry.path), entry.line(_written_as(name, entry)))
-    under = base.origins.get(name) if base else None
-    if base is None or under is None or under.kind == "default":
+        return Origin("file", str(entry.path), entry.find_line(_find_written_path(name, entry)))
+    base_origin = base.origins.get(name) if base else None
+    if base is None or base_origin is None or base_origin.kind == "default":
         return Origin("default")
-    return Origin("base", under.path, under.line, base.role.name) if under.kind == "file" else under
+    return (
+        Origin("base", base_origin.path, base_origin.line, base.role.name)
+        if base_origin.kind == "file"
+        else base_origin
+    )
 
 
-def _written_as(name: str, entry: RoleEntry) -> str:
+def _find_written_path(name: str, entry: RoleEntry) -> str:
     inside = f"permissions.{name}"
     return inside if name == _DELEGATES and inside in entry.lines else name
 
 
-def _with_permissions(entry: RoleEntry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+def _normalize_permissions(entry: RoleEntry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
     """The attributes with `permissions` as a mapping of booleans, and who may be given work beside it."""
-    given, lines = known["permissions"], entry.lines
-    if isinstance(given, list):
-        return {**known, "permissions": _listed(entry, given)}, lines
-    if not isinstance(given, dict):
-        raise entry.invalid(
+    permissions, lines = known["permissions"], entry.lines
+    if isinstance(permissions, list):
+        return {**known, "permissions": _parse_permission_list(entry, permissions)}, lines
+    if not isinstance(permissions, dict):
+        raise entry.invalid_error(
             "`permissions` must be a mapping of true and false, or a list of names", "permissions"
         )
-    if _DELEGATES not in given:
+    if _DELEGATES not in permissions:
         return known, lines
     inside = f"permissions.{_DELEGATES}"
     if _DELEGATES in known:
-        raise entry.invalid(f"`{_DELEGATES}` stands twice: beside `permissions`, and in it", inside)
-    rest = {name: value for name, value in given.items() if name != _DELEGATES}
+        raise entry.invalid_error(f"`{_DELEGATES}` stands twice: beside `permissions`, and in it", inside)
+    others = {name: value for name, value in permissions.items() if name != _DELEGATES}
     moved = {path.replace(inside, _DELEGATES, 1): line for path, line in lines.items()}
-    return {**known, "permissions": rest, _DELEGATES: given[_DELEGATES]}, moved
+    return {**known, "permissions": others, _DELEGATES: permissions[_DELEGATES]}, moved
 
 
-def _listed(entry: RoleEntry, names: list[Any]) -> dict[str, bool]:
+def _parse_permission_list(entry: RoleEntry, names: list[Any]) -> dict[str, bool]:
     """The mapping that a list of names stands for; `can_read_files` is as good as `read_files`."""
     allowed: dict[str, bool] = {}
     for number, name in enumerate(names):
-        plain = name.removeprefix("can_") if isinstance(name, str) else None
-        if plain not in set(Permission):
+        permission = name.removeprefix("can_") if isinstance(name, str) else None
+        if permission not in set(Permission):
             field = f"permissions[{number}]"
-            raise entry.invalid(f"`{field}` must be one of {', '.join(Permission)}, not {name!r}", field)
-        allowed[f"can_{plain}"] = True
+            raise entry.invalid_error(
+                f"`{field}` must be one of {', '.join(Permission)}, not {name!r}", field
+            )
+        allowed[f"can_{permission}"] = True
     return allowed
 
 
@@ -231,22 +254,22 @@ def _is_badge(badge: str) -> bool:
     return len(badge) <= MAX_BADGE and badge.isprintable() and badge == badge.strip() and not marks
 
 
-def _template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
+def _check_template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
     """What is wrong with the role's own template, each at its line of the file as far as that can be told."""
     if not isinstance(text, str):
         return
-    first = _first_line(entry)
-    for found in template.problems(text, TEMPLATE_NAMES):
-        inside = found.line or 1
-        line = first + inside - 1 if first else entry.line("prompt_template")
+    first = _find_template_line(entry)
+    for problem in template.find_template_problems(text, TEMPLATE_NAMES):
+        inside = problem.line or 1
+        line = first + inside - 1 if first else entry.find_line("prompt_template")
         where = "" if first else f" (its line {inside})"
-        message = entry.labelled(f"`prompt_template`{where}: {found.message}")
-        yield RoleProblem(found.severity, message, f"{entry.path}:{line}", found.fix or None)
+        message = entry.add_label(f"`prompt_template`{where}: {problem.message}")
+        yield RoleProblem(problem.severity, message, f"{entry.path}:{line}", problem.fix or None)
 
 
-def _first_line(entry: RoleEntry) -> int | None:
+def _find_template_line(entry: RoleEntry) -> int | None:
     """The line of the file on which the template begins; None where its lines are not those of the file."""
-    line = entry.line("prompt_template")
+    line = entry.find_line("prompt_template")
     try:
         written = entry.path.read_text("utf-8").splitlines()[line - 1]
     except (OSError, ValueError, IndexError):
@@ -256,23 +279,23 @@ def _first_line(entry: RoleEntry) -> int | None:
     return None if re.match(r"""\s*[{,-]?\s*["']?prompt_template\b""", written) else line
 
 
-def _unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
+def _find_unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
     """Keys without effect; one that was to be `permissions` is an error, as without them a role may do everything."""
     for key in entry.data:
         if key not in (*KEYS, AGENT_PROMPT):
-            advice = nearest(key, KEYS)
-            meant = advice if advice and advice.startswith("did") else None
-            lacks = meant is not None and f"`{_PERMISSIONS}`" in meant and _PERMISSIONS not in entry.data
+            advice = suggest_names(key, KEYS)
+            hint = advice if advice and advice.startswith("did") else None
+            lacks = hint is not None and f"`{_PERMISSIONS}`" in hint and _PERMISSIONS not in entry.data
             wider = ", so the role could do everything" if lacks else ""
             yield RoleProblem(
                 "error" if lacks else "warning",
-                entry.labelled(f"`{key}` is not known to this version and has no effect{wider}"),
+                entry.add_label(f"`{key}` is not known to this version and has no effect{wider}"),
                 f"{entry.path}:{entry.lines.get(key, 1)}",
-                meant,
+                hint,
             )
 
 
-def fallback_of(worker: LoadedRole) -> Fallback:
+def make_fallback(worker: LoadedRole) -> Fallback:
     """The model of the role FALLBACK as it was loaded, wherever that has it from."""
-    said = worker.origins["llm_model"]
-    return Fallback(worker.role.llm_model, Origin("fallback", said.path, said.line, FALLBACK))
+    origin = worker.origins["llm_model"]
+    return Fallback(worker.role.llm_model, Origin("fallback", origin.path, origin.line, FALLBACK))

@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal
 
 from logist.core.model import Permission, Role
-from logist.documents import dumped
+from logist.documents import dump_yaml
 
 Format = Literal["yaml", "json", "md"]
 SUFFIX: dict[Format, str] = {"yaml": ".yaml", "json": ".json", "md": ".md"}
@@ -44,46 +44,52 @@ _OF_ITS_OWN = "Fields with a `# ` before them show what holds without them."
 _BODY = "# The text below the fields is the instructions{copied}.\n"
 
 
-def drafted(name: str, description: str | None, base: Role | None, model: str, form: Format) -> str:
+def draft_role_text(name: str, description: str | None, base: Role | None, model: str, form: Format) -> str:
     """The text of a file for a role of that name: it loads as it is. `model` is for one without a base."""
-    said, shown = _fields(name, description, base, model)
+    set_fields, commented = _build_fields(name, description, base, model)
     if form == "json":
-        return json.dumps(said, ensure_ascii=False, indent=2) + "\n"
+        return json.dumps(set_fields, ensure_ascii=False, indent=2) + "\n"
     head = _HEAD.format(name=name, base=_OF_BASE.format(base=base.name) if base else _OF_ITS_OWN)
     if form == "yaml":
-        return head + dumped(said) + "".join(_as_comment(key, value) for key, value in shown.items())
-    body = said.pop("instructions", None) or shown.pop("instructions", None) or ""
+        return (
+            head
+            + dump_yaml(set_fields)
+            + "".join(_as_comment(key, value) for key, value in commented.items())
+        )
+    body = set_fields.pop("instructions", None) or commented.pop("instructions", None) or ""
     head += _BODY.format(copied=f", a copy of those of `{base.name}`" if base else "") if body else ""
-    fields = dumped(said) + "".join(_as_comment(key, value) for key, value in shown.items())
+    fields = dump_yaml(set_fields) + "".join(_as_comment(key, value) for key, value in commented.items())
     return f"---\n{head}{fields}---\n" + (f"\n{body}" if body else "")
 
 
-def _fields(
+def _build_fields(
     name: str, description: str | None, base: Role | None, model: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the file says, and what it only shows."""
-    said: dict[str, Any]
+    fields: dict[str, Any]
     if base is not None:
-        said = {"name": name, "base": base.name, **({"description": description} if description else {})}
-        shown = _values(base)
+        fields = {"name": name, "base": base.name, **({"description": description} if description else {})}
+        commented = _list_values(base)
     else:
-        said = {
+        fields = {
             "name": name,
             "description": description or DESCRIPTION,
             "llm_model": model,
             "permissions": [permission.value for permission in Permission],
             "instructions": INSTRUCTIONS,
         }
-        shown = _values(Role(name=name, description=DESCRIPTION, instructions=INSTRUCTIONS, llm_model=model))
-    return said, {key: value for key, value in shown.items() if key not in said}
+        commented = _list_values(
+            Role(name=name, description=DESCRIPTION, instructions=INSTRUCTIONS, llm_model=model)
+        )
+    return fields, {key: value for key, value in commented.items() if key not in fields}
 
 
-def _values(role: Role) -> dict[str, Any]:
+def _list_values(role: Role) -> dict[str, Any]:
     data = role.model_dump(mode="json")
-    data["permissions"] = role.permissions.names()
+    data["permissions"] = role.permissions.list_names()
     return {key: data[key] for key in _ORDER}
 
 
 def _as_comment(key: str, value: object) -> str:
-    lines = dumped({key: value}).splitlines()
+    lines = dump_yaml({key: value}).splitlines()
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)

@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from logist.documents import MAX_BYTES, Document, read
+from logist.documents import MAX_BYTES, Document, read_document
 from logist.errors import InvalidFile
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles.markdown import AGENT_PROMPT, MARKDOWN, has_front_matter, read_markdown
 
 SUFFIXES = (".yaml", ".yml", ".json", *MARKDOWN)
@@ -45,23 +45,23 @@ class RoleEntry:
     @property
     def base(self) -> str | None:
         """The name of the role that it inherits from, as far as it names one."""
-        named = self.data.get("base") if isinstance(self.data, dict) else None
-        return named if isinstance(named, str) else None
+        base_name = self.data.get("base") if isinstance(self.data, dict) else None
+        return base_name if isinstance(base_name, str) else None
 
-    def line(self, attribute: str = "") -> int:
+    def find_line(self, attribute: str = "") -> int:
         """The line where an attribute stands, or else the role."""
         return self.lines.get(attribute) or self.lines.get("", 1)
 
-    def invalid(self, message: str, attribute: str = "", fix: str | None = None) -> InvalidFile:
+    def invalid_error(self, message: str, attribute: str = "", fix: str | None = None) -> InvalidFile:
         """The error that is to be raised, with its place."""
-        return InvalidFile(self.labelled(message), where=f"{self.path}:{self.line(attribute)}", fix=fix)
+        return InvalidFile(self.add_label(message), where=f"{self.path}:{self.find_line(attribute)}", fix=fix)
 
-    def labelled(self, message: str) -> str:
+    def add_label(self, message: str) -> str:
         """The message; in a file of several roles it says which."""
         return f"role `{self.key}`: {message}" if self.key else message
 
 
-def role_files(place: Path) -> list[Path]:
+def list_role_files(place: Path) -> list[Path]:
     """The role files of a directory, by name; a file that is named itself is taken as it is.
 
     A Markdown file without front matter is a text like any other. InvalidFile for what can't be read.
@@ -75,43 +75,43 @@ def role_files(place: Path) -> list[Path]:
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=str(place)) from error
     paths = [place / name for name in names if not name.startswith(".")]
-    return [path for path in paths if path.suffix.lower() in SUFFIXES and _is_meant(path)]
+    return [path for path in paths if path.suffix.lower() in SUFFIXES and _is_role_file(path)]
 
 
-def _is_meant(path: Path) -> bool:
+def _is_role_file(path: Path) -> bool:
     if os.path.isdir(path):
         return False
     return path.suffix.lower() not in MARKDOWN or not os.path.isfile(path) or has_front_matter(path)
 
 
-def entries(path: Path, strength: int = 0) -> list[RoleEntry]:
+def read_role_entries(path: Path, strength: int = 0) -> list[RoleEntry]:
     """The roles of a file. InvalidFile, with its place, for one that does not read."""
     if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
         raise InvalidFile("is not a regular file", where=str(path))
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidFile("is no role file", where=str(path), fix=f"its name ends in {', '.join(SUFFIXES)}")
-    document = _document(path)
-    return list(_entries(document, path, strength))
+    document = _load_document(path)
+    return list(_split_entries(document, path, strength))
 
 
-def _document(path: Path) -> Document:
-    if path.parent != resource("roles"):
-        return _read(path)
-    found = os.stat(path)
-    return _shipped(path, found.st_mtime_ns, found.st_size)
+def _load_document(path: Path) -> Document:
+    if path.parent != find_resource("roles"):
+        return _parse_file(path)
+    status = os.stat(path)
+    return _load_shipped(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=32)
-def _shipped(path: Path, changed: int, size: int) -> Document:
+def _load_shipped(path: Path, changed: int, size: int) -> Document:
     """A shipped file as it is now: a process reads it once, nine tenths of what loading the roles takes."""
-    return _read(path)
+    return _parse_file(path)
 
 
-def _read(path: Path) -> Document:
-    return read_markdown(path) if path.suffix.lower() in MARKDOWN else read(path)
+def _parse_file(path: Path) -> Document:
+    return read_markdown(path) if path.suffix.lower() in MARKDOWN else read_document(path)
 
 
-def claimed_names(path: Path) -> list[str]:
+def guess_role_names(path: Path) -> list[str]:
     """What a file that can't be read seems to define: the names in its text, else the file's own."""
     if not os.path.isfile(path):
         return [path.stem]
@@ -123,29 +123,29 @@ def claimed_names(path: Path) -> list[str]:
     return names or [path.stem]
 
 
-def _entries(document: Document, path: Path, strength: int) -> Iterator[RoleEntry]:
+def _split_entries(document: Document, path: Path, strength: int) -> Iterator[RoleEntry]:
     """One, or many by key, these also under the key `roles`."""
     data, under = document.data, ""
-    alone = bool(data.keys() & FORM) or path.suffix.lower() in MARKDOWN
-    if not alone and isinstance(data.get("roles"), dict):
+    is_single = bool(data.keys() & FORM) or path.suffix.lower() in MARKDOWN
+    if not is_single and isinstance(data.get("roles"), dict):
         data, under = data["roles"], "roles"
-    elif alone or not any(isinstance(role, dict) for role in data.values()):
+    elif is_single or not any(isinstance(role, dict) for role in data.values()):
         name = data.get("name")
         yield RoleEntry(
             name if isinstance(name, str) else path.stem,
             path,
-            *_with_instructions(data, document.lines),
+            *_rename_agent_prompt(data, document.lines),
             strength=strength,
         )
         return
-    below = _lines_below(document.lines, {f"{under}.{key}" if under else key: key for key in data})
+    below = _split_lines(document.lines, {f"{under}.{key}" if under else key: key for key in data})
     for key, role in data.items():
         if isinstance(role, dict):
             role = {"name": key, **role}
-        yield RoleEntry(key, path, *_with_instructions(role, below[key]), key, strength)
+        yield RoleEntry(key, path, *_rename_agent_prompt(role, below[key]), key, strength)
 
 
-def _with_instructions(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str, int]]:
+def _rename_agent_prompt(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str, int]]:
     """The fields and their lines, with `agentPrompt` as `instructions`; a role that has both keeps both, an error."""
     if not isinstance(data, dict) or AGENT_PROMPT not in data or "instructions" in data:
         return data, lines
@@ -154,7 +154,7 @@ def _with_instructions(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str,
     return renamed, {names.get(field, field): line for field, line in lines.items()}
 
 
-def _lines_below(lines: dict[str, int], fields: dict[str, str]) -> dict[str, dict[str, int]]:
+def _split_lines(lines: dict[str, int], fields: dict[str, str]) -> dict[str, dict[str, int]]:
     """The lines of each role by its key; `fields`: the key by the path of its role, which comes before what it holds."""
     below: dict[str, dict[str, int]] = {}
     field = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from logist.core.model import Role
-from logist.documents import nearest
+from logist.documents import suggest_names
 from logist.errors import InvalidFile, UsageError
 
 FALLBACK = "Worker"
@@ -60,10 +60,10 @@ class LoadedRole:
     """Of two with one name, or for one type of tasks, the greater holds: the number of the directory."""
 
     @property
-    def claims(self) -> bool:
+    def has_own_task_types(self) -> bool:
         """Whether its types of tasks are its own word, and not only inherited from a role that does them already."""
-        said = self.origins.get("applicable_task_types")
-        return self.base in (None, self.role.name) or (said is not None and said.kind == "file")
+        origin = self.origins.get("applicable_task_types")
+        return self.base in (None, self.role.name) or (origin is not None and origin.kind == "file")
 
 
 @dataclass(frozen=True)
@@ -82,41 +82,41 @@ class Roles:
         if name in self.broken:
             raise self.broken[name]
         if name not in self.by_name:
-            advice = nearest(name, self.by_name)
-            meant = f"{advice} " if advice and advice.startswith("did") else ""
+            suggestion = suggest_names(name, self.by_name)
+            hint = f"{suggestion} " if suggestion and suggestion.startswith("did") else ""
             names = ", ".join(sorted(self.by_name)) or "none"
-            raise UsageError(f"unknown role `{name}`", fix=f"{meant}valid roles: {names}")
+            raise UsageError(f"unknown role `{name}`", fix=f"{hint}valid roles: {names}")
         return self.by_name[name].role
 
-    def for_task_type(self, task_type: str) -> str | None:
+    def find_for_task_type(self, task_type: str) -> str | None:
         """The name of the role that does tasks of a type, as role files say; None if none does.
 
         It may be a broken one, where a broken file hides a role of that type: nobody else does its tasks unasked.
         """
-        behind = (one for one in self.hidden if one.role.name in self.broken)
-        found = claimants([*self.by_name.values(), *behind], task_type)
-        return found[0].role.name if found else None
+        hidden_by_broken = (one for one in self.hidden if one.role.name in self.broken)
+        claiming = find_claimants([*self.by_name.values(), *hidden_by_broken], task_type)
+        return claiming[0].role.name if claiming else None
 
 
-def claimants(roles: Iterable[LoadedRole], task_type: str) -> list[LoadedRole]:
+def find_claimants(roles: Iterable[LoadedRole], task_type: str) -> list[LoadedRole]:
     """The roles that name a type of tasks, the one that holds first.
 
     One whose own file names it comes before one that has it from its base: what is made from `fix` to be named
     by hand does not take all bugs away from `fix`. Then the stronger directory decides, then the name. The
     type is taken in whatever case; the role INTERNAL is never among them.
     """
-    wanted = task_type.casefold()
-    named = [
+    type_name = task_type.casefold()
+    claiming = [
         one
         for one in roles
         if one.role.name != INTERNAL
-        and wanted in (known.casefold() for known in one.role.applicable_task_types)
+        and type_name in (known.casefold() for known in one.role.applicable_task_types)
     ]
-    return sorted(named, key=_precedence)
+    return sorted(claiming, key=_precedence_key)
 
 
-def _precedence(loaded: LoadedRole) -> tuple[bool, int, str]:
-    return not loaded.claims, -loaded.strength, loaded.role.name
+def _precedence_key(loaded: LoadedRole) -> tuple[bool, int, str]:
+    return not loaded.has_own_task_types, -loaded.strength, loaded.role.name
 
 
 def role_hash(role: Role) -> str:

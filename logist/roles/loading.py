@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from logist.documents import nearest
+from logist.documents import suggest_names
 from logist.errors import InvalidFile
-from logist.roles.checking import Fallback, as_problem, fallback_of, role_of
-from logist.roles.files import RoleEntry, claimed_names, entries, role_files
-from logist.roles.loaded import FALLBACK, LoadedRole, RoleProblem, Roles, claimants
+from logist.roles.checking import Fallback, build_role, error_to_problem, make_fallback
+from logist.roles.files import RoleEntry, guess_role_names, list_role_files, read_role_entries
+from logist.roles.loaded import FALLBACK, LoadedRole, RoleProblem, Roles, find_claimants
 
 MOST_ADVICE = 50
 """Unknown bases for which a near name is looked for: among many roles, that takes its time."""
@@ -27,19 +27,19 @@ def load_roles(directories: Sequence[Path]) -> Roles:
     A directory that is not there is empty; a path may be a single file too. A broken file becomes a problem and
     stops no other.
     """
-    read = [_RoleDirectory(place, strength) for strength, place in enumerate(directories)]
-    builder = _RoleBuilder(read)
+    loaded_directories = [_RoleDirectory(place, strength) for strength, place in enumerate(directories)]
+    builder = _RoleBuilder(loaded_directories)
     roles = Roles({}, [], {})
-    for directory in read:
-        loaded = builder.built(directory)
+    for directory in loaded_directories:
+        loaded = builder.build_roles(directory)
         for name in {*directory.broken, *loaded}:
             if name in roles.by_name:
                 roles.hidden.append(roles.by_name.pop(name))
             roles.broken.pop(name, None)
-        roles.problems.extend([*directory.problems, *_other_spellings(loaded, roles.by_name)])
+        roles.problems.extend([*directory.problems, *_find_other_spellings(loaded, roles.by_name)])
         roles.by_name.update(loaded)
         roles.broken.update(directory.broken)
-    roles.problems.extend([*_unknown_delegates(roles), *_rivals(roles)])
+    roles.problems.extend([*_find_unknown_delegates(roles), *_find_rivals(roles)])
     return roles
 
 
@@ -52,27 +52,27 @@ class _RoleDirectory:
         self.broken: dict[str, InvalidFile] = {}
         self.problems: list[RoleProblem] = []
         self._seen: dict[str, RoleEntry] = {}
-        for path in role_files(place):
+        for path in list_role_files(place):
             self._add_file(path)
 
     def _add_file(self, path: Path) -> None:
         try:
-            found = entries(path, self.strength)
+            role_entries = read_role_entries(path, self.strength)
         except InvalidFile as error:
-            self._refuse(claimed_names(path), error)
+            self._refuse_roles(guess_role_names(path), error)
             return
-        for entry in found:
+        for entry in role_entries:
             twin = self._seen.setdefault(entry.name.casefold(), entry)
             if twin is entry:
                 self.entries[entry.name] = entry
             else:
-                self._refuse([entry.name, twin.name], _twice(entry, twin))
+                self._refuse_roles([entry.name, twin.name], _duplicate_error(entry, twin))
 
-    def _refuse(self, names: Sequence[str], error: InvalidFile) -> None:
-        self.problems.append(as_problem(error))
-        self.break_(names, error)
+    def _refuse_roles(self, names: Sequence[str], error: InvalidFile) -> None:
+        self.problems.append(error_to_problem(error))
+        self.mark_broken(names, error)
 
-    def break_(self, names: Sequence[str], error: InvalidFile) -> None:
+    def mark_broken(self, names: Sequence[str], error: InvalidFile) -> None:
         """Refuses the roles of these names; the first reason stays."""
         for name in names:
             self.broken.setdefault(name, error)
@@ -87,61 +87,63 @@ class _RoleBuilder:
         self._unknown = 0
         for directory in directories:  # one that names no model has that of the one it replaces
             entry = directory.entries.get(FALLBACK)
-            worker = self._role(entry)[0] if entry and FALLBACK not in directory.broken else None
-            self._fallback = fallback_of(worker) if worker else self._fallback
+            worker = self._build_role(entry)[0] if entry and FALLBACK not in directory.broken else None
+            self._fallback = make_fallback(worker) if worker else self._fallback
 
-    def built(self, directory: _RoleDirectory) -> dict[str, LoadedRole]:
+    def build_roles(self, directory: _RoleDirectory) -> dict[str, LoadedRole]:
         """The roles of a directory that are sound; the others become its problems."""
         loaded: dict[str, LoadedRole] = {}
         for name, entry in directory.entries.items():
-            role, told = self._role(entry)
-            directory.problems.extend(told)
+            role, problems = self._build_role(entry)
+            directory.problems.extend(problems)
             if role:
                 loaded[name] = role
             else:
-                directory.break_([name], _first_error(told))
+                directory.mark_broken([name], _first_error(problems))
         return {name: role for name, role in loaded.items() if name not in directory.broken}
 
-    def _role(self, entry: RoleEntry) -> tuple[LoadedRole | None, list[RoleProblem]]:
+    def _build_role(self, entry: RoleEntry) -> tuple[LoadedRole | None, list[RoleProblem]]:
         """The role of an entry, or None, and everything about it that its author should know."""
         data = entry.data if isinstance(entry.data, dict) else {}
         if "base" not in data:
-            return role_of(entry, None, self._fallback)
+            return build_role(entry, None, self._fallback)
         try:
             if entry.base is None or not entry.base.strip():
-                raise entry.invalid("`base` must be the name of a role", "base")
+                raise entry.invalid_error("`base` must be the name of a role", "base")
             self._require_end(entry)
-            base = self._base(entry, entry.base)
+            base = self._load_base(entry, entry.base)
         except InvalidFile as error:
-            return role_of(entry, error, self._fallback)
-        return role_of(entry, base, self._fallback)
+            return build_role(entry, error, self._fallback)
+        return build_role(entry, base, self._fallback)
 
     def _require_end(self, entry: RoleEntry) -> None:
         """Raises InvalidFile if the chain of bases comes back to itself, or is too long."""
         chain = [entry]
-        while (base := self._entry_of_base(chain[-1])) is not None:
+        while (base := self._find_base_entry(chain[-1])) is not None:
             names = " -> ".join(f"`{each.name}`" for each in [*chain, base])
             if any(base is each for each in chain):
-                raise entry.invalid(
+                raise entry.invalid_error(
                     f"the bases form a cycle: {names}", "base", "remove `base` from one of them"
                 )
             chain.append(base)
             if len(chain) > MOST_BASES + 1:
                 message = f"the chain of bases is longer than {MOST_BASES}"
-                raise entry.invalid(message, "base", "copy fields from a base instead of inheriting them")
+                raise entry.invalid_error(
+                    message, "base", "copy fields from a base instead of inheriting them"
+                )
 
-    def _end(self, entry: RoleEntry) -> RoleEntry | None:
+    def _find_chain_end(self, entry: RoleEntry) -> RoleEntry | None:
         """The entry at the end of its chain of bases; None if that has none, or is too long."""
         for _ in range(MOST_BASES):
             if not isinstance(entry.data, dict) or "base" not in entry.data:
                 return entry
-            base = self._entry_of_base(entry)
+            base = self._find_base_entry(entry)
             if base is None:
                 return None
             entry = base
         return None
 
-    def _entry_of_base(self, entry: RoleEntry) -> RoleEntry | None:
+    def _find_base_entry(self, entry: RoleEntry) -> RoleEntry | None:
         """The entry that a base names: the strongest role of that name; of its own name, the strongest one under it."""
         name = entry.base
         for directory in reversed(self._directories):
@@ -153,35 +155,41 @@ class _RoleBuilder:
                 return None
         return None
 
-    def _base(self, entry: RoleEntry, name: str) -> LoadedRole:
+    def _load_base(self, entry: RoleEntry, name: str) -> LoadedRole:
         """The base of an entry, with what it inherits itself."""
         for directory in reversed(self._directories):
             if name == entry.name and directory.strength >= entry.strength:
                 continue
             if name in directory.broken:
-                raise _broken_base(entry, name, directory.broken[name])
+                raise _broken_base_error(entry, name, directory.broken[name])
             if name in directory.entries:
-                return self._sound(entry, directory.entries[name])
+                return self._require_valid_base(entry, directory.entries[name])
         self._unknown += 1
-        advice = nearest(name, self._bases - {entry.name}) if self._unknown <= MOST_ADVICE else None
-        raise entry.invalid(f"the base `{name}` is no role{_here(entry, name)}", "base", advice)
+        suggestion = (
+            suggest_names(name, self._usable_base_names - {entry.name})
+            if self._unknown <= MOST_ADVICE
+            else None
+        )
+        raise entry.invalid_error(
+            f"the base `{name}` is no role{_except_itself(entry, name)}", "base", suggestion
+        )
 
-    def _sound(self, entry: RoleEntry, base: RoleEntry) -> LoadedRole:
-        role, told = self._role(base)
+    def _require_valid_base(self, entry: RoleEntry, base: RoleEntry) -> LoadedRole:
+        role, problems = self._build_role(base)
         if role is None:
-            raise _broken_base(entry, base.name, _first_error(told))
+            raise _broken_base_error(entry, base.name, _first_error(problems))
         return role
 
     @cached_property
-    def _bases(self) -> set[str]:
+    def _usable_base_names(self) -> set[str]:
         """The names that are proposed where a base is unknown: of roles whose chain of bases ends in a sound one."""
         holding = {name: (each, entry) for each in self._directories for name, entry in each.entries.items()}
         return {
             name
             for name, (each, entry) in holding.items()
             if name not in each.broken
-            and (last := self._end(entry)) is not None
-            and role_of(last, None, self._fallback)[0]
+            and (chain_end := self._find_chain_end(entry)) is not None
+            and build_role(chain_end, None, self._fallback)[0]
         }
 
 
@@ -190,39 +198,43 @@ def _first_error(told: Sequence[RoleProblem]) -> InvalidFile:
     return InvalidFile(first.message, where=first.where, fix=first.fix)
 
 
-def _here(entry: RoleEntry, name: str) -> str:
+def _except_itself(entry: RoleEntry, name: str) -> str:
     return " but this one" if name == entry.name else ""
 
 
-def _broken_base(entry: RoleEntry, name: str, error: InvalidFile) -> InvalidFile:
-    return entry.invalid(f"the base `{name}` is broken: {error.where}: {error.message}", "base", error.fix)
+def _broken_base_error(entry: RoleEntry, name: str, error: InvalidFile) -> InvalidFile:
+    return entry.invalid_error(
+        f"the base `{name}` is broken: {error.where}: {error.message}", "base", error.fix
+    )
 
 
-def _twice(entry: RoleEntry, twin: RoleEntry) -> InvalidFile:
-    spelled = f"`{twin.name}`" if entry.name == twin.name else f"`{twin.name}` and `{entry.name}`"
+def _duplicate_error(entry: RoleEntry, twin: RoleEntry) -> InvalidFile:
+    names = f"`{twin.name}`" if entry.name == twin.name else f"`{twin.name}` and `{entry.name}`"
     return InvalidFile(
-        f"two roles in one directory are named {spelled}: in {twin.path} and in {entry.path}",
+        f"two roles in one directory are named {names}: in {twin.path} and in {entry.path}",
         where=str(entry.path),
         fix="rename or remove one of them",
     )
 
 
-def _unknown_delegates(roles: Roles) -> Iterator[RoleProblem]:
+def _find_unknown_delegates(roles: Roles) -> Iterator[RoleProblem]:
     """Roles that may give work to one that is not there."""
-    for name, found in sorted(roles.by_name.items()):
-        for other in found.role.can_delegate_to_roles:
+    for name, loaded in sorted(roles.by_name.items()):
+        for other in loaded.role.can_delegate_to_roles:
             if other not in roles.by_name and other not in roles.broken:
-                advice = nearest(other, roles.by_name)
+                advice = suggest_names(other, roles.by_name)
                 message = f"role `{name}` may give work to `{other}`, which is no role"
-                yield RoleProblem("warning", message, str(found.path), advice)
+                yield RoleProblem("warning", message, str(loaded.path), advice)
 
 
-def _rivals(roles: Roles) -> Iterator[RoleProblem]:
+def _find_rivals(roles: Roles) -> Iterator[RoleProblem]:
     """Types of tasks that several roles of one directory say they do."""
     types = {one.casefold() for found in roles.by_name.values() for one in found.role.applicable_task_types}
     for task_type in sorted(types):
-        said = [one for one in claimants(roles.by_name.values(), task_type) if one.claims]
-        for _, group in groupby(said, key=lambda one: one.strength):
+        claiming = [
+            one for one in find_claimants(roles.by_name.values(), task_type) if one.has_own_task_types
+        ]
+        for _, group in groupby(claiming, key=lambda one: one.strength):
             first, *others = group
             for other in others:
                 message = (
@@ -234,7 +246,9 @@ def _rivals(roles: Roles) -> Iterator[RoleProblem]:
                 )
 
 
-def _other_spellings(found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]) -> Iterator[RoleProblem]:
+def _find_other_spellings(
+    found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]
+) -> Iterator[RoleProblem]:
     """A role of this name, in another case, is in an earlier directory: most likely meant to be replaced."""
     spelled = {name.casefold(): name for name in earlier if name not in found}
     for name, role in found.items():

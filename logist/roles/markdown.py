@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from logist.documents import MAX_BYTES, Document, content, opened, parse
+from logist.documents import MAX_BYTES, Document, open_file, parse_document, read_content
 from logist.errors import InvalidFile
 
 MARKDOWN = (".md", ".markdown")
@@ -19,7 +19,7 @@ _FENCE = re.compile(r"---[ \t]*")
 def has_front_matter(path: Path) -> bool:
     """Whether the first line is `---`; a file that can't be read is taken to have it, so that somebody is told."""
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             first = file.readline(100)
     except OSError:
         return True
@@ -34,7 +34,7 @@ def read_markdown(path: Path) -> Document:
     """
     name = os.fspath(path)
     try:
-        data = content(path)
+        data = read_content(path)
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
     if len(data) > MAX_BYTES:
@@ -43,14 +43,14 @@ def read_markdown(path: Path) -> Document:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InvalidFile("is not UTF-8 text", where=f"{name}:{_lines_before(data, error)}") from error
-    return _document(text.replace("\r\n", "\n"), name)
+    return _parse_page(text.replace("\r\n", "\n"), name)
 
 
 def _lines_before(data: bytes, error: UnicodeDecodeError) -> int:
     return data.count(b"\n", 0, error.start) + 1
 
 
-def _document(text: str, name: str) -> Document:
+def _parse_page(text: str, name: str) -> Document:
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
         fix = "begin with the fields of the role between two lines `---`"
@@ -60,11 +60,11 @@ def _document(text: str, name: str) -> Document:
         fix = "put a line `---` after the fields"
         raise InvalidFile("the front matter is not closed", where=f"{name}:1", fix=fix)
     # A comment in the place of the first line: every line keeps its number, and it is never taken for JSON.
-    fields = parse("\n".join(["#", *lines[1:end], ""]), name)
-    return _with_body(fields, lines[end + 1 :], end + 2)
+    fields = parse_document("\n".join(["#", *lines[1:end], ""]), name)
+    return _add_body(fields, lines[end + 1 :], end + 2)
 
 
-def _with_body(fields: Document, body: list[str], first: int) -> Document:
+def _add_body(fields: Document, body: list[str], first: int) -> Document:
     """The document with the text below the fields; `first` is the number of its first line."""
     blank = next((number for number, line in enumerate(body) if line.strip()), None)
     if blank is None:

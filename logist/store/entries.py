@@ -69,12 +69,12 @@ class Header(NamedTuple):
     previous: str | None
     size: int
 
-    def start(self) -> Position:
+    def start_position(self) -> Position:
         """Before the first entry of this file."""
         return Position(self.first_sequence - 1, self.previous, self.size)
 
 
-def restore(path: Path, name: str | None = None) -> str:
+def suggest_restore(path: Path, name: str | None = None) -> str:
     """What to do about a damaged history, or about its files `name`."""
     advice = f"restore {name or path.name} from a backup"
     # Archives and fixtures are read too, and those are no jobs: only a job has a lock.
@@ -83,7 +83,7 @@ def restore(path: Path, name: str | None = None) -> str:
     return f"{advice}; 'logist job verify --job {path.parent.name}' shows what does not verify"
 
 
-def header_line(segment: int = 1, first_sequence: int = 1, previous: str | None = None) -> bytes:
+def format_header(segment: int = 1, first_sequence: int = 1, previous: str | None = None) -> bytes:
     """The first line of a history file."""
     quoted = f'"{previous}"' if previous else "null"
     return (
@@ -97,18 +97,20 @@ def read_header(file: BinaryIO, path: Path) -> Header:
     line = file.readline(_LONGEST_HEADER)
     match = _HEADER.fullmatch(line)
     if match is None:
-        raise Damaged("the first line of the history is damaged", where=str(path), fix=restore(path))
+        raise Damaged("the first line of the history is damaged", where=str(path), fix=suggest_restore(path))
     version, segment, first = (int(match[n]) for n in (1, 2, 3))
     if version > 1:
         fix = "use the Logist that wrote it, or a newer one"
         raise Refused(f"the history has version {version}, this Logist reads 1", where=str(path), fix=fix)
     previous = match[4].decode() if match[4] else None
     if version < 1 or not (segment == 1) == (first == 1) == (previous is None):
-        raise Damaged("the first line of the history contradicts itself", where=str(path), fix=restore(path))
+        raise Damaged(
+            "the first line of the history contradicts itself", where=str(path), fix=suggest_restore(path)
+        )
     return Header(segment, first, previous, len(line))
 
 
-def seal(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonObject, bytes]:
+def seal_entry(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonObject, bytes]:
     """The completed entry and its line, without comma and newline."""
     own = ("sequence", "previous", "checksum")
     kept = {key: value for key, value in entry.items() if key not in own}
@@ -121,7 +123,7 @@ def seal(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonOb
     return complete, b'%b%b%b"}' % (body[:-1], _MEMBER, complete["checksum"].encode())
 
 
-def checksum_of(line: bytes) -> str | None:
+def verify_line(line: bytes) -> str | None:
     """The checksum of a complete line (no comma, no newline); None if the line does not verify."""
     ending = line[-_SEAL:]
     if not ending.startswith(_MEMBER):
@@ -132,7 +134,7 @@ def checksum_of(line: bytes) -> str | None:
     return digest if ending == b'%b%b"}' % (_MEMBER, digest.encode()) else None
 
 
-def lines(file: BinaryIO) -> Iterator[bytes]:
+def read_lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines from here on; one of a senseless length comes in pieces."""
     while line := file.readline(LONGEST):
         yield line
@@ -144,29 +146,29 @@ def seek_afresh(file: BinaryIO, offset: int) -> None:
     file.seek(offset)
 
 
-def closing_at(file: BinaryIO, end: int) -> bytes | None:
+def read_closing(file: BinaryIO, end: int) -> bytes | None:
     """What follows the last entry, if that is no more than the closing, whole or in part; else None."""
     seek_afresh(file, end)
     rest = file.read(_SHORT + 1)
     return rest if len(rest) <= _SHORT and rest.strip() in CLOSINGS else None
 
 
-def too_long(size: int) -> str | None:
+def describe_excess(size: int) -> str | None:
     """Why so many bytes are no append that was cut off; None where they may be one."""
     return f"and {size:,} bytes follow, more than one append writes" if size > MOST_TORN else None
 
 
-def is_whole(line: bytes, *, next_one: bool) -> bool:
+def is_complete_entry(line: bytes, *, next_one: bool) -> bool:
     """Whether a line behind the last good entry is an entry, wherever it belongs; then the middle is damaged.
 
     `next_one`: it is the first of them. Where that begins as NOT_YET says, it is one that was cut off.
     """
     if next_one and line.startswith(NOT_YET):
         return False
-    return checksum_of(line[max(line.find(b"{"), 0) :].removesuffix(b"\n")) is not None
+    return verify_line(line[max(line.find(b"{"), 0) :].removesuffix(b"\n")) is not None
 
 
-def content(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
+def extract_sealed_bytes(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
     """The line as `checksum_of` wants it; None if its comma or its number is wrong."""
     comma = b"" if sequence == first_sequence else b","
     if not line.startswith(b'%b{"sequence":%d,' % (comma, sequence)):
@@ -176,8 +178,8 @@ def content(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
 
 def read_entry(line: bytes, before: Position, first_sequence: int) -> JsonObject | None:
     """The entry of a line that verifies and follows `before`; None if anything about it is wrong."""
-    line = content(line, before.sequence + 1, first_sequence) or b""
-    if checksum_of(line) is None:
+    line = extract_sealed_bytes(line, before.sequence + 1, first_sequence) or b""
+    if verify_line(line) is None:
         return None
     try:
         entry: JsonObject = json.loads(line)

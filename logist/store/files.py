@@ -40,7 +40,7 @@ def dump_json(value: object) -> bytes:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
     except (ValueError, RecursionError) as error:
-        raise _not_storable(error) from error
+        raise _not_storable_error(error) from error
 
 
 def dump_pretty(value: object) -> bytes:
@@ -48,10 +48,10 @@ def dump_pretty(value: object) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
     except (ValueError, RecursionError) as error:
-        raise _not_storable(error) from error
+        raise _not_storable_error(error) from error
 
 
-def _not_storable(error: Exception) -> StorageError:
+def _not_storable_error(error: Exception) -> StorageError:
     return StorageError(
         f"a value cannot be stored as JSON: {error}",
         fix="this is an error in Logist: text must be cleaned before it is stored; nothing was written",
@@ -59,7 +59,7 @@ def _not_storable(error: Exception) -> StorageError:
 
 
 @contextmanager
-def storage(path: Path) -> Iterator[None]:
+def convert_os_errors(path: Path) -> Iterator[None]:
     """Turn an OSError on `path` into a StorageError that says where and what to do."""
     try:
         yield
@@ -85,14 +85,14 @@ def fsync(fd: int, path: Path) -> None:
     ("fsyncgate"), so a failure is final for this process: StorageError now and at every later write.
     """
     require_trust(path)
-    if _is_unpublished(path):
+    if _has_deferred_flushes(path):
         return
-    with final(path):
+    with stop_writing_on_error(path):
         os.fsync(fd)
 
 
 @contextmanager
-def final(path: Path) -> Iterator[None]:
+def stop_writing_on_error(path: Path) -> Iterator[None]:
     """A flush inside that fails is the last: this process writes nothing more."""
     try:
         yield
@@ -102,7 +102,7 @@ def final(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def unpublished(folder: Path) -> Iterator[None]:
+def defer_flushes(folder: Path) -> Iterator[None]:
     """Inside, nothing in `folder` is flushed. Whoever makes it flushes all of it once (`flushing.flush_tree`).
 
     For a directory that is renamed when it is complete: what a power cut leaves of it before that is never read.
@@ -115,18 +115,18 @@ def unpublished(folder: Path) -> Iterator[None]:
         _unpublished.discard(name)
 
 
-def _is_unpublished(path: Path) -> bool:
+def _has_deferred_flushes(path: Path) -> bool:
     # A copy: other threads may begin or end a job meanwhile.
     return any(f"{path}/".startswith(f"{name}/") for name in tuple(_unpublished))
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
     """Write every byte at `offset`; a short write goes on until it is done or the reason is known."""
-    left = memoryview(data)
-    while left:
-        count = os.pwrite(fd, left, offset)
+    remaining = memoryview(data)
+    while remaining:
+        count = os.pwrite(fd, remaining, offset)
         offset += count
-        left = left[count:]
+        remaining = remaining[count:]
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -140,7 +140,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
 def replace_chunks(path: Path, chunks: Iterable[bytes], mode: int = 0o600) -> None:
     """`replace_file` for content that need not fit into memory."""
     require_trust(path)
-    with storage(path), directory(path.parent) as parent:
+    with convert_os_errors(path), open_directory_fd(path.parent) as parent:
         # A name of its own: two writers without the lock must not share a half-written file.
         temporary = f".{path.name}.{os.urandom(6).hex()}{TEMPORARY}"
         try:
@@ -173,7 +173,7 @@ def _write_new(parent: int, name: str, path: Path, chunks: Iterable[bytes], mode
 def touch(path: Path) -> None:
     """Make an empty file; only its name is durable, which is all it says."""
     require_trust(path)
-    with storage(path), directory(path.parent) as parent:
+    with convert_os_errors(path), open_directory_fd(path.parent) as parent:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path.name, flags, 0o600, dir_fd=parent)
         os.fchmod(fd, 0o600)
@@ -183,7 +183,7 @@ def touch(path: Path) -> None:
 
 def read_start(path: Path, size: int) -> bytes:
     """The first `size` bytes of a file; empty if there is none. Damaged if it is no regular file."""
-    with storage(path):
+    with convert_os_errors(path):
         try:
             descriptor, _ = open_regular(path)
         except FileNotFoundError:
@@ -199,7 +199,7 @@ def read_start(path: Path, size: int) -> bytes:
 
 def read_bytes(path: Path, most: int = MOST) -> bytes | None:
     """The whole file, None if there is none. Damaged if it is no regular file, or larger than `most`."""
-    with storage(path):
+    with convert_os_errors(path):
         try:
             return read_regular(path, most)
         except FileNotFoundError:
@@ -212,9 +212,9 @@ def read_bytes(path: Path, most: int = MOST) -> bytes | None:
 def _refuse_irregular(path: Path, error: OSError) -> None:
     """Raises Damaged if `error` says that what lies there is not what Logist writes."""
     if _is_irregular(error):
-        raise damaged(path, "not a regular file") from error
+        raise damaged_file_error(path, "not a regular file") from error
     if error.errno == errno.EFBIG:
-        raise damaged(path, str(error.strerror)) from error
+        raise damaged_file_error(path, str(error.strerror)) from error
 
 
 def _is_irregular(error: OSError) -> bool:
@@ -223,9 +223,9 @@ def _is_irregular(error: OSError) -> bool:
 
 
 @contextmanager
-def regular(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
+def open_required_file(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
     """A file that must be there, for reading piece by piece; Damaged, with `fix`, if it is not or is no regular file."""
-    with storage(path):
+    with convert_os_errors(path):
         try:
             descriptor, _ = open_regular(path)
         except FileNotFoundError as error:
@@ -234,32 +234,34 @@ def regular(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
             if _is_irregular(error):
                 raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix) from error
             if os.path.islink(path):  # a loop of links further up is another matter
-                raise _link(path, what, fix) from error
+                raise _symlink_error(path, what, fix) from error
             raise
         with os.fdopen(descriptor, "rb") as file:
             yield file
 
 
-def _link(path: Path, what: str, fix: str) -> Damaged:
+def _symlink_error(path: Path, what: str, fix: str) -> Damaged:
     if os.path.isfile(path):
         name = shlex.quote(str(path))
         fix = f'put back a regular file, if the link leads to it: cp --remove-destination "$(readlink -f {name})" {name}'
     return Damaged(f"{what} is a symbolic link", where=str(path), fix=fix)
 
 
-def damaged(path: Path, message: str) -> Damaged:
+def damaged_file_error(path: Path, message: str) -> Damaged:
     """What to do about something in a job that Logist did not put there like that."""
-    return Damaged(message, where=str(path), fix=f"look at it, then move it away: {moving_away(path)}")
+    return Damaged(
+        message, where=str(path), fix=f"look at it, then move it away: {format_move_command(path)}"
+    )
 
 
-def moving_away(path: Path) -> str:
+def format_move_command(path: Path) -> str:
     """The command that keeps a damaged file or directory beside its place."""
     aside = path.with_name(f"{path.name}.damaged")
     return f"mv {shlex.quote(str(path))} {shlex.quote(str(aside))}"
 
 
 @contextmanager
-def directory(path: Path) -> Iterator[int]:
+def open_directory_fd(path: Path) -> Iterator[int]:
     """An open directory, for `dir_fd` and fsync."""
     fd = os.open(path, _DIRECTORY)
     try:
@@ -270,7 +272,7 @@ def directory(path: Path) -> Iterator[int]:
 
 def make_directory(path: Path) -> bool:
     """Make a private directory (0700 under any umask); False if it is there already."""
-    with storage(path):
+    with convert_os_errors(path):
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
@@ -287,11 +289,11 @@ def ensure_directory(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
-    with storage(path), directory(path) as fd:
+    with convert_os_errors(path), open_directory_fd(path) as fd:
         fsync(fd, path)
 
 
-def _unlock(folder: str) -> None:
+def _restore_owner_access(folder: str) -> None:
     """Gives the owner back what a program may have taken: a directory that is locked can't be removed."""
     mode = os.lstat(folder).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -300,14 +302,14 @@ def _unlock(folder: str) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a directory and all in it; links are removed, not followed. No error if it is gone."""
-    with storage(path):
+    with convert_os_errors(path):
         pending: list[str] = [str(path)] if os.path.lexists(path) else []
         folders: list[str] = []
         while pending:
             folders.append(pending.pop())
-            _unlock(folders[-1])
-            with os.scandir(folders[-1]) as found:
-                for entry in found:
+            _restore_owner_access(folders[-1])
+            with os.scandir(folders[-1]) as scanned:
+                for entry in scanned:
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
                     else:

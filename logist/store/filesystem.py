@@ -85,8 +85,8 @@ def find_mount(path: Path) -> Mount | None:
     except OSError:
         return None
     number = f"{os.major(device)}:{os.minor(device)}"
-    found = [after for before, _, after in split if before.split()[2] == number]
-    if not found:
+    matches = [after for before, _, after in split if before.split()[2] == number]
+    if not matches:
         return None
-    kind, source, options = (*found[-1].split(" ", 2), "", "")[:3]
+    kind, source, options = (*matches[-1].split(" ", 2), "", "")[:3]
     return Mount(kind, source, options)

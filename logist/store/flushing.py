@@ -31,36 +31,36 @@ def flush_tree(folder: Path, bulk: Path) -> None:
     One syncfs is quicker than an fsync for each file and directory. But it also writes out what other programs
     have written to that file system, so for few files it is used only while that is little.
     """
-    if _is_quicker_at_once(folder, bulk):
+    if _is_one_flush_quicker(folder, bulk):
         _flush_file_system(folder)
         return
-    paths: Iterable[Path] = _everything(folder)
-    if _are_many(bulk):
+    paths: Iterable[Path] = _walk_tree(folder)
+    if _has_many_files(bulk):
         os.sync()  # it reports no error, so what is not bulk is flushed one by one all the same
         paths = (path for path in paths if not path.is_relative_to(bulk))
     for path in paths:
-        _flush(path)
+        _flush_path(path)
 
 
-def _is_quicker_at_once(folder: Path, bulk: Path) -> bool:
+def _is_one_flush_quicker(folder: Path, bulk: Path) -> bool:
     kind = filesystem_type(folder)
     if kind in _IN_MEMORY:
         return True
-    if kind not in _ON_DISK or _kernel() < _REPORTS_ERRORS:
+    if kind not in _ON_DISK or _read_kernel_version() < _REPORTS_ERRORS:
         return False
-    return _waiting_bytes() <= LITTLE or _are_many(bulk)
+    return _count_unwritten_bytes() <= LITTLE or _has_many_files(bulk)
 
 
-def _are_many(bulk: Path) -> bool:
-    paths = _everything(bulk) if bulk.is_dir() else iter(())
+def _has_many_files(bulk: Path) -> bool:
+    paths = _walk_tree(bulk) if bulk.is_dir() else iter(())
     return next(itertools.islice(paths, MANY - 1, None), None) is not None
 
 
-def _kernel() -> tuple[int, ...]:
+def _read_kernel_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 
-def _waiting_bytes() -> int:
+def _count_unwritten_bytes() -> int:
     """How much the machine has not written to its disks yet; the largest number if that is unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
@@ -74,27 +74,31 @@ def _flush_file_system(folder: Path) -> None:
     import ctypes  # noqa: PLC0415 - 3 ms, for those alone who make a job
 
     files.require_trust(folder)
-    with files.storage(folder), files.directory(folder) as fd, files.final(folder):
+    with (
+        files.convert_os_errors(folder),
+        files.open_directory_fd(folder) as fd,
+        files.stop_writing_on_error(folder),
+    ):
         if ctypes.CDLL(None, use_errno=True).syncfs(fd):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
 
-def _everything(folder: Path) -> Iterator[Path]:
+def _walk_tree(folder: Path) -> Iterator[Path]:
     """Every file in a directory, and then the directory. A link has no content to flush."""
-    with files.storage(folder), os.scandir(folder) as found:
-        entries = list(found)
+    with files.convert_os_errors(folder), os.scandir(folder) as scanned:
+        entries = list(scanned)
     for entry in entries:
         path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):
-            yield from _everything(path)
+            yield from _walk_tree(path)
         elif entry.is_file(follow_symlinks=False):
             yield path
     yield folder
 
 
-def _flush(path: Path) -> None:
-    with files.storage(path):
+def _flush_path(path: Path) -> None:
+    with files.convert_os_errors(path):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             files.fsync(fd, path)

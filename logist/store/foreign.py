@@ -39,7 +39,7 @@ def is_foreign(path: Path) -> bool:
 
     Raises what history.opened does.
     """
-    with history.opened(path) as file:
+    with history.open_history(path) as file:
         begin = file.read(_PEEKED)
     first = begin.partition(b"\n")[0]
     signs = sum(sign in first for sign in _SIGNS)
@@ -48,26 +48,26 @@ def is_foreign(path: Path) -> bool:
     return begin.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS.encode())[:1] in (b"[", b"{")
 
 
-def entries(path: Path) -> Generator[JsonObject]:
+def read_foreign_entries(path: Path) -> Generator[JsonObject]:
     """The entries in the order of the file. Raises Damaged, with the place, at what is no such history."""
-    with _text(path) as text:
-        yield from _entries(text)
+    with _open_text(path) as text:
+        yield from _read_entries(text)
 
 
-def beside(path: Path) -> JsonObject:
+def read_leading_members(path: Path) -> JsonObject:
     """What an object says before its list: the title of the job, say. Nothing of a list."""
-    found: JsonObject = {}
-    with _text(path) as text:
-        for name in _names(text) if text.peek() == "{" else ():
+    members: JsonObject = {}
+    with _open_text(path) as text:
+        for name in _read_member_names(text) if text.peek() == "{" else ():
             if name == LIST:
                 break
-            found[name] = text.value(f"`{name}`")
-    return found
+            members[name] = text.read_value(f"`{name}`")
+    return members
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[_Text]:
-    with history.opened(path) as file:
+def _open_text(path: Path) -> Iterator[_Text]:
+    with history.open_history(path) as file:
         try:
             yield _Text(io.TextIOWrapper(file, encoding="utf-8-sig", newline="\n"))
         except UnicodeDecodeError as error:
@@ -96,48 +96,50 @@ class _Text:
             skipped = _SKIPPED.match(self._text, self._at)
             assert skipped is not None
             self._at = skipped.end()
-            if self._at < len(self._text) or not self._more():
+            if self._at < len(self._text) or not self._read_more():
                 return self._text[self._at : self._at + 1]
 
     def take(self, wanted: str, what: str) -> str:
         """The next character, which must be one of `wanted`."""
-        found = self.peek()
-        if not found or found not in wanted:
-            raise _FaultError(f"{'the end' if not found else repr(found)} where {what} is due{self._place()}")
+        char = self.peek()
+        if not char or char not in wanted:
+            raise _FaultError(
+                f"{'the end' if not char else repr(char)} where {what} is due{self._describe_position()}"
+            )
         self._at += 1
-        return found
+        return char
 
-    def value(self, what: str) -> Any:
+    def read_value(self, what: str) -> Any:
         """The JSON value that begins here."""
         self.peek()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except RecursionError:
-                raise _FaultError(f"{what} is nested too deeply{self._place()}") from None
+                raise _FaultError(f"{what} is nested too deeply{self._describe_position()}") from None
             except json.JSONDecodeError as error:
-                self._at_fault(error, what)
+                self._read_on_or_raise(error, what)
             except ValueError as error:
                 raise _FaultError(f"{what} holds a number that can't be read: {error}") from error
             else:
                 # A number may go on behind the end of what was read, and behind its point.
                 rest = len(self._text) - end
-                if rest >= _CUT or not self._more():
+                if rest >= _CUT or not self._read_more():
                     self._at = len(self._text) - rest
                     return value
 
-    def _at_fault(self, error: json.JSONDecodeError, what: str) -> None:
+    def _read_on_or_raise(self, error: json.JSONDecodeError, what: str) -> None:
         """Reads on, if that can be the cure."""
         cut = error.pos >= len(self._text) - _CUT or error.msg.startswith("Unterminated")
-        place = self._place(error.pos)
+        place = self._describe_position(error.pos)
         if cut and len(self._text) - self._at > LONGEST:
             raise _FaultError(
                 f"{what} is longer than {LONGEST >> 20} million characters, or never ends{place}"
             )
-        if not cut or not self._more():
+        if not cut or not self._read_more():
             raise _FaultError(f"{what} is not JSON: {error.msg}{place}")
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Reads as much again as there is; False at the end."""
         rest = self._text[self._at :]
         self._before += self._at
@@ -145,62 +147,62 @@ class _Text:
         self._text, self._at = rest + read, 0
         return bool(read)
 
-    def _place(self, at: int | None = None) -> str:
+    def _describe_position(self, at: int | None = None) -> str:
         return f" (character {self._before + (self._at if at is None else at) + 1})"
 
 
-def _no_constant(word: str) -> float:
+def _reject_constant(word: str) -> float:
     raise _FaultError(f"{word} is not JSON")
 
 
-def _finite(word: str) -> float:
+def _parse_finite_number(word: str) -> float:
     number = float(word)
     if number in (float("inf"), float("-inf")):
         raise _FaultError(f"the number {word[:40]} is too large")
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_number)
 
 
-def _entries(text: _Text) -> Iterator[JsonObject]:
+def _read_entries(text: _Text) -> Iterator[JsonObject]:
     if text.peek() == "[":
-        yield from _listed(text)
+        yield from _read_list(text)
         _require_end(text)
         return
-    seen = False
-    for name in _names(text):
+    has_list = False
+    for name in _read_member_names(text):
         if name != LIST or text.peek() != "[":
-            text.value(f"`{name}`")
-        elif seen:
+            text.read_value(f"`{name}`")
+        elif has_list:
             raise _FaultError(f"`{LIST}` stands there twice")
         else:
-            seen = True
-            yield from _listed(text)
+            has_list = True
+            yield from _read_list(text)
     _require_end(text)
-    if not seen:
+    if not has_list:
         raise _FaultError(f"it has no list `{LIST}`")
 
 
-def _names(text: _Text) -> Iterator[str]:
+def _read_member_names(text: _Text) -> Iterator[str]:
     """The names in an object; whoever takes one reads its value before the next."""
     text.take("{", "a list of entries, or an object with one,")
     more = text.peek() != "}" or text.take("}", "`}`") == ""
     while more:
         if text.peek() != '"':
             text.take('"', "a name")
-        name = text.value("a name")
+        name = text.read_value("a name")
         text.take(":", "`:`")
         yield name
         more = text.take(",}", f"`,` or `}}` after `{name}`") == ","
 
 
-def _listed(text: _Text) -> Iterator[JsonObject]:
+def _read_list(text: _Text) -> Iterator[JsonObject]:
     text.take("[", "a list")
     place, more = 0, text.peek() != "]" or text.take("]", "`]`") == ""
     while more:
         place += 1
-        value = text.value(f"entry {place}")
+        value = text.read_value(f"entry {place}")
         if not isinstance(value, dict):
             raise _FaultError(f"entry {place} is not an object")
         yield value
@@ -208,5 +210,5 @@ def _listed(text: _Text) -> Iterator[JsonObject]:
 
 
 def _require_end(text: _Text) -> None:
-    if found := text.peek():
-        raise _FaultError(f"{found!r} follows where it ends")
+    if char := text.peek():
+        raise _FaultError(f"{char!r} follows where it ends")

@@ -18,18 +18,18 @@ from logist.store.entries import (
     MOST_TORN,
     Header,
     Position,
-    checksum_of,
-    closing_at,
-    content,
-    header_line,
-    is_whole,
-    lines,
+    describe_excess,
+    extract_sealed_bytes,
+    format_header,
+    is_complete_entry,
+    read_closing,
     read_entry,
     read_header,
-    restore,
-    seal,
+    read_lines,
+    seal_entry,
     seek_afresh,
-    too_long,
+    suggest_restore,
+    verify_line,
 )
 
 NEVER = 0
@@ -56,68 +56,70 @@ class HistoryProblem(NamedTuple):
     offset: int | None = None
 
 
-def create(path: Path) -> None:
+def create_history(path: Path) -> None:
     """An empty history, durable."""
-    files.replace_file(path, header_line() + CLOSING)
+    files.replace_file(path, format_header() + CLOSING)
 
 
-def opened(path: Path) -> AbstractContextManager[BinaryIO]:
+def open_history(path: Path) -> AbstractContextManager[BinaryIO]:
     """The live file of a history for reading; Damaged if there is none."""
-    return files.regular(path, "the history", restore(path))
+    return files.open_required_file(path, "the history", suggest_restore(path))
 
 
-def whole(path: Path) -> Iterator[JsonObject]:
+def read_all_entries(path: Path) -> Iterator[JsonObject]:
     """Every entry from the first one on, one in memory at a time; Damaged at the first bad one.
 
     The live file is opened first: whatever is rotated meanwhile, it and the segments below it are one history.
     """
-    with opened(path) as file:
+    with open_history(path) as file:
         header = read_header(file, path)
-        yield from segments.before(path, header)
+        yield from segments.read_older_entries(path, header)
         file.seek(0)
-        yield from scan(file, path)
+        yield from scan_history(file, path)
 
 
-def after(path: Path, head: Position | None) -> tuple[list[JsonObject], Position, bytes]:
+def read_entries_after(path: Path, head: Position | None) -> tuple[list[JsonObject], Position, bytes]:
     """What follows `head`, which is read again, the last entry, and the torn tail. None: from the start.
 
     Only the live file is read, unless `head` is older than that.
     """
-    with opened(path) as file:
+    with open_history(path) as file:
         header = read_header(file, path)
         # state.json may be older than the last rotation: what it has not seen yet lies in segments then.
         older = head is not None and head.sequence < header.first_sequence - 1
-        found: list[JsonObject] = []
+        entries: list[JsonObject] = []
         if older or head is None:
-            found, head = list(segments.before(path, header, head)), None
+            entries, head = list(segments.read_older_entries(path, header, head)), None
         file.seek(0)
-        read = scan(file, path, head)
-        found += read
-        return found, read.position, read.torn()
+        history_scan = scan_history(file, path, head)
+        entries += history_scan
+        return entries, history_scan.position, history_scan.read_torn_tail()
 
 
-def holds(path: Path, head: Position) -> bool:
+def has_entry(path: Path, head: Position) -> bool:
     """Whether the entry is there, where it says. Raises Damaged, Refused for a history that does not read."""
-    with opened(path) as file:
+    with open_history(path) as file:
         header = read_header(file, path)
         if head.sequence >= header.first_sequence - 1:
-            return end_of(file, header, head) is not None
-        return segments.holds(path, header, head)
+            return find_entry_end(file, header, head) is not None
+        return segments.is_in_segment(path, header, head)
 
 
-def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
+def find_entry_end(file: BinaryIO, header: Header, position: Position) -> int | None:
     """The byte after the entry at `position`, which is read again and verified; None if it is not there."""
     sequence, digest, offset = position
     if sequence < header.first_sequence:
         file.seek(header.size)
-        return header.size if (sequence, digest) == header.start()[:2] else None
+        return header.size if (sequence, digest) == header.start_position()[:2] else None
     if not header.size <= offset < file.seek(0, os.SEEK_END):
         return None
     file.seek(offset - 1)
     # The byte before has to end a line: an offset into the middle of an entry could otherwise hit text that
     # an agent wrote to look like an entry.
     boundary, line = file.read(1), file.readline(LONGEST)
-    good = boundary == b"\n" and checksum_of(content(line, sequence, header.first_sequence) or b"")
+    good = boundary == b"\n" and verify_line(
+        extract_sealed_bytes(line, sequence, header.first_sequence) or b""
+    )
     return offset + len(line) if good and good == digest else None
 
 
@@ -140,27 +142,29 @@ class HistoryScan:
         file.seek(end)
 
     def __iter__(self) -> Iterator[JsonObject]:
-        seen = -1
+        size = -1
         # A reader without the lock may have met an append half way; then the file has grown, and reads on.
-        while seen != (seen := os.fstat(self._file.fileno()).st_size):
+        while size != (size := os.fstat(self._file.fileno()).st_size):
             seek_afresh(self._file, self.end)
-            yield from self._entries()
-            self.closing = closing_at(self._file, self.end)
+            yield from self._read_entries()
+            self.closing = read_closing(self._file, self.end)
             if self.closing is not None:
                 return
-            wrong = self._fault()
-        if wrong:
+            damage = self._describe_damage()
+        if damage:
             what = f"interaction {self.position.sequence + 1} (byte {self.end})"
-            raise Damaged(f"{what} does not verify, {wrong}", where=str(self._path), fix=restore(self._path))
+            raise Damaged(
+                f"{what} does not verify, {damage}", where=str(self._path), fix=suggest_restore(self._path)
+            )
 
-    def torn(self) -> bytes:
+    def read_torn_tail(self) -> bytes:
         """The torn tail, if there is one; the file must be open."""
         if self.closing is not None:
             return b""
         seek_afresh(self._file, self.end)
         return self._file.read(MOST_TORN)
 
-    def _entries(self) -> Iterator[JsonObject]:
+    def _read_entries(self) -> Iterator[JsonObject]:
         line = self._file.readline(LONGEST)
         while entry := read_entry(line, self.position, self._first):
             self.position = Position(entry["sequence"], entry["checksum"], self.end)
@@ -168,31 +172,31 @@ class HistoryScan:
             yield entry
             line = self._file.readline(LONGEST)
 
-    def _fault(self) -> str | None:
+    def _describe_damage(self) -> str | None:
         """Why what follows is no append that was cut off."""
         # By the size alone, where that will do: a file that was put here may go on for gigabytes.
-        if wrong := too_long(os.fstat(self._file.fileno()).st_size - self.end):
-            return wrong
+        if excess := describe_excess(os.fstat(self._file.fileno()).st_size - self.end):
+            return excess
         seek_afresh(self._file, self.end)
-        for number, line in enumerate(lines(self._file)):
-            if is_whole(line, next_one=number == 0):
+        for number, line in enumerate(read_lines(self._file)):
+            if is_complete_entry(line, next_one=number == 0):
                 return "yet a complete one follows it"
         return None
 
 
-def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> HistoryScan:
+def scan_history(file: BinaryIO, path: Path, begin: Position | None = None) -> HistoryScan:
     """A Scan of what follows `begin` (None: of the whole file); Damaged if `begin` is not in the file."""
     header = read_header(file, path)
-    if begin is None or begin[:2] == header.start()[:2]:
-        begin = header.start()
-    end = end_of(file, header, begin)
+    if begin is None or begin[:2] == header.start_position()[:2]:
+        begin = header.start_position()
+    end = find_entry_end(file, header, begin)
     if end is None:
         message = f"interaction {begin.sequence}, which state.json has seen, is not at byte {begin.offset}"
-        raise Damaged(message, where=str(path), fix=restore(path))
+        raise Damaged(message, where=str(path), fix=suggest_restore(path))
     return HistoryScan(file, path, header, begin, end)
 
 
-def append(
+def append_entries(
     path: Path,
     expected: Position,
     entries: list[JsonObject],
@@ -210,26 +214,26 @@ def append(
     is copied to `logs` first. StorageError when the disk will not take it: then the old end stands.
     """
     files.require_trust(path)
-    with opened(path) as file:
+    with open_history(path) as file:
         first = read_header(file, path).first_sequence
         end, tail, lead = _confirm_end(file, path, expected, torn)
-        _keep_torn(logs, expected.sequence + 1, tail.torn())
+        _save_torn_tail(logs, expected.sequence + 1, tail.read_torn_tail())
         if rotate_at and end >= rotate_at and entries and expected.sequence >= first:
-            rotated = _rotate(file, path, expected, entries, end, lead)
+            rotated = _rotate_history(file, path, expected, entries, end, lead)
             if rotated:
                 return rotated
-        block, appended = _block(entries, expected, end + len(lead), first)
+        block, appended = _seal_block(entries, expected, end + len(lead), first)
         # In place only one entry at a time: of several, a later one could reach the disk without
         # an earlier one when the power fails, and would then look like damage in the middle.
         if end + len(block) < replace_below or len(entries) != 1:
             file.seek(0)
-            files.replace_chunks(path, itertools.chain(_copy(file, end), (lead, block)))
+            files.replace_chunks(path, itertools.chain(_read_chunks(file, end), (lead, block)))
         else:
             _write_in_place(path, end, lead, block, whole=tail.closing == CLOSING)
     return appended
 
 
-def _rotate(
+def _rotate_history(
     file: BinaryIO, path: Path, expected: Position, entries: list[JsonObject], end: int, lead: bytes
 ) -> Appended | None:
     """The file becomes a segment, and the entries begin the next one; None where it must stay as it is.
@@ -241,18 +245,18 @@ def _rotate(
     """
     file.seek(0)
     number = read_header(file, path).segment
-    if segments.hold_more(path, number, expected.sequence):
+    if segments.has_later_entries(path, number, expected.sequence):
         return None
-    header = header_line(number + 1, expected.sequence + 1, expected.hash)
-    block, appended = _block(entries, expected, len(header), expected.sequence + 1)
+    header = format_header(number + 1, expected.sequence + 1, expected.hash)
+    block, appended = _seal_block(entries, expected, len(header), expected.sequence + 1)
     try:
         file.seek(0)
-        segments.write(path, number, itertools.chain(_copy(file, end), (lead, CLOSING)))
+        segments.write_segment(path, number, itertools.chain(_read_chunks(file, end), (lead, CLOSING)))
         _require_end(segments.HistorySegment(path, number), expected)
         files.replace_file(path, header + block)
     except (Damaged, StorageError):
         files.require_trust(path)
-        segments.forget(path, number)
+        segments.remove_segment(path, number)
         return None
     return appended
 
@@ -270,45 +274,45 @@ def _confirm_end(
     """Where the append begins, what is there now, and the newline that a cut took, if it did."""
     file.seek(0)
     header = read_header(file, path)
-    end = end_of(file, header, expected)
+    end = find_entry_end(file, header, expected)
     tail = HistoryScan(file, path, header, expected, end or 0)
-    if end is None or next(iter(tail), None) is not None or (torn and torn != tail.torn()):
+    if end is None or next(iter(tail), None) is not None or (torn and torn != tail.read_torn_tail()):
         message = f"the history has changed since interaction {expected.sequence} was read"
         raise Refused(message, where=str(path), fix="run the command again")
     file.seek(end - 1)
     return end, tail, b"" if file.read(1) == b"\n" else b"\n"
 
 
-def _keep_torn(logs: Path, sequence: int, torn: bytes) -> None:
+def _save_torn_tail(logs: Path, sequence: int, torn: bytes) -> None:
     """Copy a torn tail to logs/torn-<sequence>.txt; one that is kept already is never overwritten."""
     if not torn:
         return
     files.ensure_directory(logs)
     name, number = f"torn-{sequence}.txt", 1
-    while (kept := files.read_bytes(logs / name, MOST_TORN)) not in (None, torn):
+    while (saved := files.read_bytes(logs / name, MOST_TORN)) not in (None, torn):
         number += 1
         name = f"torn-{sequence}-{number}.txt"
-    if kept is None:
+    if saved is None:
         files.replace_file(logs / name, torn)
 
 
-def _block(
+def _seal_block(
     entries: list[JsonObject], after: Position, offset: int, first_sequence: int
 ) -> tuple[bytes, Appended]:
     """The bytes from `offset` on, closing included, and what they hold."""
-    lines, done, offsets = [], [], []
+    lines, completed, offsets = [], [], []
     for entry in entries:
-        complete, line = seal(entry, after.sequence + 1, after.hash)
+        complete, line = seal_entry(entry, after.sequence + 1, after.hash)
         comma = b"" if complete["sequence"] == first_sequence else b","
         lines.append(b"%b%b\n" % (comma, line))
-        done.append(complete)
+        completed.append(complete)
         offsets.append(offset)
         after = Position(complete["sequence"], complete["checksum"], offset)
         offset += len(lines[-1])
-    return b"".join(lines) + CLOSING, Appended(done, offsets, after)
+    return b"".join(lines) + CLOSING, Appended(completed, offsets, after)
 
 
-def _copy(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _read_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
     while size and (chunk := file.read(min(size, _CHUNK))):
         size -= len(chunk)
         yield chunk
@@ -316,7 +320,7 @@ def _copy(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: bool) -> None:
     """One write over the closing bytes; `whole` says that they are all there, and nothing else is."""
-    with files.storage(path):
+    with files.convert_os_errors(path):
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if not whole:
@@ -324,14 +328,14 @@ def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: b
             try:
                 files.write_all(fd, lead + block, end)
             except OSError:
-                _put_back(fd, path, end, lead + CLOSING)
+                _restore_closing(fd, path, end, lead + CLOSING)
                 raise
             files.fsync(fd, path)
         finally:
             os.close(fd)
 
 
-def _put_back(fd: int, path: Path, end: int, closing: bytes) -> None:
+def _restore_closing(fd: int, path: Path, end: int, closing: bytes) -> None:
     """The old end again. The closing goes over bytes that exist, so a full disk has room for it.
 
     Errors are left alone: the file reads without the closing too, and one error is on its way already.

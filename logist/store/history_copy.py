@@ -8,44 +8,46 @@ from pathlib import Path
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged
 from logist.store import files
-from logist.store.entries import CLOSING, Position, header_line, seal
+from logist.store.entries import CLOSING, Position, format_header, seal_entry
 
 
-def begin(path: Path, entries: Iterable[JsonObject]) -> Position:
+def copy_history(path: Path, entries: Iterable[JsonObject]) -> Position:
     """Makes `path` the history that holds `entries`, as another history has them, and returns its end.
 
     Their numbers, links and checksums stay: the chain goes on from them. One entry is in memory at a
     time; whole and durable, or not there. Raises Damaged for one whose checksum is not that of its bytes.
     """
-    return _written(path, entries, _same)
+    return _write_entries(path, entries, _require_same_checksum)
 
 
-def chained(path: Path, entries: Iterable[JsonObject], each: Callable[[JsonObject], None]) -> Position:
+def rechain_history(
+    path: Path, entries: Iterable[JsonObject], each: Callable[[JsonObject], None]
+) -> Position:
     """The same with numbers from 1, links and checksums of their own; `each` is told every entry as it stands."""
 
-    def tell(given: JsonObject, complete: JsonObject) -> None:
+    def report_complete(given: JsonObject, complete: JsonObject) -> None:
         each(complete)
 
-    return _written(path, entries, tell)
+    return _write_entries(path, entries, report_complete)
 
 
-def _same(given: JsonObject, complete: JsonObject) -> None:
+def _require_same_checksum(given: JsonObject, complete: JsonObject) -> None:
     if complete["checksum"] != given.get("checksum"):
         raise Damaged(f"interaction {complete['sequence']} is not as its checksum says")
 
 
-def _written(
+def _write_entries(
     path: Path, entries: Iterable[JsonObject], look: Callable[[JsonObject, JsonObject], None]
 ) -> Position:
-    header = header_line()
+    header = format_header()
     end = Position(0, None, len(header))
 
-    def lines() -> Iterator[bytes]:
+    def sealed_lines() -> Iterator[bytes]:
         nonlocal end
         yield header
         offset = len(header)
         for entry in entries:
-            complete, line = seal(entry, end.sequence + 1, end.hash)
+            complete, line = seal_entry(entry, end.sequence + 1, end.hash)
             look(entry, complete)
             text = b"%b%b\n" % (b"," if end.sequence else b"", line)
             end = Position(complete["sequence"], complete["checksum"], offset)
@@ -53,5 +55,5 @@ def _written(
             yield text
         yield CLOSING
 
-    files.replace_chunks(path, lines())
+    files.replace_chunks(path, sealed_lines())
     return end

@@ -39,7 +39,7 @@ class Exchanges(list[Exchange]):
         self.folder = folder
 
 
-def begin(folder: Path, k: int, request: JsonObject) -> None:
+def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
     """Record what will be asked; durable before anything is spent."""
     data = files.dump_json(request)
     files.make_directory(folder)
@@ -49,7 +49,7 @@ def begin(folder: Path, k: int, request: JsonObject) -> None:
         files.sync_directory(folder.parent)
 
 
-def mark_sent(folder: Path, k: int) -> None:
+def mark_exchange_sent(folder: Path, k: int) -> None:
     """Record that the bytes may leave from now on."""
     files.touch(folder / f"{k}.sent")
 
@@ -59,61 +59,61 @@ def save_response(folder: Path, k: int, response: JsonObject) -> None:
     files.replace_file(folder / f"{k}.response", files.dump_json(response))
 
 
-def save_tools(folder: Path, k: int, results: JsonObject) -> None:
+def save_tool_results(folder: Path, k: int, results: JsonObject) -> None:
     """Record what the tools gave back, before the model is told."""
     files.replace_file(folder / f"{k}.tools", files.dump_json(results))
 
 
-def put_back(folder: Path, turns: Iterable[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
+def put_back_exchanges(folder: Path, turns: Iterable[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
     """Makes it as it was after exchanges that are over: request, response, tools of each; all of it or nothing."""
     # The name that a finished ask is moved to: if we are killed here, the next command removes it as
     # left-over.
-    making = folder.with_name(".inflight-done")
-    files.remove_tree(making)
-    files.make_directory(making)
+    unfinished = folder.with_name(".inflight-done")
+    files.remove_tree(unfinished)
+    files.make_directory(unfinished)
     for k, (request, response, tools) in enumerate(turns, 1):
-        files.replace_file(making / f"{k}.request", files.dump_json(request))
-        files.touch(making / f"{k}.sent")
-        save_response(making, k, response)
-        save_tools(making, k, tools)
-    with files.storage(folder):
+        files.replace_file(unfinished / f"{k}.request", files.dump_json(request))
+        files.touch(unfinished / f"{k}.sent")
+        save_response(unfinished, k, response)
+        save_tool_results(unfinished, k, tools)
+    with files.convert_os_errors(folder):
         files.remove_tree(folder)
-        os.rename(making, folder)
+        os.rename(unfinished, folder)
     files.sync_directory(folder.parent)
 
 
-def exchanges(folder: Path) -> Exchanges:
+def read_exchanges(folder: Path) -> Exchanges:
     """What the directory holds, in order; [] if there is none. Damaged if a file does not read."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return Exchanges()
-    found: dict[int, set[str]] = {}
+    parts: dict[int, set[str]] = {}
     for match in filter(None, map(_NAME.fullmatch, names)):
-        found.setdefault(int(match[1]), set()).add(match[2])
+        parts.setdefault(int(match[1]), set()).add(match[2])
     try:
-        return Exchanges([_exchange(folder, k, found[k]) for k in sorted(found)], folder)
+        return Exchanges([_read_exchange(folder, k, parts[k]) for k in sorted(parts)], folder)
     except FileNotFoundError:  # ended by its stepper while a reader looked
-        return exchanges(folder)
+        return read_exchanges(folder)
 
 
-def _exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
-    request = _read(folder / f"{k}.request") if "request" in parts else None
-    response = _read(folder / f"{k}.response") if "response" in parts else None
-    tools = _read(folder / f"{k}.tools") if "tools" in parts else None
+def _read_exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
+    request = _read_record(folder / f"{k}.request") if "request" in parts else None
+    response = _read_record(folder / f"{k}.response") if "response" in parts else None
+    tools = _read_record(folder / f"{k}.tools") if "tools" in parts else None
     return Exchange(k, request, "sent" in parts, response, tools)
 
 
-def damaged(folder: Path | None, message: str, where: Path | None = None) -> Damaged:
+def damaged_exchange_error(folder: Path | None, message: str, where: Path | None = None) -> Damaged:
     """What to do about exchanges that make no sense."""
     fix = "look at it, then move it away: its exchange counts as not recorded"
     if folder is not None:
-        fix = f"look at it, then move it away: {files.moving_away(folder)} (it then counts as not recorded)"
+        fix = f"look at it, then move it away: {files.format_move_command(folder)} (it then counts as not recorded)"
     place = where or folder
     return Damaged(message, where=None if place is None else str(place), fix=fix)
 
 
-def _read(path: Path) -> JsonObject:
+def _read_record(path: Path) -> JsonObject:
     data = files.read_bytes(path)
     if data is None:
         raise FileNotFoundError(path)
@@ -122,36 +122,36 @@ def _read(path: Path) -> JsonObject:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise damaged(path.parent, "the record of an exchange does not read", path)
+        raise damaged_exchange_error(path.parent, "the record of an exchange does not read", path)
     return value
 
 
-def set_aside(folder: Path) -> bool:
+def set_aside_exchanges(folder: Path) -> bool:
     """Take the exchanges out of sight, all at once; False if there are none.
 
     Not flushed: after a power cut they may be there again, so who concludes them must see that the
     history has them already.
     """
-    files.remove_tree(_aside(folder))
-    with files.storage(folder):
+    files.remove_tree(_aside_path(folder))
+    with files.convert_os_errors(folder):
         try:
-            os.rename(folder, _aside(folder))
+            os.rename(folder, _aside_path(folder))
         except FileNotFoundError:
             return False
     return True
 
 
-def discard(folder: Path) -> None:
+def discard_exchanges(folder: Path) -> None:
     """Remove what was set aside; the names in its directory must be durable, or a part of it could come back."""
-    files.remove_tree(_aside(folder))
+    files.remove_tree(_aside_path(folder))
 
 
-def end(folder: Path) -> None:
+def end_exchanges(folder: Path) -> None:
     """Both, durably, and what a crash left of an earlier end."""
-    if set_aside(folder):
+    if set_aside_exchanges(folder):
         files.sync_directory(folder.parent)
-        discard(folder)
+        discard_exchanges(folder)
 
 
-def _aside(folder: Path) -> Path:
+def _aside_path(folder: Path) -> Path:
     return folder.with_name(".inflight-done")

@@ -17,13 +17,13 @@ from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
 from logist.store import HISTORY, files, flushing, history, inflight, restore_record, verification
 from logist.store import lock as locks
-from logist.store.entries import Position, restore
+from logist.store.entries import Position, suggest_restore
 from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem
 from logist.store.inflight import Exchanges
-from logist.store.listing import REBUILD, has_seen_all, job_ids
+from logist.store.listing import REBUILD, has_seen_all, list_job_ids
 from logist.store.lock import Holder, Lock
-from logist.store.settled_state import checksum
+from logist.store.settled_state import compute_checksum
 from logist.store.verification import Proof
 
 IN_THE_MAKING = ".new-"
@@ -52,9 +52,9 @@ class JobDir:
 
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
-        self._settle(path)
+        self._set_paths(path)
 
-    def _settle(self, path: Path) -> None:
+    def _set_paths(self, path: Path) -> None:
         self.path = path
         self.spec_file = path / "job.yaml"
         self.workflow_file = path / "workflow.json"
@@ -71,62 +71,62 @@ class JobDir:
 
     @classmethod
     @contextmanager
-    def creating(cls, jobs_dir: Path, job_id: str) -> Iterator[JobDir]:
+    def create_job(cls, jobs_dir: Path, job_id: str) -> Iterator[JobDir]:
         """A job that appears, whole and durable, when the block ends; an error leaves nothing.
 
         Inside, `path` is a hidden directory beside the jobs, with an empty history, and nothing in it is
         flushed; afterwards it is the job's own. Refused if the job exists, then or meanwhile.
         """
-        final = _path_of(jobs_dir, job_id)
+        final = _job_path(jobs_dir, job_id)
         require_local(jobs_dir)
-        with files.storage(jobs_dir):
+        with files.convert_os_errors(jobs_dir):
             jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.make_directory(jobs_dir)
         files.sync_directory(jobs_dir.parent)
         if os.path.lexists(final):
-            raise _exists(final)
+            raise _job_exists_error(final)
         _remove_abandoned(jobs_dir)
-        with ExitStack() as held:
-            job = cls(_reserve(jobs_dir, job_id, held), job_id)
+        with ExitStack() as lock_stack:
+            job = cls(_reserve_folder(jobs_dir, job_id, lock_stack), job_id)
             try:
-                with files.unpublished(job.path):
-                    job._furnish()
+                with files.defer_flushes(job.path):
+                    job._create_files()
                     yield job
-                job._publish(final)
+                job._move_to_final_path(final)
             except BaseException:
                 with suppress(StorageError):  # the first error is the one to tell
                     files.remove_tree(job.path)
                 raise
-        job._settle(final)
+        job._set_paths(final)
 
-    def _furnish(self) -> None:
+    def _create_files(self) -> None:
         files.make_directory(self.logs)
-        locks.create(self.path)
-        history.create(self.history_file)
+        locks.create_signatures(self.path)
+        history.create_history(self.history_file)
 
-    def _publish(self, final: Path) -> None:
+    def _move_to_final_path(self, final: Path) -> None:
         flushing.flush_tree(self.path, bulk=self.workspace)
-        with files.storage(final):
+        with files.convert_os_errors(final):
             try:
                 os.rename(self.path, final)
             except OSError as error:
                 # rename replaces nothing but an empty directory, and no job is empty
                 if error.errno in _TAKEN:
-                    raise _exists(final) from error
+                    raise _job_exists_error(final) from error
                 raise
         files.sync_directory(final.parent)
 
     @classmethod
     def open(cls, jobs_dir: Path, job_id: str) -> JobDir:
         """A job that exists; UsageError for an unknown one, or for what is no id."""
-        path = _path_of(jobs_dir, job_id)
+        path = _job_path(jobs_dir, job_id)
         if not _is_directory(path):
             fix = "'logist job list' shows the jobs there are"
             raise UsageError(f"there is no job {job_id!r}", where=str(jobs_dir), fix=fix)
         return cls(path, job_id)
 
     @contextmanager
-    def lock(
+    def hold_lock(
         self,
         *,
         command: str,
@@ -137,7 +137,7 @@ class JobDir:
         on_poll: Callable[[], None] | None = None,
     ) -> Iterator[Lock]:
         """Hold the job's lock (see lock.acquire); needed by everything here that writes."""
-        held = locks.acquire(
+        lock = locks.acquire_lock(
             self.path,
             command=command,
             since=since,
@@ -147,26 +147,26 @@ class JobDir:
             on_poll=on_poll,
         )
         try:
-            self._sweep()
-            yield held
+            self._remove_half_written_files()
+            yield lock
         finally:
-            held.release()
+            lock.release()
 
-    def _sweep(self) -> None:
+    def _remove_half_written_files(self) -> None:
         """Remove half-written files of a process that was killed: under the lock nobody else writes."""
-        with files.storage(self.path):
+        with files.convert_os_errors(self.path):
             for folder in filter(_is_directory, (self.path, self.logs)):
                 for name in os.listdir(folder):
                     if name.startswith(".") and name.endswith(files.TEMPORARY):
                         os.unlink(folder / name)
 
-    def holder(self) -> Holder | None:
+    def find_lock_holder(self) -> Holder | None:
         """Who is at work on the job now; for readers, never in anybody's way."""
-        return locks.holder(self.path)
+        return locks.find_lock_holder(self.path)
 
-    def running(self) -> bool:
+    def has_running_agent(self) -> bool:
         """Whether an agent is out for the job."""
-        return (self.inflight / "1.request").exists() and self.holder() is not None
+        return (self.inflight / "1.request").exists() and self.find_lock_holder() is not None
 
     def load(self) -> LoadedJob:
         """The state, and what the history has after it; nothing before its head is read, nothing written.
@@ -175,20 +175,20 @@ class JobDir:
         that does not verify though a complete one follows (DESIGN §9, Recovery).
         """
         # The state first: it is written after the history, so it can't be ahead by a writer's haste.
-        state = self._verified(self.read_state())
-        return LoadedJob(state, *history.after(self.history_file, self._head(state)))
+        state = self._verify_state(self.read_state())
+        return LoadedJob(state, *history.read_entries_after(self.history_file, self._parse_head(state)))
 
-    def entries(self) -> Iterator[JsonObject]:
+    def read_entries(self) -> Iterator[JsonObject]:
         """The whole history in order, one entry in memory at a time; Damaged at the first bad one."""
-        head, last = self._head(self.read_state()), 0
-        for entry in history.whole(self.history_file):
+        head, last = self._parse_head(self.read_state()), 0
+        for entry in history.read_all_entries(self.history_file):
             last = entry["sequence"]
             yield entry
         if head and last < head.sequence:
             message = f"interaction {last + 1} does not verify"
-            raise Damaged(message, where=str(self.history_file), fix=restore(self.history_file))
+            raise Damaged(message, where=str(self.history_file), fix=suggest_restore(self.history_file))
 
-    def append(
+    def append_entries(
         self,
         loaded_position: Position,
         entries: list[JsonObject],
@@ -201,7 +201,7 @@ class JobDir:
 
         `sequence`, `previous` and `checksum` are filled in. Refused if the history has changed.
         """
-        return history.append(
+        return history.append_entries(
             self.history_file,
             loaded_position,
             entries,
@@ -214,7 +214,7 @@ class JobDir:
     def write_state(self, state: JsonObject) -> None:
         """Replace state.json; its checksum is filled in. StorageError for one that could not be read again."""
         body = {key: value for key, value in state.items() if key != "checksum"}
-        data = files.dump_pretty({**body, "checksum": checksum(body)})
+        data = files.dump_pretty({**body, "checksum": compute_checksum(body)})
         if len(data) > MOST:
             message = f"the state has {len(data):,} bytes, more than the {MOST:,} that can be read again"
             raise StorageError(message, where=str(self.state_file), fix="the history has all of it")
@@ -222,125 +222,127 @@ class JobDir:
 
     def read_state(self) -> JsonObject | None:
         """state.json as it reads, quickly, its checksum unproved; None if it is missing."""
-        return self._parsed(files.read_bytes(self.state_file))
+        return self._parse_state(files.read_bytes(self.state_file))
 
     def is_behind(self, state: JsonObject) -> bool:
         """Whether the history goes on after what `state` has seen; True also where it has to be read to know."""
         return not has_seen_all(str(self.path), state)
 
-    def _parsed(self, data: bytes | None) -> JsonObject | None:
+    def _parse_state(self, data: bytes | None) -> JsonObject | None:
         if data is None:
             return None
         try:
             state = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self._bad_state("state.json is not JSON") from error
+            raise self._damaged_state_error("state.json is not JSON") from error
         if not isinstance(state, dict):
-            raise self._bad_state("state.json is not a JSON object")
+            raise self._damaged_state_error("state.json is not a JSON object")
         return state
 
-    def _verified(self, state: JsonObject | None) -> JsonObject | None:
-        if state is not None and state.get("checksum") != checksum(state):
-            raise self._bad_state("state.json does not verify: it was changed, or the disk lost a part of it")
+    def _verify_state(self, state: JsonObject | None) -> JsonObject | None:
+        if state is not None and state.get("checksum") != compute_checksum(state):
+            raise self._damaged_state_error(
+                "state.json does not verify: it was changed, or the disk lost a part of it"
+            )
         return state
 
-    def _head(self, state: JsonObject | None) -> Position | None:
+    def _parse_head(self, state: JsonObject | None) -> Position | None:
         """The last interaction a state has seen; None if it has seen none."""
         match state:
             case None | {"head": None}:
                 return None
             case {"head": {"sequence": int(sequence), "hash": str(digest), "offset": int(offset)}}:
                 return Position(sequence, digest, offset)
-        raise self._bad_state("state.json does not say which interaction it has seen last")
+        raise self._damaged_state_error("state.json does not say which interaction it has seen last")
 
-    def _bad_state(self, message: str) -> Damaged:
+    def _damaged_state_error(self, message: str) -> Damaged:
         return Damaged(message, where=str(self.state_file), fix=REBUILD)
 
     def verify(self) -> list[HistoryProblem]:
         """All that is wrong with the history and with the state's link to it. Repairs nothing."""
-        found = list(self.examine().problems)
-        again = "state.json is missing; the next command that writes makes it again"
-        return found if os.path.lexists(self.state_file) else [*found, HistoryProblem(again)]
+        problems = list(self.examine_history().problems)
+        message = "state.json is missing; the next command that writes makes it again"
+        return problems if os.path.lexists(self.state_file) else [*problems, HistoryProblem(message)]
 
-    def examine(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
+    def examine_history(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
         """How far the history is proven, and what is wrong beside it; `each` is told every proven entry."""
-        found = verification.examine(self.history_file, each)
-        wrong = self._state_problems(found)
-        if wrong is None:
-            return found
-        first = wrong if wrong.sequence == found.after else None
-        return found._replace(problems=(*found.problems, wrong), first_bad=found.first_bad or first)
+        proof = verification.examine_history(self.history_file, each)
+        state_problem = self._find_state_problem(proof)
+        if state_problem is None:
+            return proof
+        first = state_problem if state_problem.sequence == proof.next_sequence else None
+        return proof._replace(problems=(*proof.problems, state_problem), first_bad=proof.first_bad or first)
 
-    def _state_problems(self, found: Proof) -> HistoryProblem | None:
+    def _find_state_problem(self, found: Proof) -> HistoryProblem | None:
         try:
             data = files.read_bytes(self.state_file)  # once: a writer may replace it at any time
-            state = self._verified(self._parsed(data))
-            head = self._head(state)
+            state = self._verify_state(self._parse_state(data))
+            head = self._parse_head(state)
             if state is not None and data != files.dump_pretty(state):
                 return HistoryProblem("state.json is not as Logist wrote it")
         except Damaged as error:
             return HistoryProblem(error.message)
         try:
-            lost = head is not None and not history.holds(self.history_file, head)
+            is_lost = head is not None and not history.has_entry(self.history_file, head)
         except (Damaged, Refused):
             return None  # no news: the history's own problems say so
-        return verification.not_held(head, found) if head and lost else None
+        return verification.lost_entries_problem(head, found) if head and is_lost else None
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
         """Record paid call `k`; durable before anything is spent."""
-        inflight.begin(self.inflight, k, request)
+        inflight.begin_exchange(self.inflight, k, request)
 
     def mark_sent(self, k: int) -> None:
         """Record that call `k` leaves now; durable before it does."""
-        inflight.mark_sent(self.inflight, k)
+        inflight.mark_exchange_sent(self.inflight, k)
 
     def save_response(self, k: int, response: JsonObject) -> None:
         """Record the answer to call `k`, durably."""
         inflight.save_response(self.inflight, k, response)
 
-    def save_tools(self, k: int, results: JsonObject) -> None:
+    def save_tool_results(self, k: int, results: JsonObject) -> None:
         """Record what the tools gave back that the answer to call `k` asked for, durably."""
-        inflight.save_tools(self.inflight, k, results)
+        inflight.save_tool_results(self.inflight, k, results)
 
     def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
         """Make it as it was after these paid calls, all at once and durably."""
-        inflight.put_back(self.inflight, turns)
+        inflight.put_back_exchanges(self.inflight, turns)
 
-    def exchanges(self) -> Exchanges:
+    def read_exchanges(self) -> Exchanges:
         """The paid calls that are not concluded yet, in order."""
-        return inflight.exchanges(self.inflight)
+        return inflight.read_exchanges(self.inflight)
 
     def end_exchanges(self) -> None:
         """Forget the paid calls, durably: nothing came of them, or the history has them."""
-        inflight.end(self.inflight)
+        inflight.end_exchanges(self.inflight)
 
     def set_aside_exchanges(self) -> None:
         """Take the paid calls out of sight; durable with the next write_state. The history has them."""
-        inflight.set_aside(self.inflight)
+        inflight.set_aside_exchanges(self.inflight)
 
     def discard_exchanges(self) -> None:
         """Remove what was set aside, after that."""
-        inflight.discard(self.inflight)
+        inflight.discard_exchanges(self.inflight)
 
     def begin_restore(self, sequence: int, kept: str, *, setup: bool = False) -> None:
         """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
-        restore_record.begin(self.restoring, sequence, kept, setup=setup)
+        restore_record.begin_restore(self.restoring, sequence, kept, setup=setup)
 
     def is_restore_for_setup(self) -> bool:
         """Whether that was recorded for the setup of the workspace."""
-        return restore_record.is_for_setup(self.restoring)
+        return restore_record.is_restore_for_setup(self.restoring)
 
-    def unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
+    def find_unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
         """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""
-        return restore_record.unfinished(self.restoring, recorded)
+        return restore_record.find_unfinished_restore(self.restoring, recorded)
 
-    def restores_for(self) -> int | None:
+    def read_restore_sequence(self) -> int | None:
         """The number of the interaction that a restore was begun for, if one was (see restoring.begun_for)."""
-        return restore_record.begun_for(self.restoring)
+        return restore_record.read_restore_sequence(self.restoring)
 
     def end_restore(self) -> None:
         """Forget the restore: it is recorded, or undone."""
-        restore_record.end(self.restoring)
+        restore_record.end_restore(self.restoring)
 
     def write_log(self, name: str, data: bytes) -> Path:
         """Keep `data` as logs/<name>, durably."""
@@ -351,25 +353,25 @@ class JobDir:
 
 def list_jobs(jobs_dir: Path) -> Iterator[str]:
     """The ids of all jobs in a directory, sorted; none if there is no directory."""
-    return iter(job_ids(str(jobs_dir)))
+    return iter(list_job_ids(str(jobs_dir)))
 
 
-def _path_of(jobs_dir: Path, job_id: str) -> Path:
+def _job_path(jobs_dir: Path, job_id: str) -> Path:
     if not is_job_id(job_id):
         fix = f"an id matches {JOB_ID_PATTERN}; 'logist job list' shows the jobs there are"
         raise UsageError(f"{job_id!r} is not a job id", where="job id", fix=fix)
     return jobs_dir / job_id
 
 
-def _reserve(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
+def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
     """Makes the hidden directory of a job, and takes its lock, which `held` keeps."""
     while True:
         path = jobs_dir / f"{IN_THE_MAKING}{job_id}-{os.urandom(6).hex()}"
-        with files.storage(path):
+        with files.convert_os_errors(path):
             os.mkdir(path, 0o700)
         try:
-            if held.enter_context(locks.claimed(path)):
-                with files.storage(path):
+            if held.enter_context(locks.claim_unfinished_job(path)):
+                with files.convert_os_errors(path):
                     os.chmod(path, 0o700)  # whatever the umask is
                 return path
             # Before it was locked, another command took it for one that was left behind, and removes it.
@@ -381,15 +383,15 @@ def _reserve(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
 
 def _remove_abandoned(jobs_dir: Path) -> None:
     """Removes what was left behind by commands that were killed while they made a job; what fails stays for `doctor`."""
-    with suppress(OSError), os.scandir(jobs_dir) as found:
-        left = [jobs_dir / entry.name for entry in found if _UNFINISHED.fullmatch(entry.name)]
-        for path in left:
-            with suppress(StorageError), locks.claimed(path) as is_abandoned:
+    with suppress(OSError), os.scandir(jobs_dir) as scanned:
+        abandoned = [jobs_dir / entry.name for entry in scanned if _UNFINISHED.fullmatch(entry.name)]
+        for path in abandoned:
+            with suppress(StorageError), locks.claim_unfinished_job(path) as is_abandoned:
                 if is_abandoned:
                     files.remove_tree(path)
 
 
-def _exists(path: Path) -> Refused:
+def _job_exists_error(path: Path) -> Refused:
     return Refused(f"the job {path.name!r} exists already", where=str(path), fix="choose another --id")
 
 

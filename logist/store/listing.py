@@ -35,11 +35,11 @@ class Glance(NamedTuple):
     """The history does not end with the interaction that `state` has seen last."""
 
 
-def job_ids(jobs_dir: str) -> list[str]:
+def list_job_ids(jobs_dir: str) -> list[str]:
     """The ids of all jobs in a directory, sorted; none if there is no directory."""
     try:
-        with os.scandir(jobs_dir) as found:
-            return sorted(e.name for e in found if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
+        with os.scandir(jobs_dir) as scanned:
+            return sorted(e.name for e in scanned if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
     except NotADirectoryError as error:
@@ -50,9 +50,9 @@ def job_ids(jobs_dir: str) -> list[str]:
         raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
 
 
-def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
+def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
     """Every job of a directory, or these; one that can't be read hides no other."""
-    for job_id in job_ids(jobs_dir) if ids is None else ids:
+    for job_id in list_job_ids(jobs_dir) if ids is None else ids:
         folder = f"{jobs_dir}/{job_id}"
         try:
             state = json.loads(read_regular(f"{folder}/state.json"))

@@ -59,7 +59,7 @@ class Holder(NamedTuple):
     courier: LockProcess | None
 
     @property
-    def courier_alone(self) -> bool:
+    def is_courier_alone(self) -> bool:
         """The stepper is gone, and the agent's answer is still on its way."""
         return self.stepper is None
 
@@ -83,17 +83,17 @@ class Lock:
         self.waited_for_courier = waited_for_courier
 
     @classmethod
-    def inherited(cls, fd: int) -> Lock:
+    def from_inherited_fd(cls, fd: int) -> Lock:
         """The courier's end: signs the lock, and keeps the descriptor from the courier's own children."""
         os.set_inheritable(fd, False)
         lock = cls(fd)
-        lock.note_courier(os.getpid())
+        lock.sign_for_courier(os.getpid())
         return lock
 
-    def note_courier(self, pid: int) -> None:
+    def sign_for_courier(self, pid: int) -> None:
         """Sign for a courier; by the stepper that started it or by itself, with the same outcome."""
-        stepper = _parse(_signatures(self.fd)).get("stepper") or LockProcess(0, 0)
-        _sign(self.fd, "courier", stepper._replace(pid=pid, start_time=start_time(pid) or 0))
+        stepper = _parse_signatures(_read_signatures(self.fd)).get("stepper") or LockProcess(0, 0)
+        _write_signature(self.fd, "courier", stepper._replace(pid=pid, start_time=read_start_time(pid) or 0))
 
     def is_at(self, folder: Path) -> bool:
         """Whether `folder` is the job that is locked, and not another in the place of one that was moved."""
@@ -104,15 +104,15 @@ class Lock:
         with ExitStack() as last:
             last.callback(os.close, self.fd)
             with suppress(StorageError):  # it is for people: what was done is done, and is to be told
-                _sign(self.fd, "stepper", None)
+                _write_signature(self.fd, "stepper", None)
 
 
-def create(folder: Path) -> None:
+def create_signatures(folder: Path) -> None:
     """The file of signatures as it is when nobody holds the lock."""
-    files.replace_file(folder / SIGNATURES, _slot("stepper", None) + _slot("courier", None))
+    files.replace_file(folder / SIGNATURES, _format_slot("stepper", None) + _format_slot("courier", None))
 
 
-def acquire(
+def acquire_lock(
     folder: Path,
     *,
     command: str,
@@ -131,36 +131,43 @@ def acquire(
     """
     require_local(folder)
     began = time.monotonic()
-    told: Holder | None = None
+    last_reported: Holder | None = None
     waited = False
-    patience = began
+    deadline = began
     unsigned_since: float | None = None
-    while (fd := _try(folder)) is None:
+    while (fd := _try_lock_folder(folder)) is None:
         if on_poll:
             on_poll()
-        found = _signers(folder, held=True)
+        current_holder = _read_live_signers(folder, held=True)
         now = time.monotonic()
-        unsigned_since = (unsigned_since or now) if found == (None, None) else None
+        unsigned_since = (unsigned_since or now) if current_holder == (None, None) else None
         # Between taking the lock and signing it lies a moment in which it looks like a courier that died
         # unsigned.
         if unsigned_since is not None and now - unsigned_since < _UNSURE_SECONDS:
             time.sleep(POLL_SECONDS)
             continue
-        if wait_for_courier and found.courier_alone:
-            patience = now + _RECORDING_SECONDS
-        if now - began >= wait and now >= patience:
-            raise _busy(folder, found)
-        if found != told and on_wait:
-            on_wait(found)
-        told, waited = found, waited or (found.courier_alone and found.courier is not None)
+        if wait_for_courier and current_holder.is_courier_alone:
+            deadline = now + _RECORDING_SECONDS
+        if now - began >= wait and now >= deadline:
+            raise _busy_error(folder, current_holder)
+        if current_holder != last_reported and on_wait:
+            on_wait(current_holder)
+        last_reported, waited = (
+            current_holder,
+            waited or (current_holder.is_courier_alone and current_holder.courier is not None),
+        )
         time.sleep(POLL_SECONDS)
-    return _taken(fd, LockProcess(os.getpid(), start_time(os.getpid()) or 0, host(), command, since), waited)
+    return _sign_new_lock(
+        fd,
+        LockProcess(os.getpid(), read_start_time(os.getpid()) or 0, read_host_name(), command, since),
+        waited,
+    )
 
 
-def _taken(fd: int, stepper: LockProcess, waited: bool) -> Lock:
+def _sign_new_lock(fd: int, stepper: LockProcess, waited: bool) -> Lock:
     try:
-        _sign(fd, "courier", None)
-        _sign(fd, "stepper", stepper)
+        _write_signature(fd, "courier", None)
+        _write_signature(fd, "stepper", stepper)
     except BaseException:
         os.close(fd)
         raise
@@ -168,13 +175,13 @@ def _taken(fd: int, stepper: LockProcess, waited: bool) -> Lock:
 
 
 @contextmanager
-def reserving(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Iterator[None]:
+def lock_limits(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold off everybody else who reserves a part of the limits of the job in `folder`, for the moment it takes.
 
     It is an flock on the file of signatures: the job's own lock, on its directory, may be held by a command
     meanwhile. The kernel frees it when its holder dies. `on_poll` is called at every look, and may raise.
     """
-    while (fd := _try_reserving(folder)) is None:
+    while (fd := _try_lock_limits(folder)) is None:
         on_poll()
         time.sleep(_RESERVING_SECONDS)
     try:
@@ -183,9 +190,9 @@ def reserving(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Itera
         os.close(fd)
 
 
-def _try_reserving(folder: Path) -> int | None:
+def _try_lock_limits(folder: Path) -> int | None:
     """The locked file; None if another process holds it, or removed it meanwhile: then the next try makes it."""
-    with files.storage(folder):
+    with files.convert_os_errors(folder):
         fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,14 +210,14 @@ def _try_reserving(folder: Path) -> int | None:
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
+def claim_unfinished_job(folder: Path) -> Iterator[bool]:
     """Hold the lock of a job that is being made; False if another process has it, or the directory is gone.
 
     Its maker holds it from the start until the job has its name, and the kernel lets go of it when the maker dies.
     So whoever can claim such a directory, and has not made it, knows that its maker is gone.
     """
     try:
-        fd = _try(folder)
+        fd = _try_lock_folder(folder)
     except UsageError:
         fd = None
     try:
@@ -220,19 +227,19 @@ def claimed(folder: Path) -> Iterator[bool]:
             os.close(fd)
 
 
-def _try(folder: Path) -> int | None:
+def _try_lock_folder(folder: Path) -> int | None:
     """The locked directory, or None if another has it. UsageError if it is gone, or was moved meanwhile."""
-    with files.storage(folder):
+    with files.convert_os_errors(folder):
         try:
             fd = os.open(folder, _DIRECTORY)
         except FileNotFoundError:
-            raise _gone(folder) from None
+            raise _job_gone_error(folder) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The directory may have been moved between open and flock: the lock is then that of a job
             # elsewhere.
             if not _is_still_at(folder, fd):
-                raise _gone(folder)
+                raise _job_gone_error(folder)
         except BlockingIOError:
             os.close(fd)
             return None
@@ -249,19 +256,19 @@ def _is_still_at(folder: Path, fd: int) -> bool:
         return False
 
 
-def _gone(folder: Path) -> UsageError:
+def _job_gone_error(folder: Path) -> UsageError:
     fix = "'logist job list' shows the jobs there are"
     return UsageError("the job is not there any more", where=str(folder), fix=fix)
 
 
-def _busy(folder: Path, found: Holder) -> Busy:
+def _busy_error(folder: Path, found: Holder) -> Busy:
     fix = "wait until it is done, or give --wait SECONDS"
-    if found.courier_alone:
+    if found.is_courier_alone:
         fix = f"'logist job step --job {folder.name}' waits for the answer and records it"
     return Busy(f"the job is busy: {found}", where=str(folder), fix=fix)
 
 
-def holder(folder: Path) -> Holder | None:
+def find_lock_holder(folder: Path) -> Holder | None:
     """Who holds the lock now, None if it is free. Touches nothing, so no stepper can fail by it.
 
     Taking the lock for a moment to see whether it is free would make a stepper that starts in
@@ -270,15 +277,15 @@ def holder(folder: Path) -> Holder | None:
     file systems (btrfs, overlay) show other device numbers there. Hence the second source: those
     who signed the file, live, and a signature is taken back on release.
     """
-    listed = _is_listed(folder)
-    found = _signers(folder, held=listed)
-    return found if listed or found != (None, None) else None
+    is_listed = _is_listed(folder)
+    signers = _read_live_signers(folder, held=is_listed)
+    return signers if is_listed or signers != (None, None) else None
 
 
-def _signers(folder: Path, *, held: bool) -> Holder:
+def _read_live_signers(folder: Path, *, held: bool) -> Holder:
     """Those who signed the file and live."""
-    record = _parse(files.read_start(folder / SIGNATURES, 2 * _SLOT))
-    return Holder(*(_living(record.get(role), folder, held) for role in ("stepper", "courier")))
+    record = _parse_signatures(files.read_start(folder / SIGNATURES, 2 * _SLOT))
+    return Holder(*(_keep_if_alive(record.get(role), folder, held) for role in ("stepper", "courier")))
 
 
 def _is_listed(folder: Path) -> bool:
@@ -293,11 +300,11 @@ def _is_listed(folder: Path) -> bool:
     return any(words[1] == "FLOCK" and words[5] == name for words in held if len(words) > 5)
 
 
-def _living(process: LockProcess | None, folder: Path, held: bool) -> LockProcess | None:
+def _keep_if_alive(process: LockProcess | None, folder: Path, held: bool) -> LockProcess | None:
     """The process, if it is at work. One of another host (a container) can't be seen: while `held`, it is."""
     if process is None:
         return None
-    alive = is_at_work(process, folder) if process.host == host() else held
+    alive = is_at_work(process, folder) if process.host == read_host_name() else held
     return process if alive else None
 
 
@@ -306,7 +313,7 @@ def is_at_work(process: LockProcess, folder: Path) -> bool:
 
     Who has not has signed the file of another job, of which this one is a copy.
     """
-    return start_time(process.pid) == process.start_time and _has_open(process.pid, folder)
+    return read_start_time(process.pid) == process.start_time and _has_open(process.pid, folder)
 
 
 def _has_open(pid: int, folder: Path) -> bool:
@@ -318,17 +325,17 @@ def _has_open(pid: int, folder: Path) -> bool:
         return True
     except OSError:
         return False
-    return any(_is_same(link, wanted) for link in links)
+    return any(_is_same_file(link, wanted) for link in links)
 
 
-def _is_same(link: str, wanted: os.stat_result) -> bool:
+def _is_same_file(link: str, wanted: os.stat_result) -> bool:
     try:
         return os.path.samestat(os.stat(link), wanted)
     except OSError:
         return False
 
 
-def start_time(pid: int) -> int | None:
+def read_start_time(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; None if it is gone, or dead and not yet reaped."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -338,12 +345,12 @@ def start_time(pid: int) -> int | None:
     return None if words[0] in (b"Z", b"X") else int(words[19])
 
 
-def host() -> str:
+def read_host_name() -> str:
     """This machine, as signatures name it."""
     return os.uname().nodename
 
 
-def _slot(role: str, process: LockProcess | None) -> bytes:
+def _format_slot(role: str, process: LockProcess | None) -> bytes:
     # A slot has a fixed size; a long command line is cut so that the rest still fits.
     short = process and process._replace(command=process.command[:_LONGEST_COMMAND])
     value = files.dump_json(short and short._asdict())
@@ -351,18 +358,18 @@ def _slot(role: str, process: LockProcess | None) -> bytes:
     return opening + value.ljust(_SLOT - len(opening) - len(ending)) + ending
 
 
-def _sign(fd: int, role: str, process: LockProcess | None) -> None:
+def _write_signature(fd: int, role: str, process: LockProcess | None) -> None:
     # For people and readers; not flushed, for no signature outlives the machine it was made on.
-    with files.storage(_place(fd)), _signing(fd) as file:
-        files.write_all(file, _slot(role, process), _OFFSETS[role])
+    with files.convert_os_errors(_signature_path(fd)), _open_signatures(fd) as file:
+        files.write_all(file, _format_slot(role, process), _OFFSETS[role])
 
 
-def _signatures(fd: int) -> bytes:
-    with files.storage(_place(fd)), _signing(fd) as file:
+def _read_signatures(fd: int) -> bytes:
+    with files.convert_os_errors(_signature_path(fd)), _open_signatures(fd) as file:
         return os.pread(file, 2 * _SLOT, 0)
 
 
-def _place(fd: int) -> Path:
+def _signature_path(fd: int) -> Path:
     """Where the file of signatures is, for a message."""
     try:
         return Path(os.readlink(f"/proc/self/fd/{fd}"), SIGNATURES)
@@ -371,19 +378,19 @@ def _place(fd: int) -> Path:
 
 
 @contextmanager
-def _signing(fd: int) -> Iterator[int]:
+def _open_signatures(fd: int) -> Iterator[int]:
     """The file of signatures in the job directory `fd`; made if somebody removed it."""
     file = os.open(SIGNATURES, _SIGNING, 0o600, dir_fd=fd)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise files.damaged(_place(fd), "not a regular file")
+            raise files.damaged_file_error(_signature_path(fd), "not a regular file")
         os.fchmod(file, 0o600)
         yield file
     finally:
         os.close(file)
 
 
-def _parse(data: bytes) -> dict[str, LockProcess | None]:
+def _parse_signatures(data: bytes) -> dict[str, LockProcess | None]:
     """The signatures; none if the file is not whole, as a moment after it was made."""
     try:
         return {role: value and LockProcess(**value) for role, value in json.loads(data).items()}

@@ -16,7 +16,7 @@ _MOST = 4096
 """Bytes; a record has about a hundred."""
 
 
-def begin(path: Path, sequence: int, kept: str, *, setup: bool = False) -> None:
+def begin_restore(path: Path, sequence: int, kept: str, *, setup: bool = False) -> None:
     """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say.
 
     `setup`: for the setup of the workspace.
@@ -25,24 +25,24 @@ def begin(path: Path, sequence: int, kept: str, *, setup: bool = False) -> None:
     files.replace_file(path, files.dump_json(begun))
 
 
-def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
+def find_unfinished_restore(path: Path, recorded: Callable[[int], bool]) -> str | None:
     """The checkpoint to go back to, if a restore was cut off before its interaction was `recorded`.
 
     Damaged if its record does not read.
     """
-    begun = _read(path)
+    begun = _read_record(path)
     return None if begun is None or recorded(begun["sequence"]) else begun["kept"]
 
 
-def begun_for(path: Path) -> int | None:
+def read_restore_sequence(path: Path) -> int | None:
     """The number of the interaction that the workspace is put back for; None if it is not. Damaged as above."""
-    begun = _read(path)
+    begun = _read_record(path)
     return None if begun is None else begun["sequence"]
 
 
-def is_for_setup(path: Path) -> bool:
+def is_restore_for_setup(path: Path) -> bool:
     """Whether it was begun for the setup of the workspace. Damaged as above."""
-    begun = _read(path)
+    begun = _read_record(path)
     return begun is not None and begun["setup"]
 
 
@@ -54,7 +54,7 @@ class _Begun(TypedDict):
     setup: bool
 
 
-def _read(path: Path) -> _Begun | None:
+def _read_record(path: Path) -> _Begun | None:
     data = files.read_bytes(path, _MOST)
     if data is None:
         return None
@@ -65,10 +65,10 @@ def _read(path: Path) -> _Begun | None:
     match begun:
         case {"sequence": int(sequence), "kept": str(kept)} if is_commit(kept):
             return {"sequence": sequence, "kept": kept, "setup": begun.get("setup") is True}
-    raise files.damaged(path, "the record of a restore does not read")
+    raise files.damaged_file_error(path, "the record of a restore does not read")
 
 
-def end(path: Path) -> None:
+def end_restore(path: Path) -> None:
     """Forget the restore: it is recorded, or undone."""
-    with files.storage(path), suppress(FileNotFoundError):
+    with files.convert_os_errors(path), suppress(FileNotFoundError):
         os.unlink(path)

@@ -14,7 +14,7 @@ from logist.errors import UsageError
 from logist.jobs.archive import recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.store import HISTORY
-from logist.testing.replayed import Replay, prompts
+from logist.testing.replayed import Replay, load_drift_finder
 
 
 @dataclass
@@ -34,20 +34,20 @@ class Histories:
     places: list[str] = field(default_factory=list)
     """What pytest is to visit, of what was named; absolute."""
 
-    def add(self, place: str) -> None:
+    def add_place(self, place: str) -> None:
         """All that lie at `place`, an absolute path or a glob. Raises UsageError where there is none."""
         is_glob = not os.path.lexists(place)
         if not is_glob:
             self.places.append(place)
-        for archive in recorded_jobs.find([place]):
+        for archive in recorded_jobs.find_histories([place]):
             path = archive.path
             if is_glob:
                 self.places.append(str(path.parent if path.name == HISTORY else path))
             if path not in self.by_file:
-                self.by_file[path] = Archive(_name(path, Path(place)), path)
-                self._open_way(path)
+                self.by_file[path] = Archive(_make_name(path, Path(place)), path)
+                self._record_parents(path)
 
-    def _open_way(self, path: Path) -> None:
+    def _record_parents(self, path: Path) -> None:
         if path.name == HISTORY:
             self.jobs.add(path.parent)
         for parent in path.parents:
@@ -56,21 +56,25 @@ class Histories:
                 return
             path = parent
 
-    def is_on_a_way(self, path: Path) -> bool:
+    def is_on_the_way(self, path: Path) -> bool:
         """Whether it is a folder below which a history lies, or a history."""
         return path in self.below or path in self.by_file
 
 
-def _name(path: Path, place: Path) -> str:
+def _make_name(path: Path, place: Path) -> str:
     """What a person tells it from others by: the path of the job below what was named."""
-    what = path.parent if path.name == HISTORY else path
-    return str(what.relative_to(place)) if what != place and what.is_relative_to(place) else what.name
+    named_path = path.parent if path.name == HISTORY else path
+    return (
+        str(named_path.relative_to(place))
+        if named_path != place and named_path.is_relative_to(place)
+        else named_path.name
+    )
 
 
 KEY = pytest.StashKey[Histories]()
 
 
-def look(
+def find_requested_histories(
     config: pytest.Config, given: Sequence[str], listed: Sequence[str], named: Sequence[str] = ()
 ) -> None:
     """Finds what was asked for, and has pytest visit it: `given` on the command line, `listed` in the ini file.
@@ -79,22 +83,22 @@ def look(
     Raises pytest.UsageError for a place without a history.
     """
     histories = config.stash[KEY] = Histories()
-    everything = config.args_source is not config.ArgsSource.ARGS
+    runs_everything = config.args_source is not config.ArgsSource.ARGS
     for base, places in ((config.rootpath, listed), (config.invocation_params.dir, given)):
-        visited = everything or places is given
+        visited = runs_everything or places is given
         for place in places:
-            _look(histories, os.path.abspath(base / os.path.expanduser(place)), visited)
+            _add_requested(histories, os.path.abspath(base / os.path.expanduser(place)), visited)
     for place in named:
-        _look(histories, os.path.abspath(place), visited=False)
+        _add_requested(histories, os.path.abspath(place), visited=False)
     here = config.invocation_params.dir
     histories.arguments.update(Path(os.path.abspath(here / each.split("::")[0])) for each in config.args)
     config.args = [*config.args, *histories.places]
 
 
-def _look(histories: Histories, place: str, visited: bool) -> None:
+def _add_requested(histories: Histories, place: str, visited: bool) -> None:
     before = [*histories.places]
     try:
-        histories.add(place)
+        histories.add_place(place)
     except UsageError as error:
         if visited:
             raise pytest.UsageError(f"logist: {error.message} ({error.fix})") from error
@@ -107,10 +111,10 @@ def _look(histories: Histories, place: str, visited: bool) -> None:
             )
 
 
-def ignored(path: Path, config: pytest.Config, by_others: Callable[..., object]) -> bool | None:
+def decide_ignored(path: Path, config: pytest.Config, by_others: Callable[..., object]) -> bool | None:
     """Whether the walk passes by `path`; None where it is for others to say, whom `by_others` asks."""
     histories = config.stash[KEY]
-    if not histories.is_on_a_way(path):
+    if not histories.is_on_the_way(path):
         return None
     if path in {Path(os.path.abspath(each)) for each in config.getoption("ignore") or ()}:
         return True
@@ -119,7 +123,7 @@ def ignored(path: Path, config: pytest.Config, by_others: Callable[..., object])
     return False
 
 
-def folder(path: Path, parent: pytest.Collector) -> Folder | None:
+def make_folder(path: Path, parent: pytest.Collector) -> Folder | None:
     """The folder as one that is entered for its histories alone; None where it is like any other."""
     histories = parent.config.stash[KEY]
     if path not in histories.jobs and path not in histories.shut:
@@ -128,10 +132,10 @@ def folder(path: Path, parent: pytest.Collector) -> Folder | None:
     return None if any(others) else Folder.from_parent(parent, path=path)
 
 
-def history(path: Path, parent: pytest.Collector) -> HistoryFile | None:
+def make_history_file(path: Path, parent: pytest.Collector) -> HistoryFile | None:
     """The file as a history: one of those that were asked for, or that a person named outright."""
-    known = parent.config.stash[KEY].by_file.get(path)
-    return HistoryFile.from_parent(parent, path=path, archive=known) if known else None
+    archive = parent.config.stash[KEY].by_file.get(path)
+    return HistoryFile.from_parent(parent, path=path, archive=archive) if archive else None
 
 
 class Folder(pytest.File):
@@ -166,4 +170,6 @@ class HistoryFile(pytest.File):
             from logist.testing.recording import Rewrite  # noqa: PLC0415 - it needs most of Logist
 
             kind = Rewrite
-        yield kind.from_parent(self, name="replay", archive=self.archive, prompts=prompts(self.config))
+        yield kind.from_parent(
+            self, name="replay", archive=self.archive, prompts=load_drift_finder(self.config)
+        )

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from logist import documents
-from logist.config.environment import PROJECT_DIRECTORY, Environment, layers
-from logist.config.layering import merged
+from logist.config.environment import PROJECT_DIRECTORY, Environment, list_config_directories
+from logist.config.layering import merge_settings
 from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
 from logist.core.machine import kinds
@@ -21,16 +21,16 @@ from logist.errors import UsageError
 from logist.jobs import job_queue
 from logist.jobs.archive import archive_replay, fixture_export
 from logist.jobs.base import job_reader
-from logist.jobs.base.create import create
+from logist.jobs.base.create import create_job
 from logist.jobs.base.project import SCRIPTED, Clock, Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load
-from logist.jobs.step_job import GivenAnswer, do_step, poststep
+from logist.jobs.base.session import load_session
+from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import steward_decisions
 from logist.jobs.turn.next_request import Choice
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
-from logist.testing.offline import offline
+from logist.testing.offline import forbid_network
 
 Given: TypeAlias = str | Mapping[str, Any]
 """An answer: the text of one, an exit command, or an answer as a script file has it."""
@@ -58,11 +58,11 @@ def answer(
 
     `more` are other fields of the command (`output`, `metadata`), or of the answer (`role`, `usage`, `finish`).
     """
-    told = {"action": action, "evidence_files": list(evidence), "summary_for_supervisor": summary}
-    return {**told, **({"files": dict(files)} if files else {}), **more}
+    command = {"action": action, "evidence_files": list(evidence), "summary_for_supervisor": summary}
+    return {**command, **({"files": dict(files)} if files else {}), **more}
 
 
-def scripted(given: Given | object) -> dict[str, Any]:
+def to_script_answer(given: Given | object) -> dict[str, Any]:
     """The answer as a script file has it. Raises UsageError for what is no answer at all."""
     if isinstance(given, str):
         return {"text": given}
@@ -111,7 +111,7 @@ class LogistJob:
     @property
     def state(self) -> State:
         """Where the job stands, as its history gives it."""
-        return load(self.project, self.project.job(self.id)).state
+        return load_session(self.project, self.project.open_job(self.id)).state
 
     @property
     def status(self) -> Status:
@@ -120,7 +120,7 @@ class LogistJob:
     @property
     def history(self) -> list[Interaction]:
         """All that happened, the newest last."""
-        return list(job_reader.interactions(self.project.job(self.id)))
+        return list(job_reader.read_interactions(self.project.open_job(self.id)))
 
     @property
     def prompts(self) -> list[str]:
@@ -133,27 +133,31 @@ class LogistJob:
         `steps` are those at the steps of a workflow, by their ids. Raises InvalidFile for what is no answer.
         """
         path = Path(self.project.agent.removeprefix(SCRIPTED))
-        by_step = {step: [*map(scripted, given)] for step, given in (steps or {}).items()}
-        _write(path, {"answers": [*map(scripted, answers)], "steps": by_step})
+        by_step = {step: [*map(to_script_answer, given)] for step, given in (steps or {}).items()}
+        _write_json(path, {"answers": [*map(to_script_answer, answers)], "steps": by_step})
         self.project = replace(self.project)  # which has not read its script yet
         assert self.project.script
 
     def step(self, **choice: Any) -> CommandResult:
         """One step: `job step`. `choice` is what its options choose: `role`, `model`."""
-        with offline():
+        with forbid_network():
             return do_step(self.project, self.id, Choice(**choice))
 
     def run(self) -> CommandResult:
         """Steps until the job waits for a person or has ended: `run`."""
-        with offline():
+        with forbid_network():
             return job_queue.run_job(self.project, self.id, lambda _: None)
 
     def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> CommandResult:
         """A step with an answer that is given instead of asked for: `job poststep`."""
-        told = scripted(given)
-        text = json.dumps(told["exit"], ensure_ascii=False) if "exit" in told else str(told.get("text", ""))
-        with offline():
-            return poststep(self.project, self.id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
+        script_answer = to_script_answer(given)
+        text = (
+            json.dumps(script_answer["exit"], ensure_ascii=False)
+            if "exit" in script_answer
+            else str(script_answer.get("text", ""))
+        )
+        with forbid_network():
+            return do_poststep(self.project, self.id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
 
     def decide(self, kind: Kind | str, note: str | None = None, **command: Any) -> CommandResult:
         """What a steward decides: `approve`, `reject`, `resubmit`, `suspend`, `resume`, `cancel`, `fail`, ...
@@ -164,11 +168,13 @@ class LogistJob:
             raise UsageError(
                 f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(kinds.DECISIONS))
             )
-        with offline():
+        with forbid_network():
             asked = kinds.read_command(Kind(kind), command)
             if asked.write() != command:
                 raise UsageError(f"{kind} has other options than {command}", where="decide")
-            return steward_decisions.decide(self.project, self.id, Kind(kind), note=note, command=asked)
+            return steward_decisions.record_decision(
+                self.project, self.id, Kind(kind), note=note, command=asked
+            )
 
     def approve(self, note: str | None = None, **command: Any) -> CommandResult:
         """`job approve`."""
@@ -184,34 +190,34 @@ class LogistJob:
 
     def restep(self, to: int, note: str | None = None) -> CommandResult:
         """`job restep`: back to what interaction `to` found."""
-        with offline():
-            return steward_decisions.restep(self.project, self.id, to, note=note)
+        with forbid_network():
+            return steward_decisions.restep_job(self.project, self.id, to, note=note)
 
     def rerun(self, **options: Any) -> CommandResult:
         """`job rerun`: from the start, with nothing used."""
-        with offline():
-            return steward_decisions.rerun(self.project, self.id, **options)
+        with forbid_network():
+            return steward_decisions.rerun_job(self.project, self.id, **options)
 
     def replay(self) -> archive_replay.Replayed:
         """The history so far through today's rules: what goes another way is in `.differences`."""
-        with offline():
-            return archive_replay.replay_job(self.project, self.project.job(self.id))
+        with forbid_network():
+            return archive_replay.replay_job(self.project, self.project.open_job(self.id))
 
     def export(
         self, folder: str | Path, *, redacted: bool = False, force: bool = False
     ) -> fixture_export.ExportedFixture:
         """The history so far as a fixture in `folder`: `job export --fixture`."""
         folder = Path(folder)
-        return fixture_export.export(
-            self.project, self.project.job(self.id), folder, redacted=redacted, force=force
+        return fixture_export.export_fixture(
+            self.project, self.project.open_job(self.id), folder, redacted=redacted, force=force
         )
 
     def verify(self) -> job_reader.Verified:
         """Whether the files of the job are whole: `job verify`."""
-        return job_reader.verify(self.project, self.project.job(self.id))
+        return job_reader.verify_job(self.project, self.project.open_job(self.id))
 
 
-def make(
+def make_job(
     place: Path,
     *,
     prompt: str | None = "Do it.",
@@ -229,36 +235,40 @@ def make(
     home = place / PROJECT_DIRECTORY
     home.mkdir(parents=True)
     if project is not None:
-        _take(Path(project), home)
+        _copy_project_files(Path(project), home)
     for name, role in (roles or {}).items():
         _write_role(home / "roles", name, role)
     if config:
-        _configure(home, config)
+        _write_config(home, config)
     if isinstance(workflow, Mapping):
-        _write(home / "workflows" / "of-the-test.json", workflow)
+        _write_json(home / "workflows" / "of-the-test.json", workflow)
         workflow = str(home / "workflows" / "of-the-test.json")
     said: list[str] = []
-    job = LogistJob(job_id, _project(place, home, said), said)
+    job = LogistJob(job_id, _build_project(place, home, said), said)
     job.script(*answers, steps=steps)
     flow = {"workflow": str(workflow), "prompt": None if prompt == "Do it." else prompt} if workflow else {}
-    wanted = {"prompt": prompt, "repo": False, **flow, **spec}
-    asked = documents.checked(JobSpec, documents.Document("logist_job", wanted, {}))
-    create(job.project, job_id, asked, here=Path.cwd())
+    fields = {"prompt": prompt, "repo": False, **flow, **spec}
+    job_spec = documents.validate_document(JobSpec, documents.Document("logist_job", fields, {}))
+    create_job(job.project, job_id, job_spec, here=Path.cwd())
     for name, text in (files or {}).items():
-        _put(job.workspace, name, text)
+        _write_workspace_file(job.workspace, name, text)
     return job
 
 
-def _project(place: Path, home: Path, said: list[str]) -> Project:
+def _build_project(place: Path, home: Path, said: list[str]) -> Project:
     clock = Ticking()
-    seen = {name: value for name, value in Environment.read().child().items() if name in KEPT}
-    environment = Environment(seen | {"HOME": str(place), "XDG_CONFIG_HOME": str(place / "no-config")})
-    folders = layers(home, environment.user_config_dir())
+    variables = {
+        name: value
+        for name, value in Environment.from_process().build_child_environment().items()
+        if name in KEPT
+    }
+    environment = Environment(variables | {"HOME": str(place), "XDG_CONFIG_HOME": str(place / "no-config")})
+    folders = list_config_directories(home, environment.user_config_dir())
     return Project(
         home=home,
         jobs_dir=home / "jobs",
         settings=load_settings(home, environment.user_config_dir()).settings,
-        roles=load_roles([resource("roles"), *(folder / "roles" for folder in folders)]),
+        roles=load_roles([find_resource("roles"), *(folder / "roles" for folder in folders)]),
         environment=environment,
         clock=Clock(clock.now, clock.monotonic),
         steward=STEWARD,
@@ -268,7 +278,7 @@ def _project(place: Path, home: Path, said: list[str]) -> Project:
     )
 
 
-def _take(project: Path, home: Path) -> None:
+def _copy_project_files(project: Path, home: Path) -> None:
     """Copies what a project says into the one of the test: config, roles and workflows, not its jobs."""
     source = project if project.name == PROJECT_DIRECTORY else project / PROJECT_DIRECTORY
     if not source.is_dir():
@@ -285,8 +295,8 @@ def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -
     if Path(name).name != name:
         raise UsageError(f"{name!r} is no name of a file", where="roles", fix="the name of the role")
     if isinstance(role, Mapping):
-        plain = {"description": name, "instructions": "Do what the task says.", "llm_model": "test"}
-        _write(folder / f"{name}.json", {"name": name, **({} if "base" in role else plain), **role})
+        defaults = {"description": name, "instructions": "Do what the task says.", "llm_model": "test"}
+        _write_json(folder / f"{name}.json", {"name": name, **({} if "base" in role else defaults), **role})
         return
     text = role.read_text("utf-8") if isinstance(role, Path) else role
     suffix = role.suffix if isinstance(role, Path) else ".md" if text.startswith("---") else ".yaml"
@@ -294,14 +304,14 @@ def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -
     (folder / f"{name}{suffix}").write_text(text, "utf-8")
 
 
-def _configure(home: Path, config: Mapping[str, Any]) -> None:
+def _write_config(home: Path, config: Mapping[str, Any]) -> None:
     """The config of the test over that of the project it was taken from."""
     path = home / CONFIG_FILE
-    below = documents.read(path).data if path.is_file() else {}
-    _write(path, merged(below, dict(config)))
+    base = documents.read_document(path).data if path.is_file() else {}
+    _write_json(path, merge_settings(base, dict(config)))
 
 
-def _put(workspace: Path, name: str, text: str) -> None:
+def _write_workspace_file(workspace: Path, name: str, text: str) -> None:
     """A file that is there before the first step; UsageError for a name that leads out of the workspace."""
     path = workspace / name
     if Path(name).is_absolute() or ".." in Path(name).parts or not Path(name).parts:
@@ -310,6 +320,6 @@ def _put(workspace: Path, name: str, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def _write(path: Path, data: Mapping[str, Any]) -> None:
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data, ensure_ascii=False, indent=1), "utf-8")

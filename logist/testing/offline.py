@@ -15,9 +15,9 @@ _OFFLINE: ContextVar[bool] = ContextVar("logist_offline", default=False)
 
 
 @contextmanager
-def offline() -> Iterator[None]:
+def forbid_network() -> Iterator[None]:
     """Inside, this thread makes no socket and looks up no host: the test fails at once, whoever tried."""
-    _watch()
+    _add_audit_hook()
     before = _OFFLINE.set(True)
     try:
         yield
@@ -26,12 +26,12 @@ def offline() -> Iterator[None]:
 
 
 @cache
-def _watch() -> None:
+def _add_audit_hook() -> None:
     """An audit hook can't be taken away again, so there is one, and only where it is needed at all."""
-    sys.addaudithook(_refuse)
+    sys.addaudithook(_refuse_network)
 
 
-def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
+def _refuse_network(event: str, _arguments: tuple[object, ...]) -> None:
     if event.startswith("socket.") and _OFFLINE.get():
         # Not an Exception: no handler on the way takes it for a failure of its own.
         raise pytest.fail.Exception(f"the network was used ({event}), and a recorded answer needs none")

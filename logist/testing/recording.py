@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from logist.cli import context
-from logist.cli.show.render import clean
+from logist.cli.show.render import clean_for_terminal
 from logist.config.environment import Environment
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, RerunCommand, RestepCommand, RoleCommand
-from logist.core.money.amounts import counted, dollars
+from logist.core.money.amounts import format_count, format_money
 from logist.errors import LogistError
 from logist.jobs.archive import fixture_export, job_fixture
 from logist.jobs.archive.recorded_jobs import Archive
-from logist.jobs.base.create import ChildOrigin, create
+from logist.jobs.base.create import ChildOrigin, create_job
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load
+from logist.jobs.base.session import load_session
 from logist.jobs.doctor import repairs
-from logist.jobs.step_job import GivenAnswer, do_step, poststep
+from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import job_edits, role_switch, steward_decisions
 from logist.jobs.turn.next_request import Choice
 from logist.store import HISTORY, files
@@ -56,9 +56,9 @@ class Rewritten:
     changes: tuple[str, ...]
     """Which interactions lead elsewhere than in the old one, and what was left out, in words."""
 
-    def lines(self, name: str) -> Iterator[str]:
+    def format_lines(self, name: str) -> Iterator[str]:
         """All of it for a person."""
-        yield f"{name}: recorded again with {counted(self.asks, 'ask')} ({dollars(self.microcents)}); the old one is {BEFORE}"
+        yield f"{name}: recorded again with {format_count(self.asks, 'ask')} ({format_money(self.microcents)}); the old one is {BEFORE}"
         yield from (f"  {change}" for change in self.changes)
 
 
@@ -78,15 +78,15 @@ class _Course:
     changes: list[str] = field(default_factory=list)
 
 
-def rewrite(project: Project, archive: Archive, say: Callable[[str], None]) -> Rewritten:
+def rewrite_history(project: Project, archive: Archive, say: Callable[[str], None]) -> Rewritten:
     """Asks what `archive` asked, with the prompts of today, and writes what came of it in its place.
 
     The steps go as `job step`, what a person decided is decided again where the job stands as it stood then.
     Raises NotRecordedError where that can't be; then the old history stays, and what was answered is kept.
     """
-    entries = list(archive.interactions())
+    entries = list(archive.read_interactions())
     _require_fixture(archive, entries)
-    manifest = job_fixture.read(archive.path.parent)
+    manifest = job_fixture.read_manifest(archive.path.parent)
     scratch = Path(tempfile.mkdtemp(prefix="logist-record-"))
     start = archive.path.parent / START
     course = _Course(
@@ -95,26 +95,30 @@ def rewrite(project: Project, archive: Archive, say: Callable[[str], None]) -> R
         start if start.is_dir() else None,
     )
     try:
-        _follow(course, entries, scratch)
-        made = scratch / "fixture"
+        _repeat_history(course, entries, scratch)
+        fixture_folder = scratch / "fixture"
         redacted = manifest.redacted if manifest else False
-        fixture_export.export(course.project, course.project.job(course.job_id), made, redacted=redacted)
-        _put(made, archive.path)
+        fixture_export.export_fixture(
+            course.project, course.project.open_job(course.job_id), fixture_folder, redacted=redacted
+        )
+        _replace_fixture(fixture_folder, archive.path)
     except (LogistError, NotRecordedError) as error:
-        raise NotRecordedError(f"{archive.name} stays as it was: {error}{_kept(course)}") from error
+        raise NotRecordedError(
+            f"{archive.name} stays as it was: {error}{_describe_kept_answers(course)}"
+        ) from error
     except BaseException:  # a run that is stopped
-        say(f"{archive.name} stays as it was: the run was stopped{_kept(course)}")
+        say(f"{archive.name} stays as it was: the run was stopped{_describe_kept_answers(course)}")
         raise
     shutil.rmtree(scratch)
     return Rewritten(course.asks, course.microcents, tuple(course.changes))
 
 
-def _kept(course: _Course) -> str:
+def _describe_kept_answers(course: _Course) -> str:
     """Where the answers are that were paid for and lead to nothing, in words; "" if there are none."""
     if not course.asks:
         shutil.rmtree(course.project.jobs_dir.parent)
         return ""
-    cost = f"{counted(course.asks, 'ask')}, {dollars(course.microcents)}"
+    cost = f"{format_count(course.asks, 'ask')}, {format_money(course.microcents)}"
     return f"; what was answered ({cost}) is kept in {course.project.jobs_dir}"
 
 
@@ -132,15 +136,15 @@ def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:
     asks = [entry for entry in entries if entry.kind is Kind.ASK]
     if not entries or entries[0].spec is None or not asks:
         raise NotRecordedError(f"{archive.name} stays as it was: it asks nothing")
-    if not (folder / START).is_dir() and any(_listed(asks[0])):
-        first = ", ".join(list(_listed(asks[0]))[:3])
+    if not (folder / START).is_dir() and any(_read_listed_files(asks[0])):
+        first = ", ".join(list(_read_listed_files(asks[0]))[:3])
         raise NotRecordedError(
             f"{archive.name} stays as it was: its workspace held files at the start ({first}); "
             f"put them into {folder / START}"
         )
 
 
-def _listed(ask: Interaction) -> Iterator[str]:
+def _read_listed_files(ask: Interaction) -> Iterator[str]:
     """The files that an agent was told of."""
     for part in ask.request.parts:
         if part.source == "listing":
@@ -148,32 +152,34 @@ def _listed(ask: Interaction) -> Iterator[str]:
             yield from (line.removeprefix("- ") for line in lines if line.startswith("- "))
 
 
-def _follow(course: _Course, entries: list[Interaction], scratch: Path) -> None:
+def _repeat_history(course: _Course, entries: list[Interaction], scratch: Path) -> None:
     first, spec = entries[0], entries[0].spec
     assert spec
-    asked = repairs.as_asked(spec)
-    course.asked = _leaves(asked)
-    wanted = JobSpec.model_validate({**asked, "repo": False})
+    fields = repairs.as_asked(spec)
+    course.asked = _flatten_fields(fields)
+    job_spec = JobSpec.model_validate({**fields, "repo": False})
     draft = bool(CreateCommand.read(first.command).draft)
-    create(course.project, course.job_id, wanted, draft=draft, child=_beginning(course, spec, scratch))
+    create_job(
+        course.project, course.job_id, job_spec, draft=draft, child=_build_beginning(course, spec, scratch)
+    )
     for entry in entries[1:]:
-        if not _goes_on(course, entry):
+        if not _repeat_interaction(course, entry):
             break
 
 
-def _beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> ChildOrigin:
+def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> ChildOrigin:
     """What the job begins with: the files of then, as a checkpoint, and the workflow that was frozen."""
-    begun = Workspace(scratch / "start", scratch / "git")
-    begun.populate(None)
+    workspace = Workspace(scratch / "start", scratch / "git")
+    workspace.populate(None)
     if course.start is not None:
         shutil.copytree(course.start, scratch / "start", symlinks=True, dirs_exist_ok=True)
-    return ChildOrigin(scratch / "git", begun.checkpoint("start").commit, spec.workflow)
+    return ChildOrigin(scratch / "git", workspace.create_checkpoint("start").commit, spec.workflow)
 
 
-def _goes_on(course: _Course, entry: Interaction) -> bool:
+def _repeat_interaction(course: _Course, entry: Interaction) -> bool:
     """Does again what `entry` did; False once the job asks nothing more."""
     if entry.kind is Kind.SPEC:
-        _configure(course, entry)
+        _repeat_spec_change(course, entry)
         return True
     if entry.kind is Kind.HALT or (entry.kind is Kind.ASK and not entry.simulated):
         result = do_step(course.project, course.job_id, Choice())
@@ -183,42 +189,44 @@ def _goes_on(course: _Course, entry: Interaction) -> bool:
             )
             return False
     elif entry.kind is Kind.ASK:
-        given = GivenAnswer(entry.response.raw_response, broken=entry.response.finish == "broken_encoding")
-        result = poststep(course.project, course.job_id, given, Choice())
+        answer = GivenAnswer(entry.response.raw_response, broken=entry.response.finish == "broken_encoding")
+        result = do_poststep(course.project, course.job_id, answer, Choice())
     else:
-        result = _decided(course, entry)
-    _take(course, entry, result)
+        result = _repeat_decision(course, entry)
+    _record_outcome(course, entry, result)
     return True
 
 
-def _configure(course: _Course, entry: Interaction) -> None:
+def _repeat_spec_change(course: _Course, entry: Interaction) -> None:
     """What a person changed in job.yaml meanwhile, changed again; what changed in role files and config is today's."""
     assert entry.spec
-    asked = _leaves(repairs.as_asked(entry.spec))
+    fields = _flatten_fields(repairs.as_asked(entry.spec))
     changes = {
-        path: asked.get(path) for path in {*asked, *course.asked} if asked.get(path) != course.asked.get(path)
+        path: fields.get(path)
+        for path in {*fields, *course.asked}
+        if fields.get(path) != course.asked.get(path)
     }
-    course.asked = asked
+    course.asked = fields
     if changes:
-        job_edits.configure(course.project, course.job_id, changes)
+        job_edits.configure_job(course.project, course.job_id, changes)
 
 
-def _leaves(asked: JsonObject) -> dict[tuple[str, ...], object]:
+def _flatten_fields(asked: JsonObject) -> dict[tuple[str, ...], object]:
     """The fields of a job.yaml by their paths; of those that hold others, it is only the limits."""
     limits = asked.get("limits") or {}
-    plain: dict[tuple[str, ...], object] = {
+    top_fields: dict[tuple[str, ...], object] = {
         (key,): value for key, value in asked.items() if key not in ("limits", "workflow")
     }
-    return {**plain, **{("limits", name): value for name, value in limits.items()}}
+    return {**top_fields, **{("limits", name): value for name, value in limits.items()}}
 
 
-def _take(course: _Course, entry: Interaction, result: CommandResult) -> None:
+def _record_outcome(course: _Course, entry: Interaction, result: CommandResult) -> None:
     """Notes what came of it, and raises for an ask that nobody answered."""
     course.numbers[entry.sequence] = result.entries[-1].sequence
     for made in result.entries:
         if made.kind is Kind.ASK and not made.simulated:
             course.asks += 1
-            course.microcents += fold.cost(made.usage)
+            course.microcents += fold.usage_microcents(made.usage)
         error = made.response.error
         if error is not None and entry.response.error is None:
             raise NotRecordedError(f"interaction {entry.sequence} got no answer: {error.message}")
@@ -227,10 +235,10 @@ def _take(course: _Course, entry: Interaction, result: CommandResult) -> None:
         course.changes.append(f"interaction {entry.sequence}: {entry.state_after} then, {status} now")
 
 
-def _decided(course: _Course, entry: Interaction) -> CommandResult:
+def _repeat_decision(course: _Course, entry: Interaction) -> CommandResult:
     """What a person decided, once more; only where the job stands as it stood then."""
     project, job_id, command = course.project, course.job_id, kinds.command_of(entry)
-    status = load(project, project.job(job_id)).state.status
+    status = load_session(project, project.open_job(job_id)).state.status
     if status is not entry.state_before:
         raise NotRecordedError(
             f"interaction {entry.sequence} ({entry.kind}) was decided where the job was {entry.state_before}, "
@@ -239,20 +247,20 @@ def _decided(course: _Course, entry: Interaction) -> CommandResult:
     note = entry.steward.note if entry.steward else None
     if isinstance(command, RestepCommand):
         to = course.numbers.get(command.to or 0, 0)
-        return steward_decisions.restep(project, job_id, to, note=note)
+        return steward_decisions.restep_job(project, job_id, to, note=note)
     if isinstance(command, RerunCommand):
         clean, keep = command.clean_git is not False, bool(command.keep_files)
-        return steward_decisions.rerun(project, job_id, clean=clean, keep_files=keep, note=note)
+        return steward_decisions.rerun_job(project, job_id, clean=clean, keep_files=keep, note=note)
     if isinstance(command, RoleCommand):
         name = command.to if command.source == "switch" else None
-        return role_switch.switch(project, job_id, name, note=note)
+        return role_switch.switch_role(project, job_id, name, note=note)
     if entry.kind in kinds.DECISIONS:
-        told = command.model_copy(update={"note": None})
-        return steward_decisions.decide(project, job_id, entry.kind, note=note, command=told)
+        options = command.model_copy(update={"note": None})
+        return steward_decisions.record_decision(project, job_id, entry.kind, note=note, command=options)
     raise NotRecordedError(f"interaction {entry.sequence} ({entry.kind}) can't be done again")
 
 
-def _put(made: Path, history: Path) -> None:
+def _replace_fixture(made: Path, history: Path) -> None:
     """Both files in the place of the old ones, the manifest last: until then it says that they disagree."""
     mode = history.stat().st_mode & 0o777
     before = history.with_name(BEFORE)
@@ -273,16 +281,16 @@ class Rewrite(Replay):
 
     def runtest(self) -> None:
         try:
-            rewritten = rewrite(_project(self.config), self.archive, self._say)
+            rewritten = rewrite_history(_load_project(self.config), self.archive, self._add_summary_line)
         except (NotRecordedError, LogistError) as error:
             raise DiffersError(str(error)) from error
-        for line in rewritten.lines(self.archive.name):
-            self._say(line)
+        for line in rewritten.format_lines(self.archive.name):
+            self._add_summary_line(line)
         super().setup()
         super().runtest()
 
-    def _say(self, line: str) -> None:
-        self.config.stash.setdefault(TOLD, []).append(clean(line))
+    def _add_summary_line(self, line: str) -> None:
+        self.config.stash.setdefault(TOLD, []).append(clean_for_terminal(line))
 
 
 TOLD = pytest.StashKey[list[str]]()
@@ -290,8 +298,8 @@ TOLD = pytest.StashKey[list[str]]()
 _PROJECT = pytest.StashKey[Project]()
 
 
-def _project(config: pytest.Config) -> Project:
+def _load_project(config: pytest.Config) -> Project:
     """The project around the current directory, as `job step` finds it; the same for the whole run."""
     if _PROJECT not in config.stash:
-        config.stash[_PROJECT] = context.project(Environment.read())
+        config.stash[_PROJECT] = context.open_project(Environment.from_process())
     return config.stash[_PROJECT]

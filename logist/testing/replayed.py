@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from logist.cli.replayed import prompts_of
-from logist.cli.show.render import clean
+from logist.cli.replayed import load_prompts
+from logist.cli.show.render import clean_for_terminal
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.core.replay.replay import Prompts
 from logist.errors import LogistError
 from logist.jobs.archive.archive_replay import Replayed, replay_archive
 from logist.jobs.archive.recorded_jobs import Archive
-from logist.jobs.archive.replay_report import lines, verdict
-from logist.resources import schema
-from logist.testing.offline import offline
+from logist.jobs.archive.replay_report import format_replay_lines, format_replay_verdict
+from logist.resources import load_schema
+from logist.testing.offline import forbid_network
 
 
 class PromptDrift(UserWarning):
@@ -35,10 +35,12 @@ class DiffersError(Exception):
 _PROMPTS = pytest.StashKey["Prompts | None"]()
 
 
-def prompts(config: pytest.Config) -> Prompts | None:
+def load_drift_finder(config: pytest.Config) -> Prompts | None:
     """What compares prompts with those of the project around the current directory; the same for the whole run."""
     if _PROMPTS not in config.stash:
-        config.stash[_PROMPTS] = prompts_of(Environment.read(), None, config.getoption("--logist-prompts"))
+        config.stash[_PROMPTS] = load_prompts(
+            Environment.from_process(), None, config.getoption("--logist-prompts")
+        )
     return config.stash[_PROMPTS]
 
 
@@ -55,28 +57,32 @@ class Replay(pytest.Item):
 
     def setup(self) -> None:
         """Reads and replays the history: one that is damaged is an error, for nothing was tested."""
-        with offline():
-            found = replay_archive(self.archive, _schema(), prompts=self.prompts)
-        self.found = replace(found, name=self.archive.name)
-        if found.error:
-            told = [*lines(replace(self.found, drifts=())), f"  {self.path}"]
+        with forbid_network():
+            result = replay_archive(self.archive, _load_schema(), prompts=self.prompts)
+        self.found = replace(result, name=self.archive.name)
+        if result.error:
+            report = [*format_replay_lines(replace(self.found, drifts=())), f"  {self.path}"]
             pytest.fail(
-                clean("\n".join(told)), pytrace=False
+                clean_for_terminal("\n".join(report)), pytrace=False
             )  # of a set-up, nothing else goes without traceback
 
     def runtest(self) -> None:
         """Fails for what goes another way today, and where the history is not the one its manifest vouches for."""
         assert self.found
         prompts, strict = map(self.config.getoption, ("--logist-prompts", "--logist-strict"))
-        if self.found.fails(prompts=prompts == "fail", rules=strict):
-            raise DiffersError("\n".join(lines(self.found)))
+        if self.found.has_failed(prompts=prompts == "fail", rules=strict):
+            raise DiffersError("\n".join(format_replay_lines(self.found)))
         if self.found.drifts:
-            drift = PromptDrift(clean("\n".join(_in_short(self.found))))
+            drift = PromptDrift(clean_for_terminal("\n".join(_summarize_drifts(self.found))))
             warnings.warn_explicit(drift, None, str(self.path), 0)  # no line of it is worth a look
         if self.found.changed_rules:
-            self.add_report_section("call", "logist", clean("\n".join(lines(replace(self.found, drifts=())))))
+            self.add_report_section(
+                "call",
+                "logist",
+                clean_for_terminal("\n".join(format_replay_lines(replace(self.found, drifts=())))),
+            )
         for note in (*self.found.notes, *self.found.skipped):
-            self.add_report_section("call", "logist", clean(note))
+            self.add_report_section("call", "logist", clean_for_terminal(note))
 
     def teardown(self) -> None:
         self.found = None
@@ -84,21 +90,21 @@ class Replay(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What `logist replay` says, and no traceback of it."""
         if isinstance(excinfo.value, DiffersError | LogistError | PromptDrift):
-            return clean(str(excinfo.value))
+            return clean_for_terminal(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, 0, f"logist::{self.archive.name}"
 
 
-def _in_short(found: Replayed) -> Iterator[str]:
+def _summarize_drifts(found: Replayed) -> Iterator[str]:
     """What has drifted and why, once each; the diffs are for those who ask."""
-    yield f"{found.name}: {verdict(found)}"
+    yield f"{found.name}: {format_replay_verdict(found)}"
     yield from dict.fromkeys(f"  {each.source} {each.change}: {each.cause}" for each in found.drifts)
     yield "  logist replay shows the diffs; --logist-prompts=accept does not look"
 
 
 @cache
-def _schema() -> JsonObject:
+def _load_schema() -> JsonObject:
     """The same one for all histories: what is made of it is made once."""
-    return schema("llm-chat-schema")
+    return load_schema("llm-chat-schema")

@@ -3,26 +3,26 @@
 from logist.workflows.finding import (
     ListedWorkflow,
     LoadedWorkflow,
-    directories,
-    frozen,
-    listed,
-    load,
-    problems_of,
+    find_workflow_problems,
+    freeze_subflows,
+    list_workflow_search_path,
+    list_workflows,
+    load_workflow,
 )
-from logist.workflows.migrating import migrate
-from logist.workflows.reading import SUFFIXES, read_text, readings, text_of
+from logist.workflows.migrating import migrate_prompts
+from logist.workflows.reading import SUFFIXES, parse_workflow_text, read_file_text, read_workflow_file
 
 __all__ = [
     "SUFFIXES",
     "ListedWorkflow",
     "LoadedWorkflow",
-    "directories",
-    "frozen",
-    "listed",
-    "load",
-    "migrate",
-    "problems_of",
-    "read_text",
-    "readings",
-    "text_of",
+    "find_workflow_problems",
+    "freeze_subflows",
+    "list_workflow_search_path",
+    "list_workflows",
+    "load_workflow",
+    "migrate_prompts",
+    "parse_workflow_text",
+    "read_file_text",
+    "read_workflow_file",
 ]

@@ -11,12 +11,12 @@ from shlex import quote
 
 from logist.core.model import Workflow
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.checking import Around, check
-from logist.core.workflow.linting import lint
-from logist.core.workflow.nesting import nested
-from logist.core.workflow.places import Places, Read, meant
+from logist.core.workflow.checking import Around, check_workflow
+from logist.core.workflow.linting import lint_workflow
+from logist.core.workflow.nesting import find_nested_workflows
+from logist.core.workflow.places import Places, Read, suggest_name
 from logist.errors import UsageError
-from logist.workflows.reading import SUFFIXES, readings
+from logist.workflows.reading import SUFFIXES, read_workflow_file
 
 MAX_FILES = 1000
 """Of one directory; the rest is not looked at."""
@@ -52,76 +52,82 @@ class ListedWorkflow:
     hides: Path | None = None
 
 
-def directories(layers: Sequence[Path]) -> tuple[Path, ...]:
+def list_workflow_search_path(layers: Sequence[Path]) -> tuple[Path, ...]:
     """Where workflows are looked for by name, the first first; of `layers`, a later one wins."""
     return tuple(layer / "workflows" for layer in reversed(layers))
 
 
-def load(name: str, directories: Sequence[Path], here: Path | None = None) -> LoadedWorkflow:
+def load_workflow(name: str, directories: Sequence[Path], here: Path | None = None) -> LoadedWorkflow:
     """The workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
 
     `directories` are searched in their order, the strongest first; a file is taken relative to `here`. The body
     of a loop is named as a workflow of its file. UsageError if there is none, or if a file has several and none
     is named.
     """
-    return _load(name, directories, here, _all)
+    return _find_workflow(name, directories, here, _read_all)
 
 
-def _load(name: str, directories: Sequence[Path], here: Path | None, held: Held) -> LoadedWorkflow:
-    path, _, wanted = name.partition("#")
+def _find_workflow(name: str, directories: Sequence[Path], here: Path | None, held: Held) -> LoadedWorkflow:
+    path, _, inner_name = name.partition("#")
     if not path:
         raise UsageError(
             f"`{name}` names no workflow", fix="give a file or a name; FILE#NAME for one of several"
         )
-    if file := _file(path, here):
-        return _chosen(file, wanted, held)
+    if file := _resolve_file(path, here):
+        return _choose_workflow(file, inner_name, held)
     for directory in directories:
-        if found := _in(directory, path, wanted, held):
+        if found := _find_in_directory(directory, path, inner_name, held):
             return found
-    several = next((file for directory in directories for file in _alike(directory, path)), None)
-    if several is not None:
-        return _chosen(several, wanted, held)
-    known = [one.loaded.name for one in _listed(directories, held)]
-    raise UsageError(f"there is no workflow `{name}`", fix=meant(path, known) or "give the path of a file")
+    several_file = next(
+        (file for directory in directories for file in _find_similar_files(directory, path)), None
+    )
+    if several_file is not None:
+        return _choose_workflow(several_file, inner_name, held)
+    known_names = [one.loaded.name for one in _list_workflows(directories, held)]
+    raise UsageError(
+        f"there is no workflow `{name}`", fix=suggest_name(path, known_names) or "give the path of a file"
+    )
 
 
-def listed(directories: Sequence[Path]) -> list[ListedWorkflow]:
+def list_workflows(directories: Sequence[Path]) -> list[ListedWorkflow]:
     """Every workflow that can be named, broken ones too, by name; of two with one name, the stronger."""
-    return _listed(directories, _all)
+    return _list_workflows(directories, _read_all)
 
 
-def _listed(directories: Sequence[Path], held: Held) -> list[ListedWorkflow]:
-    found: dict[str, ListedWorkflow] = {}
+def _list_workflows(directories: Sequence[Path], held: Held) -> list[ListedWorkflow]:
+    by_name: dict[str, ListedWorkflow] = {}
     for directory in directories:
-        here: dict[str, ListedWorkflow] = {}
-        for file in _files(directory):
+        of_directory: dict[str, ListedWorkflow] = {}
+        for file in _list_files(directory):
             for loaded in held(file):
-                if _is_no_workflow(loaded):
+                if _has_no_diagram(loaded):
                     continue
-                if loaded.name in found:
-                    stronger = found[loaded.name]
+                if loaded.name in by_name:
+                    stronger = by_name[loaded.name]
                     if stronger.hides is None:
-                        found[loaded.name] = ListedWorkflow(stronger.loaded, file)
+                        by_name[loaded.name] = ListedWorkflow(stronger.loaded, file)
                 else:
-                    here.setdefault(loaded.name, ListedWorkflow(loaded))
-        found |= here
-    return [found[name] for name in sorted(found, key=lambda name: (name.casefold(), name))]
+                    of_directory.setdefault(loaded.name, ListedWorkflow(loaded))
+        by_name |= of_directory
+    return [by_name[name] for name in sorted(by_name, key=lambda name: (name.casefold(), name))]
 
 
-def frozen(loaded: LoadedWorkflow, directories: Sequence[Path]) -> LoadedWorkflow:
+def freeze_subflows(loaded: LoadedWorkflow, directories: Sequence[Path]) -> LoadedWorkflow:
     """The same with every workflow that its steps name in `subflows`; with an error, none."""
     if loaded.workflow is None:
         return loaded
-    found = nested(loaded.workflow, WorkflowFinder(loaded.path, directories), loaded.places)
-    whole = loaded.workflow.model_copy(
-        update={"subflows": {name: _bare(inner) for name, inner in found.subflows.items()}}
+    nested_result = find_nested_workflows(
+        loaded.workflow, WorkflowFinder(loaded.path, directories), loaded.places
     )
-    problems = tuple(dict.fromkeys((*loaded.problems, *found.problems)))
-    workflow = None if found.problems else whole
-    return LoadedWorkflow(workflow, problems, loaded.path, loaded.places, loaded.name, whole)
+    complete = loaded.workflow.model_copy(
+        update={"subflows": {name: _remove_subflows(inner) for name, inner in nested_result.subflows.items()}}
+    )
+    problems = tuple(dict.fromkeys((*loaded.problems, *nested_result.problems)))
+    workflow = None if nested_result.problems else complete
+    return LoadedWorkflow(workflow, problems, loaded.path, loaded.places, loaded.name, complete)
 
 
-def problems_of(
+def find_workflow_problems(
     loaded: LoadedWorkflow, directories: Sequence[Path], around: Around | None = None
 ) -> list[WorkflowProblem]:
     """Everything that is wrong with a workflow, and the warnings about it, in the order of the file.
@@ -132,8 +138,12 @@ def problems_of(
     if draft is None:
         return list(loaded.problems)
     around = replace(around or Around(), find=WorkflowFinder(loaded.path, directories))
-    found = [*loaded.problems, *check(draft, around, loaded.places), *lint(draft, loaded.places)]
-    return sorted(dict.fromkeys(found), key=lambda problem: (problem.line or 0, problem.column or 0))
+    problems = [
+        *loaded.problems,
+        *check_workflow(draft, around, loaded.places),
+        *lint_workflow(draft, loaded.places),
+    ]
+    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 class WorkflowFinder:
@@ -147,43 +157,43 @@ class WorkflowFinder:
         self.path = path
         self.directories = [*directories]
         self._held: dict[Path, list[LoadedWorkflow]] = {}
-        self._neighbours(path)
+        self._add_neighbours(path)
 
     def __call__(self, name: str) -> Workflow:
         """The workflow of that name. LookupError with the reason."""
-        found = self._sibling(name)
-        if found is None:
+        loaded = self._find_sibling(name)
+        if loaded is None:
             try:
-                found = _load(name, self.directories, self.path.parent, self._read)
+                loaded = _find_workflow(name, self.directories, self.path.parent, self._read_file)
             except UsageError as error:
                 raise LookupError(f"{error.message}{f' ({error.fix})' if error.fix else ''}") from error
-        if found.workflow is None or found.errors:
-            first = found.errors[0]
-            place = f"{found.path}:{first.line}" if first.line else str(found.path)
-            raise LookupError(f"the workflow `{name}` is broken: {place}: {first.said}")
-        self._neighbours(found.path)
-        return found.workflow
+        if loaded.workflow is None or loaded.errors:
+            first = loaded.errors[0]
+            place = f"{loaded.path}:{first.line}" if first.line else str(loaded.path)
+            raise LookupError(f"the workflow `{name}` is broken: {place}: {first.full_message}")
+        self._add_neighbours(loaded.path)
+        return loaded.workflow
 
-    def _sibling(self, name: str) -> LoadedWorkflow | None:
-        siblings = self._read(self.path) if os.path.isfile(self.path) else []
-        return _best(siblings, name) if len(siblings) > 1 else None
+    def _find_sibling(self, name: str) -> LoadedWorkflow | None:
+        siblings = self._read_file(self.path) if os.path.isfile(self.path) else []
+        return _find_best_match(siblings, name) if len(siblings) > 1 else None
 
-    def _read(self, file: Path) -> list[LoadedWorkflow]:
+    def _read_file(self, file: Path) -> list[LoadedWorkflow]:
         if file not in self._held:
-            self._held[file] = _all(file)
+            self._held[file] = _read_all(file)
         return self._held[file]
 
-    def _neighbours(self, file: Path) -> None:
+    def _add_neighbours(self, file: Path) -> None:
         if file.parent not in self.directories:
             self.directories.append(file.parent)
 
 
-def _bare(workflow: Workflow) -> Workflow:
+def _remove_subflows(workflow: Workflow) -> Workflow:
     """Only the outermost workflow has the others."""
     return workflow.model_copy(update={"subflows": {}})
 
 
-def _file(path: str, here: Path | None) -> Path | None:
+def _resolve_file(path: str, here: Path | None) -> Path | None:
     """The file a name stands for, if it is one: it has a suffix of ours, or a slash."""
     if not path.lower().endswith(SUFFIXES) and "/" not in path:
         return None
@@ -195,73 +205,81 @@ def _file(path: str, here: Path | None) -> Path | None:
     return None
 
 
-def _chosen(file: Path, wanted: str, held: Held) -> LoadedWorkflow:
+def _choose_workflow(file: Path, wanted: str, held: Held) -> LoadedWorkflow:
     """The workflow of that name in a file, or its only one."""
-    found = held(file)
-    if not wanted and len(found) == 1:
-        return found[0]
-    names = [loaded.name for loaded in found]
+    workflows = held(file)
+    if not wanted and len(workflows) == 1:
+        return workflows[0]
+    names = [loaded.name for loaded in workflows]
     if not wanted:
         first = quote(f"{file}#{names[0]}")
         fix = f"name one, as in {first}: {', '.join(names)}"
-        raise UsageError(f"{file} holds {len(found)} workflows", fix=fix)
-    best = _best(found, wanted) or _body(found, lambda name: name == wanted or name.endswith(f"#{wanted}"))
+        raise UsageError(f"{file} holds {len(workflows)} workflows", fix=fix)
+    best = _find_best_match(workflows, wanted) or _find_loop_body(
+        workflows, lambda name: name == wanted or name.endswith(f"#{wanted}")
+    )
     if best is None:
-        bodies = [name for loaded in found if loaded.draft for name in loaded.draft.subflows]
-        raise UsageError(f"{file} has no workflow `{wanted}`", fix=meant(wanted, names + bodies) or None)
+        bodies = [name for loaded in workflows if loaded.draft for name in loaded.draft.subflows]
+        raise UsageError(
+            f"{file} has no workflow `{wanted}`", fix=suggest_name(wanted, names + bodies) or None
+        )
     return best
 
 
-def _in(directory: Path, name: str, wanted: str, held: Held) -> LoadedWorkflow | None:
+def _find_in_directory(directory: Path, name: str, wanted: str, held: Held) -> LoadedWorkflow | None:
     """The workflow of that name, or that file's, in one directory."""
-    for file in _alike(directory, name):
+    for file in _find_similar_files(directory, name):
         if wanted or len(held(file)) == 1:
-            return _chosen(file, wanted, held)
-    every = [loaded for file in _files(directory) for loaded in held(file)]
-    return _body(every, f"{name}#{wanted}".__eq__) if wanted else _best(every, name)
+            return _choose_workflow(file, wanted, held)
+    workflows = [loaded for file in _list_files(directory) for loaded in held(file)]
+    return (
+        _find_loop_body(workflows, f"{name}#{wanted}".__eq__) if wanted else _find_best_match(workflows, name)
+    )
 
 
-def _alike(directory: Path, name: str) -> list[Path]:
+def _find_similar_files(directory: Path, name: str) -> list[Path]:
     """The files of a directory that a name may stand for, those that are called exactly so first."""
-    files = _files(directory)
+    files = _list_files(directory)
     exact = [file for file in files if name in (file.stem, file.name)]
-    return exact + [file for file in files if file not in exact and _similar(file.stem, name)]
+    return exact + [file for file in files if file not in exact and _is_similar_name(file.stem, name)]
 
 
-def _body(found: Sequence[LoadedWorkflow], is_meant: Callable[[str], bool]) -> LoadedWorkflow | None:
+def _find_loop_body(
+    found: Sequence[LoadedWorkflow], is_meant: Callable[[str], bool]
+) -> LoadedWorkflow | None:
     """The body of a loop as a workflow of its own, with the others that its steps may name."""
     for loaded in found:
-        held = loaded.draft.subflows if loaded.draft else {}
-        for name in filter(is_meant, held):
-            body = held[name].model_copy(update={"subflows": held})
+        bodies = loaded.draft.subflows if loaded.draft else {}
+        for name in filter(is_meant, bodies):
+            body = bodies[name].model_copy(update={"subflows": bodies})
             if loaded.workflow is None:
                 return LoadedWorkflow(None, loaded.problems, loaded.path, loaded.places, name, body)
             return LoadedWorkflow(body, (), loaded.path, Places(), name, body)
     return None
 
 
-def _best(found: Sequence[LoadedWorkflow], name: str) -> LoadedWorkflow | None:
-    for alike in (_same, _similar):
+def _find_best_match(found: Sequence[LoadedWorkflow], name: str) -> LoadedWorkflow | None:
+    for alike in (_is_same_name, _is_similar_name):
         for loaded in found:
             if alike(loaded.name, name):
                 return loaded
     return None
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same_name(one: str, other: str) -> bool:
     return one == other
 
 
-def _similar(one: str, other: str) -> bool:
+def _is_similar_name(one: str, other: str) -> bool:
     """`Security Scan` is as good as `security-scan`."""
-    return bool(_words(one)) and _words(one) == _words(other)
+    return bool(_split_words(one)) and _split_words(one) == _split_words(other)
 
 
-def _words(name: str) -> list[str]:
+def _split_words(name: str) -> list[str]:
     return re.findall(r"[^\W_]+", name.casefold())
 
 
-def _files(directory: Path) -> list[Path]:
+def _list_files(directory: Path) -> list[Path]:
     """The workflow files of a directory, which need not be there."""
     try:
         names = sorted(os.listdir(directory))
@@ -271,15 +289,15 @@ def _files(directory: Path) -> list[Path]:
     return [path for path in paths if path.suffix.lower() in SUFFIXES and not os.path.isdir(path)][:MAX_FILES]
 
 
-def _all(file: Path) -> list[LoadedWorkflow]:
-    return [_loaded(read, file) for read in readings(file)]
+def _read_all(file: Path) -> list[LoadedWorkflow]:
+    return [_make_loaded(read, file) for read in read_workflow_file(file)]
 
 
-def _is_no_workflow(loaded: LoadedWorkflow) -> bool:
+def _has_no_diagram(loaded: LoadedWorkflow) -> bool:
     """A page without a diagram is no broken workflow: it lies there to be read."""
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
 
-def _loaded(read: Read, file: Path) -> LoadedWorkflow:
-    workflow = None if read.broken else read.workflow
+def _make_loaded(read: Read, file: Path) -> LoadedWorkflow:
+    workflow = None if read.is_broken else read.workflow
     return LoadedWorkflow(workflow, read.problems, file, read.places, read.name, read.workflow)

@@ -13,14 +13,14 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.migrating import Migrated, migrate_json, migrate_mermaid
-from logist.core.workflow.mixed import mixed, refusal
-from logist.documents import parse
+from logist.core.workflow.mixed import explain_refusal, find_leading_role
+from logist.documents import parse_document
 from logist.errors import InvalidFile
 
 _ROLES = frozenset({"agentRole", "agent_role"})
 
 
-def migrate(text: str, name: str) -> Migrated:
+def migrate_prompts(text: str, name: str) -> Migrated:
     """The text with each leading `**Agent's Role:** ...` as the agentRole of its step.
 
     `name` tells the format by its suffix. A role that can't be moved stays, with a problem. InvalidFile if the
@@ -28,56 +28,56 @@ def migrate(text: str, name: str) -> Migrated:
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix == ".json":
-        parse(text, name)
+        parse_document(text, name)
         return migrate_json(text)
     if suffix in {".yaml", ".yml"}:
-        return _yaml(text, name)
+        return _migrate_yaml(text, name)
     return migrate_mermaid(text)
 
 
-def _yaml(text: str, name: str) -> Migrated:
-    wanted = copy.deepcopy(parse(text, name).data)
+def _migrate_yaml(text: str, name: str) -> Migrated:
+    expected = copy.deepcopy(parse_document(text, name).data)
     mark = text[: len(text) - len(text.removeprefix("\ufeff"))]
     body = text.removeprefix("\ufeff")
     moved: list[str] = []
     problems: list[WorkflowProblem] = []
-    for path, prompt in reversed(list(_prompts(YAML(typ="safe", pure=True).compose(body), ""))):
-        step = _at(wanted, path)
-        found = mixed(step["prompt"])
+    for path, prompt in reversed(list(_find_prompts(YAML(typ="safe", pure=True).compose(body), ""))):
+        step = _get_at_path(expected, path)
+        mixed_prompt = find_leading_role(step["prompt"])
         line = prompt.start_mark.line + 1
         field = f"{path}.prompt"
-        if reason := refusal(step["prompt"], found, bool(_ROLES & step.keys())):
+        if reason := explain_refusal(step["prompt"], mixed_prompt, bool(_ROLES & step.keys())):
             problems.append(
                 WorkflowProblem("warning", "not_moved", f"`{field}` stays: {reason}", field, line)
             )
             continue
-        if found is None:
+        if mixed_prompt is None:
             continue
-        step["agentRole"] = step["prompt"][found.role_start : found.role_end]
-        step["prompt"] = step["prompt"][found.rest :]
-        changed = _changed(body, prompt, step["prompt"], step["agentRole"])
+        step["agentRole"] = step["prompt"][mixed_prompt.role_start : mixed_prompt.role_end]
+        step["prompt"] = step["prompt"][mixed_prompt.rest :]
+        changed = _replace_prompt(body, prompt, step["prompt"], step["agentRole"])
         moved.append(field)
         body = changed
-    if parse(body, name).data != wanted:
+    if parse_document(body, name).data != expected:
         raise InvalidFile("is written in a way in which its prompts can't be changed safely", where=name)
     return Migrated(mark + body, tuple(reversed(moved)), tuple(reversed(problems)))
 
 
-def _prompts(node: Node | None, path: str) -> Iterator[tuple[str, ScalarNode]]:
+def _find_prompts(node: Node | None, path: str) -> Iterator[tuple[str, ScalarNode]]:
     """Every prompt in the order of the text, with the path of the step that has it."""
     if isinstance(node, SequenceNode):
         for number, item in enumerate(node.value):
-            yield from _prompts(item, f"{path}[{number}]")
+            yield from _find_prompts(item, f"{path}[{number}]")
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             if key.value == "prompt" and isinstance(value, ScalarNode) and "[" in path:
                 if value.tag == "tag:yaml.org,2002:str":
                     yield path, value
             elif not isinstance(value, ScalarNode):
-                yield from _prompts(value, f"{path}.{key.value}" if path else str(key.value))
+                yield from _find_prompts(value, f"{path}.{key.value}" if path else str(key.value))
 
 
-def _at(data: Any, path: str) -> Any:
+def _get_at_path(data: Any, path: str) -> Any:
     """The mapping at a path such as `steps[2]` or `workflow.steps[0].body[1]`."""
     for part in path.split("."):
         name, *indices = part.split("[")
@@ -87,7 +87,7 @@ def _at(data: Any, path: str) -> Any:
     return data
 
 
-def _changed(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
+def _replace_prompt(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
     """The text with the prompt shortened, and the role in a line of its own before it, or beside it."""
     start, end = prompt.start_mark.index, prompt.end_mark.index
     line = text.rfind("\n", 0, start) + 1
@@ -98,8 +98,8 @@ def _changed(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
     if margin.strip(" -"):  # in a mapping on one line
         return f"{text[:start]}{json.dumps(rest, ensure_ascii=False)}, agentRole: {quoted}{text[end:]}"
     inside = " " * len(margin)
-    if prompt.style == "|" and (literal := _literal(text[start:end], rest)) is not None:
-        return f"{text[:start]}{_with_role(literal, f'{inside}agentRole: {quoted}{newline}')}{text[end:]}"
+    if prompt.style == "|" and (shortened := _shorten_literal(text[start:end], rest)) is not None:
+        return f"{text[:start]}{_append_role(shortened, f'{inside}agentRole: {quoted}{newline}')}{text[end:]}"
     after = text[end:]
     tail = text[start:end].rstrip()
     ending = newline if text[start:end] != tail and not after.startswith("\n") else ""
@@ -107,7 +107,7 @@ def _changed(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
     return f"{text[:start]}{new}{newline}{inside}agentRole: {quoted}{ending}{after}"
 
 
-def _literal(scalar: str, rest: str) -> str | None:
+def _shorten_literal(scalar: str, rest: str) -> str | None:
     """A literal block with the lines of `rest` only, each as it stands there; None if they can't be told."""
     lines = scalar.splitlines(keepends=True)
     count = len(rest.rstrip("\n").split("\n"))
@@ -123,7 +123,7 @@ def _literal(scalar: str, rest: str) -> str | None:
     return lines[0] + "".join(lines[first:])
 
 
-def _with_role(literal: str, role: str) -> str:
+def _append_role(literal: str, role: str) -> str:
     """The block and, below its last line of text, the role."""
     lines = literal.splitlines(keepends=True)
     end = len(lines)

@@ -3,7 +3,7 @@
 from logist.core.prompt.prompt import FileText
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.workspace.listing import Listing
-from logist.workspace.source import find_repository, uncommitted
+from logist.workspace.source import find_repository, list_uncommitted
 from logist.workspace.workspace import Checkpoint, Undone, Workspace
 
 __all__ = [
@@ -14,5 +14,5 @@ __all__ = [
     "Undone",
     "Workspace",
     "find_repository",
-    "uncommitted",
+    "list_uncommitted",
 ]

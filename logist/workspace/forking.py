@@ -14,33 +14,33 @@ from logist.workspace.workspace import Workspace
 FROM_BACKUP = "put the git directory of the job back from a backup"
 
 
-def populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
+def populate_fork(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
     """Makes the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds it.
 
     `original` is the repository of another job; it is only read, and somebody may be at work on that job.
     Nothing is flushed: that is for the maker of the job. Raises Damaged for a checkpoint that is not there or not
     whole, StorageError.
     """
-    _require(original, {*commits, at})
+    _require_commits(original, {*commits, at})
     try:
-        with workspace.in_the_making():
-            _populate(workspace, original, commits, at)
+        with workspace.without_flushing():
+            _fetch_checkpoints(workspace, original, commits, at)
     except StorageError as error:
-        if Git(original, of_job=True).ask("fsck", "--full", "--no-dangling", "--no-progress")[0]:
+        if Git(original, of_job=True).run_for_status("fsck", "--full", "--no-dangling", "--no-progress")[0]:
             message = f"the checkpoint repository is damaged: {error.message}"
             raise Damaged(message, where=str(original), fix=FROM_BACKUP) from error
         raise
 
 
-def _populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
+def _fetch_checkpoints(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
     git = workspace.git
-    repository.make(git.git_dir, bare=True, long_names=len(at) == 64)
-    kept = _ends(Git(original, git.path, of_job=True), {*commits, at})
+    repository.create_repository(git.git_dir, bare=True, long_names=len(at) == 64)
+    kept = _find_ends(Git(original, git.path, of_job=True), {*commits, at})
     wanted = [
         f"+{at}:{objects.BRANCH}",
         *(f"+{commit}:{objects.KEPT}{commit}" for commit in sorted(kept - {at})),
     ]
-    git.feed(
+    git.run_with_input(
         "".join(f"{line}\n" for line in wanted).encode("ascii"),
         "fetch",
         "--quiet",
@@ -53,18 +53,18 @@ def _populate(workspace: Workspace, original: Path, commits: Collection[str], at
     workspace.restore(at)
 
 
-def _require(original: Path, commits: Collection[str]) -> None:
+def _require_commits(original: Path, commits: Collection[str]) -> None:
     """Raises Damaged unless the repository has all of them."""
     git = Git(original, of_job=True)
-    lost = packs.lacking(original, {objects.checked(commit, git) for commit in commits})
-    if lost:
-        more = f", nor {len(lost) - 1} others" if len(lost) > 1 else ""
-        message = f"the checkpoint repository lacks {min(lost)}{more}"
+    missing = packs.find_lacking(original, {objects.require_commit(commit, git) for commit in commits})
+    if missing:
+        more = f", nor {len(missing) - 1} others" if len(missing) > 1 else ""
+        message = f"the checkpoint repository lacks {min(missing)}{more}"
         raise Damaged(message, where=str(original), fix=FROM_BACKUP)
 
 
-def _ends(git: Git, commits: Collection[str]) -> set[str]:
+def _find_ends(git: Git, commits: Collection[str]) -> set[str]:
     """Those of the commits that no other of them comes from: with them come all."""
-    asked = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
-    lines = git.feed(asked, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
+    revisions = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
+    lines = git.run_with_input(revisions, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
     return set(commits) - {parent for line in lines for parent in line.split()[1:]}

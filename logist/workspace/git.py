@@ -50,7 +50,7 @@ _OPENED = ("", "info", "objects/info", "objects/pack", "refs/heads")
 Argument = str | bytes | Path
 
 
-def environment(path: str) -> dict[str, str]:
+def build_git_environment(path: str) -> dict[str, str]:
     """The complete environment of a git process; `path` is where programs are looked for."""
     return {
         "PATH": path,
@@ -77,7 +77,7 @@ def environment(path: str) -> dict[str, str]:
     }
 
 
-def unnamed() -> IO[bytes]:
+def open_unnamed_file() -> IO[bytes]:
     """A new file without a name; in memory where the system can, for who only looks at a job writes to no disk."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("logist"), "w+b")
@@ -109,55 +109,55 @@ class Git:
 
     def run(self, *arguments: Argument) -> bytes:
         """What git printed. Raises StorageError with git's own last word."""
-        with self.streaming(*arguments) as process:
+        with self.open_stream(*arguments) as process:
             assert process.stdout is not None
             return process.stdout.read()
 
-    def feed(self, data: bytes, *arguments: Argument) -> bytes:
+    def run_with_input(self, data: bytes, *arguments: Argument) -> bytes:
         """What git printed when it was given `data` to read. Raises StorageError with git's own last word."""
-        with unnamed() as given:
-            given.write(data)
-            given.seek(0)
-            with self.streaming(*arguments, stdin=given) as process:
+        with open_unnamed_file() as input_file:
+            input_file.write(data)
+            input_file.seek(0)
+            with self.open_stream(*arguments, stdin=input_file) as process:
                 assert process.stdout is not None
                 return process.stdout.read()
 
-    def ask(self, *arguments: Argument) -> tuple[int, bytes, str]:
+    def run_for_status(self, *arguments: Argument) -> tuple[int, bytes, str]:
         """`(status, what git printed, its last word)`, where a status that is not 0 is an answer too."""
-        with unnamed() as complaints:
-            process = self._start(arguments, subprocess.DEVNULL, complaints)
+        with open_unnamed_file() as complaints:
+            process = self._start_process(arguments, subprocess.DEVNULL, complaints)
             assert process.stdout is not None
             try:
                 printed = process.stdout.read()
             finally:
-                _end(process)
+                _end_process(process)
             if process.returncode < 0:  # it was killed, which is no answer
-                raise self._failure(process.returncode, complaints, arguments)
+                raise self._make_error(process.returncode, complaints, arguments)
             complaints.seek(0)
-            return process.returncode, printed, _last_word(complaints.read())
+            return process.returncode, printed, _find_error_line(complaints.read())
 
-    def beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
+    def read_beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
         """The first `most` bytes of what git prints, and whether that is all; it is ended then."""
-        with unnamed() as complaints:
-            process = self._start(arguments, subprocess.DEVNULL, complaints)
+        with open_unnamed_file() as complaints:
+            process = self._start_process(arguments, subprocess.DEVNULL, complaints)
             assert process.stdout is not None
             try:
                 text = process.stdout.read(most + 1)
                 if len(text) > most:
                     process.kill()
             finally:
-                _end(process)
+                _end_process(process)
             if len(text) <= most and process.returncode:
-                raise self._failure(process.returncode, complaints, arguments)
+                raise self._make_error(process.returncode, complaints, arguments)
             return text[:most], len(text) <= most
 
     @contextmanager
-    def streaming(
+    def open_stream(
         self, *arguments: Argument, stdin: int | IO[bytes] = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A running git with its stdout on a pipe; ended and judged when the block is left."""
-        with unnamed() as complaints:
-            process = self._start(arguments, stdin, complaints)
+        with open_unnamed_file() as complaints:
+            process = self._start_process(arguments, stdin, complaints)
             ended_early = False
             try:
                 yield process
@@ -167,11 +167,11 @@ class Git:
                 process.kill()
                 raise
             finally:
-                _end(process)
+                _end_process(process)
             if process.returncode or ended_early:
-                raise self._failure(process.returncode, complaints, arguments)
+                raise self._make_error(process.returncode, complaints, arguments)
 
-    def _start(
+    def _start_process(
         self, arguments: Sequence[Argument], stdin: int | IO[bytes], complaints: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         if self.of_job:
@@ -181,7 +181,7 @@ class Git:
         try:
             return subprocess.Popen(
                 ["git", f"--git-dir={self.git_dir}", "--literal-pathspecs", *settings, *arguments],
-                env=self._environment(),
+                env=self._build_environment(),
                 cwd="/",
                 stdin=stdin,
                 stdout=subprocess.PIPE,
@@ -195,19 +195,19 @@ class Git:
                 "git is not installed", where=self.path, fix="install git 2.36 or newer"
             ) from None
 
-    def _environment(self) -> dict[bytes, bytes]:
-        own = {name.encode(): os.fsencode(value) for name, value in environment(self.path).items()}
+    def _build_environment(self) -> dict[bytes, bytes]:
+        own = {name.encode(): os.fsencode(value) for name, value in build_git_environment(self.path).items()}
         own |= {name.encode(): os.fsencode(value) for name, value in self.variables}
         own[b"GIT_CONFIG_COUNT"] = b"%d" % len(self.settings)
         for number, (name, value) in enumerate(self.settings):
             own |= {b"GIT_CONFIG_KEY_%d" % number: name, b"GIT_CONFIG_VALUE_%d" % number: value}
         return own
 
-    def _failure(self, status: int, complaints: IO[bytes], arguments: Sequence[Argument]) -> StorageError:
+    def _make_error(self, status: int, complaints: IO[bytes], arguments: Sequence[Argument]) -> StorageError:
         complaints.seek(0)
-        said = _last_word(complaints.read()) or f"it ended with status {status}"
+        reason = _find_error_line(complaints.read()) or f"it ended with status {status}"
         fix = "check the disk and the space on it, then run the command again"
-        return StorageError(f"git {arguments[0]!s} failed: {said}", where=str(self.git_dir), fix=fix)
+        return StorageError(f"git {arguments[0]!s} failed: {reason}", where=str(self.git_dir), fix=fix)
 
 
 def require_files(git_dir: Path) -> None:
@@ -224,7 +224,7 @@ def _is_irregular(entry: os.DirEntry[str]) -> bool:
     return not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
@@ -232,7 +232,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _last_word(complaints: bytes) -> str:
+def _find_error_line(complaints: bytes) -> str:
     lines = [
         line.strip() for line in complaints.decode("utf-8", "backslashreplace").splitlines() if line.strip()
     ]

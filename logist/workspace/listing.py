@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from logist.workspace.checkpoint.scan import UNREADABLE, ScanRules, scan
+from logist.workspace.checkpoint.scan import UNREADABLE, ScanRules, scan_workspace
 from logist.workspace.files import file_names, safe_open
 
 
@@ -19,7 +19,7 @@ class Listing:
     omitted: int
 
 
-def of(
+def list_files(
     workspace: Path,
     caches: frozenset[bytes],
     limit: int,
@@ -27,14 +27,14 @@ def of(
 ) -> Listing:
     """The regular files without caches and without any `.git`, in the order of their bytes."""
     rules = ScanRules(caches | {b".git"})
-    with safe_open.root(workspace) as top:
-        found = scan(top, rules)
-    listed = [path for path, stamp in found.files.items() if stat.S_ISREG(stamp.mode)]
-    listed += [
+    with safe_open.open_root(workspace) as top:
+        scanned = scan_workspace(top, rules)
+    raw_paths = [path for path, stamp in scanned.files.items() if stat.S_ISREG(stamp.mode)]
+    raw_paths += [
         path + b"/ (unreadable)"
-        for path, thing in found.unstored.items()
+        for path, thing in scanned.unstored.items()
         if thing.why == UNREADABLE and not rules.is_cache(path)
     ]
-    listed.sort()
-    shown = [path for path in map(file_names.shown, listed) if not left_out(path)]
-    return Listing(tuple(shown[:limit]), max(0, len(shown) - limit))
+    raw_paths.sort()
+    visible = [path for path in map(file_names.to_display, raw_paths) if not left_out(path)]
+    return Listing(tuple(visible[:limit]), max(0, len(visible) - limit))

@@ -23,9 +23,9 @@ from logist.errors import StorageError
 from logist.workspace import context
 from logist.workspace.checkpoint import baseline, undoing
 from logist.workspace.checkpoint.objects import Tree
-from logist.workspace.checkpoint.scan import CACHE, ScanRules, scan, scan_whole
+from logist.workspace.checkpoint.scan import CACHE, ScanRules, scan_everything, scan_workspace
 from logist.workspace.checkpoint.snapshot import Snapshot
-from logist.workspace.context.walking import ignored
+from logist.workspace.context.walking import find_ignored
 from logist.workspace.files import file_names, removal, safe_open
 from logist.workspace.git import Git
 
@@ -68,23 +68,23 @@ class SetupStamp:
         """None where there is none, or what is there is no stamp: then the setup has to be done again."""
         try:
             with (
-                safe_open.root(path.parent) as top,
-                safe_open.regular(top, [os.fsencode(path.name)]) as descriptor,
+                safe_open.open_root(path.parent) as top,
+                safe_open.open_regular_below(top, [os.fsencode(path.name)]) as descriptor,
             ):
-                data = b"".join(safe_open.exactly(descriptor, os.fstat(descriptor).st_size))
+                data = b"".join(safe_open.read_exactly(descriptor, os.fstat(descriptor).st_size))
             fields = json.loads(data)
             return cls(**{**fields, "outputs": tuple(fields["outputs"])})
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
-    def is_of(self, root: Path) -> bool:
+    def belongs_to(self, root: Path) -> bool:
         """Whether it is about the workspace that is at `root` now."""
         try:
-            return self.place == place_of(root)
+            return self.place == identify_workspace(root)
         except OSError:
             return False
 
-    def dump(self) -> bytes:
+    def to_json(self) -> bytes:
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
 
@@ -111,57 +111,57 @@ class Saved:
     """False: a binary file names it as well."""
 
 
-def place_of(root: Path) -> str:
+def identify_workspace(root: Path) -> str:
     """By which a stamp knows the workspace it belongs to; another one in the same place is not it."""
     status = os.stat(root, follow_symlinks=False)
     return f"{os.path.realpath(root)} {status.st_dev}:{status.st_ino}"
 
 
-def setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
+def read_setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
     """The paths that a setup made in this workspace; none where its stamp is of another one."""
     stamp = SetupStamp.load(file)
-    return stamp.outputs if stamp is not None and stamp.is_of(root) else ()
+    return stamp.outputs if stamp is not None and stamp.belongs_to(root) else ()
 
 
-def lock_files(top: int, rules: ScanRules, patterns: Sequence[str]) -> dict[str, str]:
-    found = scan(top, rules)
-    by_name = {file_names.to_json(raw): raw for raw in found.files}
-    return {name: _content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
+def hash_lock_files(top: int, rules: ScanRules, patterns: Sequence[str]) -> dict[str, str]:
+    scanned = scan_workspace(top, rules)
+    by_name = {file_names.to_json(raw): raw for raw in scanned.files}
+    return {name: _hash_content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
 
 
-def _content(top: int, raw: bytes) -> str:
+def _hash_content(top: int, raw: bytes) -> str:
     digest = hashlib.sha256()
     parts = raw.split(b"/")
     try:
-        with safe_open.regular(top, parts) as descriptor:
+        with safe_open.open_regular_below(top, parts) as descriptor:
             status = os.fstat(descriptor)
             if status.st_size > MOST_LOCK_BYTES:
                 return f"{status.st_size} {status.st_mtime_ns}"
-            for piece in safe_open.exactly(descriptor, status.st_size):
+            for piece in safe_open.read_exactly(descriptor, status.st_size):
                 digest.update(piece)
     except OSError as error:
         if error.errno not in safe_open.GONE:
             raise
-        with safe_open.directory(top, parts[:-1]) as parent:
-            return f"link to {file_names.to_json(safe_open.link_target(parent, parts[-1]))}"
+        with safe_open.open_below(top, parts[:-1]) as parent:
+            return f"link to {file_names.to_json(safe_open.read_link(parent, parts[-1]))}"
     return digest.hexdigest()
 
 
-def made(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
+def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
     """What differs from a checkpoint. New files that git ignores are outputs, by the new directory that holds them."""
     caches = (raw for raw, thing in now.unstored.items() if thing.why == CACHE)
     outputs = {raw for raw in caches if os.fsdecode(raw.rpartition(b"/")[2]) not in VOLATILE_CACHES}
     differing = {path for path in now.tree.keys() | before.keys() if now.tree.get(path) != before.get(path)}
-    changed = {file_names.unstored(path) for path in differing if not file_names.is_placeholder(path)}
-    new = {raw for raw in changed if file_names.stored(raw) not in before}
-    hidden = set(map(os.fsencode, ignored(root, map(os.fsdecode, new), tracked)))
-    old = baseline.directories_of(before) | file_names.parents(changed - hidden)
-    outputs |= {_topmost(raw, old) for raw in hidden}
-    kept = {raw for raw in outputs if not file_names.parents([raw]) & outputs}
-    return SetupProducts(_listed(kept), _listed(changed - hidden))
+    changed = {file_names.from_stored(path) for path in differing if not file_names.is_placeholder(path)}
+    new = {raw for raw in changed if file_names.to_stored(raw) not in before}
+    hidden = set(map(os.fsencode, find_ignored(root, map(os.fsdecode, new), tracked)))
+    old = baseline.find_directories(before) | file_names.list_parents(changed - hidden)
+    outputs |= {_find_topmost(raw, old) for raw in hidden}
+    kept = {raw for raw in outputs if not file_names.list_parents([raw]) & outputs}
+    return SetupProducts(_to_sorted_json(kept), _to_sorted_json(changed - hidden))
 
 
-def _topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
+def _find_topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
     """The outermost directory above a path that holds nothing but what is new and ignored, else the path itself."""
     parts = raw.split(b"/")
     for count in range(1, len(parts)):
@@ -171,23 +171,23 @@ def _topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
     return raw
 
 
-def _listed(paths: Iterable[bytes]) -> tuple[str, ...]:
+def _to_sorted_json(paths: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(sorted(map(file_names.to_json, paths)))
 
 
-def digest(top: int, outputs: Sequence[str]) -> str:
+def compute_digest(top: int, outputs: Sequence[str]) -> str:
     """Of all names, sizes, times and inodes. Only the kernel sets the time of a change, so no change goes unnoticed."""
     hashed = hashlib.sha256()
     for output in outputs:
-        for line in _stamps(top, file_names.from_json(output)):
+        for line in _iter_stamps(top, file_names.from_json(output)):
             hashed.update(line)
     return hashed.hexdigest()
 
 
-def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
+def _iter_stamps(top: int, raw: bytes) -> Iterator[bytes]:
     *above, name = raw.split(b"/")
     try:
-        with safe_open.directory(top, above) as parent:
+        with safe_open.open_below(top, above) as parent:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 yield b"%s\0%d %d %d\n" % (raw, status.st_size, status.st_ctime_ns, status.st_ino)
@@ -199,7 +199,7 @@ def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
         yield b"%s\0missing\n" % raw
         return
     try:
-        inside = scan_whole(descriptor, raw)
+        inside = scan_everything(descriptor, raw)
     finally:
         os.close(descriptor)
     lines = [b"%s\0%o %d %d %d\n" % (p, s.mode, s.size, s.ctime_ns, s.inode) for p, s in inside.files.items()]
@@ -208,43 +208,43 @@ def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
     yield from sorted(lines)
 
 
-def save(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
+def save_outputs(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
     """Copies outputs of the workspace `root` into `folder`, and looks for what names it in them."""
-    places = _spellings(root)
+    places = _list_spellings(root)
     naming: list[str] = []
     movable = True
     for number, output in enumerate(outputs):
         *above, name = file_names.from_json(output).split(b"/")
-        with safe_open.directory(top, above) as parent:
-            _copy(_in(parent, name), os.fsencode(folder / str(number)), parent)
-        for path in _files(os.fsencode(folder / str(number))):
-            named = _names_place(path, places)
-            if named == "binary":
+        with safe_open.open_below(top, above) as parent:
+            _copy_tree(_make_fd_path(parent, name), os.fsencode(folder / str(number)), parent)
+        for path in _iter_files(os.fsencode(folder / str(number))):
+            mention = _classify_mention(path, places)
+            if mention == "binary":
                 movable = False
-            elif named:
+            elif mention:
                 naming.append(os.fsdecode(os.path.relpath(path, os.fsencode(folder))))
     return Saved(tuple(outputs), tuple(map(os.fsdecode, places)), tuple(naming), movable)
 
 
-def put(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str, ...]:
+def restore_outputs(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str, ...]:
     """Copies outputs out of `folder` into the workspace `root`: each appears at once, in place of what is there."""
     staging = git.git_dir / STAGING
-    removal.remove(staging)
+    removal.remove_directory(staging)
     staging.mkdir(mode=0o700)
     for number in range(len(saved.outputs)):
-        _copy(os.fsencode(folder / str(number)), os.fsencode(staging / str(number)))
-    old, new = [os.fsencode(place) for place in saved.places], _spellings(root)
+        _copy_tree(os.fsencode(folder / str(number)), os.fsencode(staging / str(number)))
+    old, new = [os.fsencode(place) for place in saved.places], _list_spellings(root)
     if old != new:
-        for named in saved.naming:
-            _rewrite(os.fsencode(staging / named), old, new[0])
+        for relative_path in saved.naming:
+            _rewrite_place(os.fsencode(staging / relative_path), old, new[0])
     kept = []
-    with safe_open.root(git.git_dir) as beside:
+    with safe_open.open_root(git.git_dir) as beside:
         for number, output in enumerate(saved.outputs):
             raw = file_names.from_json(output)
             *above, name = raw.split(b"/")
             try:
-                undoing.remove(top, beside, raw)
-                with safe_open.directory(top, above, unlocking=True) as parent:
+                undoing.remove_path(top, beside, raw)
+                with safe_open.open_below(top, above, unlocking=True) as parent:
                     safe_open.make_writable(parent)
                     os.rename(os.fsencode(staging / str(number)), name, dst_dir_fd=parent)
             except OSError as error:
@@ -252,22 +252,22 @@ def put(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str
                     raise
                 continue  # its directory is gone: an agent removed that part of the project
             kept.append(output)
-    removal.remove(staging)
+    removal.remove_directory(staging)
     return tuple(kept)
 
 
-def _spellings(root: Path) -> list[bytes]:
+def _list_spellings(root: Path) -> list[bytes]:
     """How a workspace may be spelled: its real path, which is the one to write, as it is configured, and both in URLs."""
     paths = dict.fromkeys([os.path.realpath(root), str(root)])
     return [os.fsencode(path) for path in dict.fromkeys([*paths, *map(quote, paths)])]
 
 
-def _in(parent: int, name: bytes) -> bytes:
+def _make_fd_path(parent: int, name: bytes) -> bytes:
     """A name in an opened directory, for another process that gets the descriptor."""
     return b"/proc/self/fd/%d/%s" % (parent, name)
 
 
-def _copy(source: bytes, target: bytes, *descriptors: int) -> None:
+def _copy_tree(source: bytes, target: bytes, *descriptors: int) -> None:
     """By cp, which is several times as fast as Python, and shares the blocks where the file system can."""
     done = subprocess.run(
         ["cp", "-a", "--reflink=auto", "-T", "--", source, target],
@@ -285,7 +285,7 @@ def _copy(source: bytes, target: bytes, *descriptors: int) -> None:
         )
 
 
-def _files(path: bytes) -> Iterator[bytes]:
+def _iter_files(path: bytes) -> Iterator[bytes]:
     """The files and links of a copy."""
     if os.path.islink(path) or not os.path.isdir(path):
         yield path
@@ -295,7 +295,7 @@ def _files(path: bytes) -> Iterator[bytes]:
         yield from (os.path.join(folder, name) for name in (*files, *links))
 
 
-def _names_place(path: bytes, places: Sequence[bytes]) -> str:
+def _classify_mention(path: bytes, places: Sequence[bytes]) -> str:
     """Whether a file names one of these places: `text`, `link`, `binary`, or nothing."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
@@ -309,16 +309,16 @@ def _names_place(path: bytes, places: Sequence[bytes]) -> str:
         return "text" if text else "binary"
 
 
-def _rewrite(path: bytes, old: Sequence[bytes], new: bytes) -> None:
+def _rewrite_place(path: bytes, old: Sequence[bytes], new: bytes) -> None:
     """Puts the new place into a file or link. Its time changes too: else Python would trust what it has compiled."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
-        target = _moved(os.readlink(path), old, new)
+        target = _replace_places(os.readlink(path), old, new)
         os.unlink(path)
         os.symlink(target, path)
         return
     with open(path, "rb") as file:
-        content = _moved(file.read(), old, new)
+        content = _replace_places(file.read(), old, new)
     fresh = path + b".new"
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
@@ -326,7 +326,7 @@ def _rewrite(path: bytes, old: Sequence[bytes], new: bytes) -> None:
     os.rename(fresh, path)
 
 
-def _moved(content: bytes, old: Sequence[bytes], new: bytes) -> bytes:
+def _replace_places(content: bytes, old: Sequence[bytes], new: bytes) -> bytes:
     for place in sorted(old, key=len, reverse=True):
         content = content.replace(place, os.fsencode(quote(new)) if b"%" in place else new)
     return content

@@ -42,12 +42,12 @@ def find_repository(start: Path) -> Path | None:
 def _is_work_tree(place: Path) -> bool:
     marker = place / ".git"
     try:
-        return _is_repository(marker) or (marker.is_file() and _begins(marker, b"gitdir:"))
+        return _is_repository(marker) or (marker.is_file() and _has_prefix(marker, b"gitdir:"))
     except PermissionError:
         return False
 
 
-def _begins(file: Path, wanted: bytes) -> bool:
+def _has_prefix(file: Path, wanted: bytes) -> bool:
     """Whether the file begins like that; no more of it is read."""
     with open(file, "rb") as opened:
         return opened.read(len(wanted)) == wanted
@@ -57,27 +57,27 @@ def _is_repository(place: Path) -> bool:
     return (place / "HEAD").is_file() and (place / "objects").is_dir() and (place / "refs").is_dir()
 
 
-def resolve(source: Path) -> Path:
+def resolve_source(source: Path) -> Path:
     """The repository to fetch from: a bare one itself, else the work tree around. Raises UsageError."""
     bare = _is_repository(source) and source.name != ".git"
-    found = source.absolute() if bare else find_repository(source)
-    if found is None:
+    repository_path = source.absolute() if bare else find_repository(source)
+    if repository_path is None:
         raise UsageError(
             "not in a git repository", where=str(source), fix="name one, or start without a repository"
         )
-    return found
+    return repository_path
 
 
-def head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
+def read_head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
     """The commit HEAD names; None while there are no commits."""
     nowhere = Git(Path("/nonexistent"), path)
     try:
-        listed = nowhere.run("ls-remote", f"--upload-pack={UPLOAD_PACK}", "--", repository, "HEAD").split()
+        fields = nowhere.run("ls-remote", f"--upload-pack={UPLOAD_PACK}", "--", repository, "HEAD").split()
     except StorageError as error:
         raise StorageError(
             error.message, where=str(repository), fix="is it a sound git repository?"
         ) from None
-    return listed[0].decode("ascii") if listed else None
+    return fields[0].decode("ascii") if fields else None
 
 
 def fetch_head(git: Git, repository: Path) -> None:
@@ -85,7 +85,7 @@ def fetch_head(git: Git, repository: Path) -> None:
     git.run(*FETCH, repository, f"HEAD:{BRANCH}")
 
 
-def give_git(git: Git, root: Path, only: str | None = None) -> None:
+def create_agent_git(git: Git, root: Path, only: str | None = None) -> None:
     """Makes `root/.git` for the agent's own use where there is none, with the first checkpoint as its only commit.
 
     Logist never reads it again. Its objects are copies, so that nothing in it leads anywhere else. It is made out
@@ -98,20 +98,20 @@ def give_git(git: Git, root: Path, only: str | None = None) -> None:
     inner = replace(git, git_dir=making / ".git")
     making.mkdir(0o700)
     base = only or git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
-    repository.make(inner.git_dir, bare=False, long_names=len(base) == 64)
+    repository.create_repository(inner.git_dir, bare=False, long_names=len(base) == 64)
     if only:
-        _copy_all(git.git_dir, inner.git_dir, base)
+        _copy_objects(git.git_dir, inner.git_dir, base)
     else:
         inner.run(*FETCH, git.git_dir, f"{base}:{MAIN}")
     if not only or os.listdir(root):  # without files, no index is as good as an empty one
         inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
-    with safe_open.root(root) as top:
+    with safe_open.open_root(root) as top:
         safe_open.make_writable(top)
         os.rename(making / ".git", b".git", dst_dir_fd=top)
     making.rmdir()
 
 
-def _copy_all(git_dir: Path, inner: Path, commit: str) -> None:
+def _copy_objects(git_dir: Path, inner: Path, commit: str) -> None:
     """Gives `inner` all objects of `git_dir`, and `commit` as its branch: a fetch would start five processes."""
     for path in (git_dir / PACKS).iterdir():
         shutil.copy(path, inner / PACKS)
@@ -120,9 +120,9 @@ def _copy_all(git_dir: Path, inner: Path, commit: str) -> None:
     repository.write_file(inner / MAIN, f"{commit}\n".encode("ascii"))
 
 
-def uncommitted(repo: Path) -> list[str]:
+def list_uncommitted(repo: Path) -> list[str]:
     """Paths that differ from the last commit, or are new and not ignored. Runs nothing that the repository sets up."""
-    listed = without_filters(Git(repo / ".git")).run(
+    output = disable_filters(Git(repo / ".git")).run(
         f"--work-tree={repo}",
         "status",
         "--porcelain",
@@ -131,13 +131,13 @@ def uncommitted(repo: Path) -> list[str]:
         "--untracked-files=normal",
         "--ignore-submodules=dirty",
     )
-    return [file_names.shown(line[3:]) for line in listed.split(b"\0") if line]
+    return [file_names.to_display(line[3:]) for line in output.split(b"\0") if line]
 
 
-def without_filters(git: Git) -> Git:
+def disable_filters(git: Git) -> Git:
     """The same with settings that take the place of the repository's own filter drivers, which are programs."""
-    listed = git.run("config", "--list", "--name-only", "-z").split(b"\0")
-    drivers = {name.rpartition(b".")[0] for name in listed if name.startswith(b"filter.")}
-    instead = ((b".clean", b""), (b".process", b""), (b".required", b"false"))
-    settings = tuple((driver + key, value) for driver in sorted(drivers) for key, value in instead)
+    names = git.run("config", "--list", "--name-only", "-z").split(b"\0")
+    drivers = {name.rpartition(b".")[0] for name in names if name.startswith(b"filter.")}
+    overrides = ((b".clean", b""), (b".process", b""), (b".required", b"false"))
+    settings = tuple((driver + key, value) for driver in sorted(drivers) for key, value in overrides)
     return replace(git, settings=settings)

@@ -15,29 +15,29 @@ PLANTED = (b"hooks", b"config", b"config.worktree", b"commondir", b"worktrees", 
 PLANTED_BELOW = ((b"info", b"attributes"), (b"objects", b"info", b"alternates"))
 
 
-def disarm(git: Git, root: int) -> bool:
+def disarm_git(git: Git, root: int) -> bool:
     """Takes hooks, settings and ways out of `.git` in the workspace `root`; False if it has to be made anew."""
     try:
         status = os.stat(b".git", dir_fd=root, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    with safe_open.root(git.git_dir) as beside:
+    with safe_open.open_root(git.git_dir) as beside:
         if not stat.S_ISDIR(status.st_mode):
             os.unlink(b".git", dir_fd=root)
             return False
-        with safe_open.directory(root, [b".git"], unlocking=True) as inner:
+        with safe_open.open_below(root, [b".git"], unlocking=True) as inner:
             safe_open.make_writable(inner)
             for name in PLANTED:
-                _remove(beside, inner, [name])
+                _remove_entry(beside, inner, [name])
             for parts in PLANTED_BELOW:
-                _remove(beside, inner, list(parts))
-            _write_config(inner, long_names=len(objects.tip(git) or "") == 64)
+                _remove_entry(beside, inner, list(parts))
+            _write_config(inner, long_names=len(objects.read_tip(git) or "") == 64)
     return True
 
 
-def _remove(beside: int, top: int, parts: list[bytes]) -> None:
+def _remove_entry(beside: int, top: int, parts: list[bytes]) -> None:
     try:
-        with safe_open.directory(top, parts[:-1], unlocking=True) as parent:
+        with safe_open.open_below(top, parts[:-1], unlocking=True) as parent:
             safe_open.make_writable(parent)
             status = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
@@ -52,4 +52,4 @@ def _remove(beside: int, top: int, parts: list[bytes]) -> None:
 def _write_config(inner: int, *, long_names: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(b"config", flags, 0o600, dir_fd=inner), "w", encoding="ascii") as file:
-        file.write(repository.settings(bare=False, long_names=long_names))
+        file.write(repository.build_config(bare=False, long_names=long_names))

@@ -29,7 +29,7 @@ from logist.workspace.checkpoint import (
     undoing,
 )
 from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, ScanRules, Unstored, scan
+from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, ScanRules, Unstored, scan_workspace
 from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
@@ -94,67 +94,69 @@ class Workspace:
         it has no commit yet (`source_has_no_commits`), the workspace starts empty. The source is only read.
         Nothing is flushed: that is for the maker of the job, once for all of it.
         """
-        with self.in_the_making():
-            origin = source.resolve(source_path) if source_path is not None else None
-            head = source.head_commit(origin, self.git.path) if origin is not None else None
+        with self.without_flushing():
+            origin = source.resolve_source(source_path) if source_path is not None else None
+            head = source.read_head_commit(origin, self.git.path) if origin is not None else None
             self.source_has_no_commits = origin is not None and head is None
-            repository.make(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
+            repository.create_repository(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
             if origin is not None and head is not None:
                 source.fetch_head(self.git, origin)
-            return self._begin()
+            return self._create_workspace()
 
-    def populate_from(self, parent: Path, commit: str) -> str:
+    def populate_from_parent(self, parent: Path, commit: str) -> str:
         """The same from a checkpoint of another job, whose repository is `parent`."""
-        with self.in_the_making():
-            repository.make(self.git.git_dir, bare=True, long_names=len(commit) == 64)
+        with self.without_flushing():
+            repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
             merge_children.fetch_commit(
                 self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok"
             )
-            return self._begin()
+            return self._create_workspace()
 
     @contextmanager
-    def in_the_making(self) -> Iterator[None]:
+    def without_flushing(self) -> Iterator[None]:
         """Inside, nothing is flushed: whoever makes the job flushes all of it before the job gets its name."""
         flushing = self.git
         self.git = replace(flushing, flushing=False)
         try:
-            with self._storage():
+            with self._wrap_os_errors():
                 yield
         finally:
             self.git = flushing
 
-    def merge(self, ours: str, children: Sequence[merge_children.Theirs]) -> merge_children.MergedChildren:
+    def merge_children(
+        self, ours: str, children: Sequence[merge_children.Theirs]
+    ) -> merge_children.MergedChildren:
         """The work of children on top of a checkpoint; the workspace itself stays as it is (see `restore`)."""
-        with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
-            return merge_children.merge(self.git, ours, children)
+        with self._wrap_os_errors():
+            _require_directory(self.git.git_dir, _NO_GIT)
+            return merge_children.merge_children(self.git, ours, children)
 
-    def _begin(self) -> str:
+    def _create_workspace(self) -> str:
         """The workspace as the only checkpoint of a new repository has it; an empty one where there is none yet."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        commit = objects.tip(self.git)
+        commit = objects.read_tip(self.git)
         if commit is None:
-            commit = checkpoint.write_empty(self.git, "Empty workspace")
-            baseline.save(self.git, Baseline(commit))
+            commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
+            baseline.save_baseline(self.git, Baseline(commit))
         else:
-            self._restore(commit)
-        source.give_git(self.git, self.root, commit)
+            self._restore_commit(commit)
+        source.create_agent_git(self.git, self.root, commit)
         return commit
 
-    def checkpoint(self, message: str) -> Checkpoint:
+    def create_checkpoint(self, message: str) -> Checkpoint:
         """Stores what the workspace holds, durably. If nothing changed, it is the last checkpoint, and no git runs."""
-        with self._storage(), self._opened(unlocking=True) as top:
-            last = baseline.load(self.git)
-            shot = self._look(top, last, last.held())
-            if shot.same_as(last) and last.commit is not None:
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            last = baseline.load_baseline(self.git)
+            now = self._take_snapshot(top, last, last.list_directories())
+            if now.is_same_as(last) and last.commit is not None:
                 commit = last.commit
             else:
-                leftovers.remove(self.git.git_dir)
-                commit = checkpoint.write(self.git, self._reading(top, last), shot, message)
-            current = Baseline(commit, shot.tree, shot.unstored, shot.stamps)
+                leftovers.remove_leftovers(self.git.git_dir)
+                commit = checkpoint.write_checkpoint(self.git, self._make_reading(top, last), now, message)
+            current = Baseline(commit, now.tree, now.unstored, now.stamps)
             if current != last:
-                baseline.save(self.git, current)
-            return Checkpoint(commit, _skipped(shot.unstored))
+                baseline.save_baseline(self.git, current)
+            return Checkpoint(commit, _list_skipped(now.unstored))
 
     def restore(self, commit: str, *, clearing: bool = False) -> None:
         """Makes the workspace equal to a checkpoint, which is then the last one. Raises Damaged if it is not there.
@@ -162,32 +164,32 @@ class Workspace:
         Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way; with `clearing`, what
         no checkpoint holds and was not there then goes too. A lost `.git` is made again.
         """
-        with self._storage():
-            self._restore(commit, clearing=clearing)
-            source.give_git(self.git, self.root)
+        with self._wrap_os_errors():
+            self._restore_commit(commit, clearing=clearing)
+            source.create_agent_git(self.git, self.root)
 
-    def _restore(self, commit: str, *, clearing: bool = False) -> None:
-        _require(self.git.git_dir, _NO_GIT)
-        (unstored,) = objects.unstored(self.git, commit)
-        target = objects.tree(self.git, commit)
-        leftovers.remove(self.git.git_dir)
+    def _restore_commit(self, commit: str, *, clearing: bool = False) -> None:
+        _require_directory(self.git.git_dir, _NO_GIT)
+        (unstored,) = objects.read_unstored(self.git, commit)
+        target = objects.read_tree(self.git, commit)
+        leftovers.remove_leftovers(self.git.git_dir)
         self.root.mkdir(mode=0o700, exist_ok=True)
-        with self._opened(unlocking=True) as top:
-            last = baseline.load(self.git, Baseline(commit, target, unstored))
-            shot = self._look(top, last, last.held() | baseline.directories_of(target))
+        with self._open_root(unlocking=True) as top:
+            last = baseline.load_baseline(self.git, Baseline(commit, target, unstored))
+            now = self._take_snapshot(top, last, last.list_directories() | baseline.find_directories(target))
             if clearing:
-                self._remove(top, undoing.came(unstored, shot.unstored, target))
-            written = restore.apply(self.git, top, shot, target)
-        kept = {path: stamp for path, stamp in shot.stamps.items() if shot.tree[path] == target.get(path)}
-        stamps = kept | baseline.settled(written, baseline.now(self.git))
+                self._remove_paths(top, undoing.list_new_unstored(unstored, now.unstored, target))
+            written = restore.apply_tree(self.git, top, now, target)
+        kept = {path: stamp for path, stamp in now.stamps.items() if now.tree[path] == target.get(path)}
+        stamps = kept | baseline.keep_reliable_stamps(written, baseline.read_file_system_time(self.git))
         self._move_tip(last.commit, commit)
-        baseline.save(self.git, Baseline(commit, target, unstored, stamps))
+        baseline.save_baseline(self.git, Baseline(commit, target, unstored, stamps))
 
-    def disarm(self) -> None:
+    def disarm_git(self) -> None:
         """Takes out of the workspace's own `.git` what makes git run programs; made again where it is not sound."""
-        with self._storage(), self._opened(unlocking=True) as top:
-            if not throwaway.disarm(self.git, top):
-                source.give_git(self.git, self.root)
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            if not throwaway.disarm_git(self.git, top):
+                source.create_agent_git(self.git, self.root)
 
     def _move_tip(self, old: str | None, new: str) -> None:
         """What was checked in after the checkpoint stays reachable."""
@@ -196,41 +198,43 @@ class Workspace:
         if old is not None:
             self.git.run("update-ref", f"{objects.KEPT}{old}", old)
         self.git.run("update-ref", objects.BRANCH, new)
-        checkpoint.make_durable(self.git)
+        checkpoint.flush_directories(self.git)
 
-    def changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
+    def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
         """What differs between two checkpoints, sorted by path, at most `limit`; and how many more there are.
 
         None is the workspace as it is now, as if it had been checked in; nothing is written for that.
         """
-        with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
+        with self._wrap_os_errors():
+            _require_directory(self.git.git_dir, _NO_GIT)
             if after is not None:
-                return changes.between(self.git, before, after, limit)
-            with self._opened() as top:
-                last = baseline.load(self.git)
-                shot = self._look(top, last, last.held(), writing=False)
-            return changes.since(self.git, before, shot, limit)
+                return changes.list_changes_between(self.git, before, after, limit)
+            with self._open_root() as top:
+                last = baseline.load_baseline(self.git)
+                now = self._take_snapshot(top, last, last.list_directories(), writing=False)
+            return changes.list_changes_since(self.git, before, now, limit)
 
-    def edits(self, commit: str, limit: int = 1000, *, read_all: bool = False) -> tuple[list[Change], int]:
+    def list_edits(
+        self, commit: str, limit: int = 1000, *, read_all: bool = False
+    ) -> tuple[list[Change], int]:
         """What differs between a checkpoint and the workspace as it is, but for caches; nothing is written.
 
         A file whose size, times, inode and mode are as at the last checkpoint is taken for unchanged; with
         `read_all`, every file is read. Raises Damaged, StorageError where the checkpoint is not all there.
         """
-        with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
+        with self._wrap_os_errors():
+            _require_directory(self.git.git_dir, _NO_GIT)
             self._require_contents(commit)
-            with self._opened() as top:
-                last = baseline.load(self.git)
+            with self._open_root() as top:
+                last = baseline.load_baseline(self.git)
                 last = replace(last, stamps={}) if read_all else last
-                shot = self._look(top, last, last.held(), writing=False)
-            return changes.since(self.git, commit, shot, limit, lambda change: not change.cache)
+                now = self._take_snapshot(top, last, last.list_directories(), writing=False)
+            return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
 
     def _require_contents(self, commit: str) -> None:
         """Raises Damaged unless the repository names everything that a checkpoint holds."""
-        entries = objects.tree(self.git, commit).values()
-        missing = packs.lacking(
+        entries = objects.read_tree(self.git, commit).values()
+        missing = packs.find_lacking(
             self.git.git_dir, {entry.id for entry in entries if entry.mode != objects.GITLINK_MODE}
         )
         if missing:
@@ -238,20 +242,20 @@ class Workspace:
             message = f"the checkpoint {commit} lacks the content {min(missing)}{more}"
             raise Damaged(message, where=str(self.git.git_dir), fix=_NO_GIT)
 
-    def checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
+    def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
         """Every checkpoint in the repository, by its commit."""
-        with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
-            return objects.checkpoints(self.git)
+        with self._wrap_os_errors():
+            _require_directory(self.git.git_dir, _NO_GIT)
+            return objects.list_checkpoints(self.git)
 
     def holds_any(self, commit: str, paths: Sequence[str]) -> bool:
         """Whether a checkpoint holds one of these files."""
-        with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
-            stored = {file_names.stored(os.fsencode(path)) for path in paths}
-            return not stored.isdisjoint(objects.tree(self.git, commit))
+        with self._wrap_os_errors():
+            _require_directory(self.git.git_dir, _NO_GIT)
+            stored = {file_names.to_stored(os.fsencode(path)) for path in paths}
+            return not stored.isdisjoint(objects.read_tree(self.git, commit))
 
-    def patch(
+    def build_patch(
         self,
         before: str,
         after: str,
@@ -266,11 +270,11 @@ class Workspace:
         each has a share, in whole lines; what is cut is said in brackets.
         `left_out` says of a path that it is not shown, only named. Valid text, not redacted. Raises Damaged, StorageError.
         """
-        with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
-            return patches.between(self.git, before, after, max_bytes, left_out)
+        with self._wrap_os_errors():
+            _require_directory(self.git.git_dir, _NO_GIT)
+            return patches.build_patch(self.git, before, after, max_bytes, left_out)
 
-    def undo(
+    def undo_changes(
         self, before: str, after: str, forbidden: Collection[str], matters: Callable[[Change], bool]
     ) -> Undone | None:
         """Takes back every change between two checkpoints whose kind is forbidden; the workspace is as `after`.
@@ -278,45 +282,47 @@ class Workspace:
         Ends with a checkpoint of its own. `matters` says which changes those are; None if there are none. What no
         checkpoint holds can only be removed, not put back. What it does, `restore(after)` undoes.
         """
-        with self._storage():
-            found, more = changes.between(self.git, before, after, OFFENCES, matters)
-            if not found:
+        with self._wrap_os_errors():
+            forbidden_changes, more = changes.list_changes_between(self.git, before, after, OFFENCES, matters)
+            if not forbidden_changes:
                 return None
-            old, new = objects.tree(self.git, before), objects.tree(self.git, after)
-            lost, left = objects.unstored(self.git, before, after)
-            with self._opened(unlocking=True) as top:
+            old, new = objects.read_tree(self.git, before), objects.read_tree(self.git, after)
+            lost, left = objects.read_unstored(self.git, before, after)
+            with self._open_root(unlocking=True) as top:
                 if "created" in forbidden:
-                    self._remove(top, undoing.came(lost, left, old))
-                last = baseline.load(self.git)
-                shot = self._look(top, last, last.held() | baseline.directories_of(old))
-                restore.apply(self.git, top, shot, undoing.target(old, new, forbidden))
-        kept = self.checkpoint("without what the role may not do")
-        still, _ = changes.between(self.git, before, kept.commit, OFFENCES, matters)
-        return Undone(found, more, frozenset(change.path for change in still), kept)
+                    self._remove_paths(top, undoing.list_new_unstored(lost, left, old))
+                last = baseline.load_baseline(self.git)
+                now = self._take_snapshot(top, last, last.list_directories() | baseline.find_directories(old))
+                restore.apply_tree(self.git, top, now, undoing.build_target(old, new, forbidden))
+        kept = self.create_checkpoint("without what the role may not do")
+        still, _ = changes.list_changes_between(self.git, before, kept.commit, OFFENCES, matters)
+        return Undone(forbidden_changes, more, frozenset(change.path for change in still), kept)
 
-    def _remove(self, top: int, paths: Iterable[bytes]) -> None:
-        with safe_open.root(self.git.git_dir) as beside:
+    def _remove_paths(self, top: int, paths: Iterable[bytes]) -> None:
+        with safe_open.open_root(self.git.git_dir) as beside:
             for raw in paths:
-                undoing.remove(top, beside, raw)
+                undoing.remove_path(top, beside, raw)
 
-    def listing(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
+    def list_files(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
         """The regular files, without `.git` and caches, sorted; `left_out` says of a path that it is not shown."""
-        with self._storage():
-            return listing.of(self.root, self.caches, limit, left_out)
+        with self._wrap_os_errors():
+            return listing.list_files(self.root, self.caches, limit, left_out)
 
-    def survey(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
+    def survey_files(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
         """What a prompt may tell of: no file that is git-ignored, a cache, `excluded`, or elsewhere.
 
         `first` is the job's first checkpoint (`state.start_checkpoint`): what is in it is not ignored.
         """
-        with self._storage():
-            return context.look(self.root, self.caches, excluded, context.Tracked(self.git, first))
+        with self._wrap_os_errors():
+            return context.survey_workspace(
+                self.root, self.caches, excluded, context.Tracked(self.git, first)
+            )
 
-    def structure(self, survey: context.FileSurvey) -> str:
+    def describe_structure(self, survey: context.FileSurvey) -> str:
         """The tree two levels deep, as text."""
-        return context.structure(survey)
+        return context.format_structure(survey)
 
-    def relevant(
+    def find_relevant(
         self,
         survey: context.FileSurvey,
         task: Task,
@@ -328,24 +334,26 @@ class Workspace:
     ) -> list[Relevant]:
         """At most `limit` files that matter for a task, the best first; not those in `known`, which are shown anyway."""
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
-        with self._storage():
-            return context.relevant(self.root, survey, task, bounds, known)
+        with self._wrap_os_errors():
+            return context.find_relevant_files(self.root, survey, task, bounds, known)
 
-    def withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
+    def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
         """Of paths that an agent named, those whose text no prompt shows, and why: git-ignored, or a place of keys.
 
         `first` as in `survey`.
         """
-        with self._storage():
-            return context.withheld(self.root, paths, context.Tracked(self.git, first)) if paths else {}
+        with self._wrap_os_errors():
+            return (
+                context.explain_withheld(self.root, paths, context.Tracked(self.git, first)) if paths else {}
+            )
 
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """A file for a prompt. Whatever is wrong with it is a note, never an error."""
         return agent_files.read_file(self.root, path, max_bytes)
 
-    def evidence(self, path: str) -> Evidence:
+    def check_evidence(self, path: str) -> Evidence:
         """Whether a file that an agent named is there. Whatever is wrong with it: it is not."""
-        return agent_files.evidence(self.root, path, self.max_bytes)
+        return agent_files.check_evidence(self.root, path, self.max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
         """Copies a regular file of the workspace to `target`, durably; what is there is replaced.
@@ -353,66 +361,70 @@ class Workspace:
         The copy is 0600, in directories that are made 0700 where missing. Raises UsageError for a path that is
         no such file (links, second names and what is locked are not).
         """
-        with self._storage():
+        with self._wrap_os_errors():
             file_copy.copy_file(self.root, path, target)
 
-    def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
+    def hash_lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
         """The files that decide what is installed (see core.text.lock_files), each with the sha256 of its content."""
-        with self._storage(), self._opened() as top:
-            return prepared.lock_files(
+        with self._wrap_os_errors(), self._open_root() as top:
+            return prepared.hash_lock_files(
                 top, ScanRules(self.caches | {b".git"}, prepared=self.prepared), patterns
             )
 
-    def made_since(self, commit: str, first: str | None) -> prepared.SetupProducts:
+    def find_setup_products(self, commit: str, first: str | None) -> prepared.SetupProducts:
         """What a setup made since a checkpoint; `first` as in `survey`."""
-        with self._storage(), self._opened() as top:
-            last = baseline.load(self.git)
-            shot = self._look(top, last, last.held(), writing=False)
+        with self._wrap_os_errors(), self._open_root() as top:
+            last = baseline.load_baseline(self.git)
+            now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             tracked = context.Tracked(self.git, first)
-            return prepared.made(self.root, shot, objects.tree(self.git, commit), tracked)
+            return prepared.find_products(self.root, now, objects.read_tree(self.git, commit), tracked)
 
-    def prepared_digest(self, outputs: Sequence[str]) -> str:
+    def compute_prepared_digest(self, outputs: Sequence[str]) -> str:
         """By which a later change of these paths is noticed; no content is read."""
-        with self._storage(), self._opened() as top:
-            return prepared.digest(top, outputs)
+        with self._wrap_os_errors(), self._open_root() as top:
+            return prepared.compute_digest(top, outputs)
 
     def remove_prepared(self, outputs: Sequence[str], *, caches: bool = False) -> None:
         """Removes these paths, and with `caches` every cache that no checkpoint holds files of."""
-        with self._storage(), self._opened(unlocking=True) as top:
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             raw = set(map(file_names.from_json, outputs))
             if caches:
-                last = baseline.load(self.git)
-                now = scan(top, ScanRules(self.caches, last.held(), unlocking=True))
+                last = baseline.load_baseline(self.git)
+                now = scan_workspace(top, ScanRules(self.caches, last.list_directories(), unlocking=True))
                 raw |= {path for path, thing in now.unstored.items() if thing.why == CACHE}
-            self._remove(top, sorted(raw))
+            self._remove_paths(top, sorted(raw))
 
     def save_prepared(self, outputs: Sequence[str], folder: Path) -> prepared.Saved:
         """Copies these paths into a new directory."""
-        with self._storage(), self._opened() as top:
-            return prepared.save(top, self.root, outputs, folder)
+        with self._wrap_os_errors(), self._open_root() as top:
+            return prepared.save_outputs(top, self.root, outputs, folder)
 
-    def put_prepared(self, saved: prepared.Saved, folder: Path) -> tuple[str, ...]:
+    def restore_prepared(self, saved: prepared.Saved, folder: Path) -> tuple[str, ...]:
         """Copies them back into this workspace, in place of what is there; returns those that have a place here."""
-        with self._storage(), self._opened(unlocking=True) as top:
-            return prepared.put(self.git, top, self.root, saved, folder)
+        with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
+            return prepared.restore_outputs(self.git, top, self.root, saved, folder)
 
     @contextmanager
-    def _opened(self, *, unlocking: bool = False) -> Iterator[int]:
+    def _open_root(self, *, unlocking: bool = False) -> Iterator[int]:
         """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
-        _require(self.git.git_dir, _NO_GIT)
-        _require(self.root, f"'logist doctor --fix' makes it again; or: mkdir -m 700 {quote(str(self.root))}")
-        with safe_open.root(self.root, unlocking=unlocking) as top:
+        _require_directory(self.git.git_dir, _NO_GIT)
+        _require_directory(
+            self.root, f"'logist doctor --fix' makes it again; or: mkdir -m 700 {quote(str(self.root))}"
+        )
+        with safe_open.open_root(self.root, unlocking=unlocking) as top:
             yield top
 
-    def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
-        found = scan(top, ScanRules(self.caches, held, writing, self.prepared))
-        return snapshot.take(self.git, self._reading(top, last, writing=writing), found)
+    def _take_snapshot(
+        self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True
+    ) -> Snapshot:
+        scanned = scan_workspace(top, ScanRules(self.caches, held, writing, self.prepared))
+        return snapshot.take_snapshot(self.git, self._make_reading(top, last, writing=writing), scanned)
 
-    def _reading(self, top: int, last: Baseline, *, writing: bool = True) -> SnapshotReading:
+    def _make_reading(self, top: int, last: Baseline, *, writing: bool = True) -> SnapshotReading:
         return SnapshotReading(top, last, self.max_bytes, writing)
 
     @contextmanager
-    def _storage(self) -> Iterator[None]:
+    def _wrap_os_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -421,17 +433,17 @@ class Workspace:
             raise StorageError(message, where=place or str(self.root), fix=fix) from error
 
 
-def _require(directory: Path, fix: str) -> None:
+def _require_directory(directory: Path, fix: str) -> None:
     if not directory.is_dir():
         message = f"the directory {directory.name!r} of the job is missing"
         raise Damaged(message, where=str(directory), fix=fix)
 
 
-def _skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:
-    named = [f"{_shown(path, things[path])} ({things[path].why})" for path in sorted(things)[:NAMED]]
-    more = len(things) - len(named)
-    return tuple(named + [f"... and {more} more"] * bool(more))
+def _list_skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:
+    first = [f"{_format_path(path, things[path])} ({things[path].why})" for path in sorted(things)[:NAMED]]
+    more = len(things) - len(first)
+    return tuple(first + [f"... and {more} more"] * bool(more))
 
 
-def _shown(path: bytes, thing: Unstored) -> str:
-    return file_names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)
+def _format_path(path: bytes, thing: Unstored) -> str:
+    return file_names.to_display(path + b"/" if thing.mode == DIRECTORY_MODE else path)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from logist.jobs.archive import archive_replay
-from logist.resources import schema
+from logist.resources import load_schema
 from logist.store import JobDir
 from tests.cli.desk import Desk
 from tests.support import RunLogist
 
-SCHEMA = schema("llm-chat-schema")
+SCHEMA = load_schema("llm-chat-schema")
 
 
 @pytest.fixture

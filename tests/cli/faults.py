@@ -17,13 +17,13 @@ from logist.cli.checkup.surroundings import surroundings
 from logist.config.environment import Environment
 from logist.core.model import JobSpec, Reply, Usage
 from logist.core.step.step import StepPlan
-from logist.jobs.base.create import create
+from logist.jobs.base.create import create_job
 from logist.jobs.base.project import Clock, Project
-from logist.jobs.base.session import changing
+from logist.jobs.base.session import open_session
 from logist.jobs.turn import agent_calls
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import JobDir
-from logist.store.settled_state import checksum
+from logist.store.settled_state import compute_checksum
 from tests import support
 from tests.cli.desk import Desk, command
 
@@ -123,7 +123,7 @@ def restate(change: Json) -> Inject:
     def inject(desk: Desk) -> None:
         file = desk.job() / "state.json"
         state = json.loads(file.read_bytes()) | change
-        state["checksum"] = checksum(state)
+        state["checksum"] = compute_checksum(state)
         file.write_text(json.dumps(state, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
     return inject
@@ -220,10 +220,10 @@ def asked(*, sent: bool = False, answered: bool = False, sequence: int | None = 
 
 def _asked(desk: Desk, sent: bool, answered: bool, sequence: int | None) -> None:
     here = project(desk)
-    with changing(here, "j2", "job step") as session:
-        spec, _ = session.changed_spec()
-        kept = here.workspace(session.job).checkpoint("before")
-        _, plan = preview(here, "j2", Choice())
+    with open_session(here, "j2", "job step") as session:
+        spec, _ = session.detect_spec_change()
+        kept = here.open_workspace(session.job).create_checkpoint("before")
+        _, plan = preview_request(here, "j2", Choice())
         assert isinstance(plan, StepPlan)
         envelope = agent_calls.record_ask(session, spec, plan, kept.commit).data()
         if sequence:  # as an older Logist wrote it, which told a recorded one by its number
@@ -263,7 +263,7 @@ def copied_job(desk: Desk) -> None:
 def made_tomorrow(desk: Desk) -> None:
     """By a machine whose clock is wrong."""
     later = Clock(now=lambda: datetime(2199, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0)
-    create(replace(project(desk), clock=later), "j3", JobSpec(prompt="Do it.", repo=False))
+    create_job(replace(project(desk), clock=later), "j3", JobSpec(prompt="Do it.", repo=False))
 
 
 def in_a_repository(desk: Desk) -> None:

@@ -110,7 +110,7 @@ def test_a_role_of_that_name_is_the_doer_as_ever(waiting: Desk) -> None:
 
 
 def test_a_job_of_an_earlier_version_names_its_assignee_too(desk: Desk) -> None:
-    old = recorded_jobs.one(OLD).job
+    old = recorded_jobs.find_history(OLD).job
     assert old.verify() == []
     imported = desk.jobs / "j1"
     imported.mkdir()

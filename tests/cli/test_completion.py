@@ -21,7 +21,7 @@ from logist.config.settings import Settings
 from logist.core.machine.event import Action, Who
 from logist.core.machine.machine import TABLE
 from logist.core.model import TERMINAL, Status
-from logist.documents import known_keys
+from logist.documents import list_known_keys
 from tests.cli.desk import Desk, answer
 from tests.support import CRASHED, logist_command, process_environment
 from tests.test_start import TIMED, heavy
@@ -173,7 +173,7 @@ def test_the_states_are_those_of_the_state_machine() -> None:
 def test_the_shipped_names_are_all_there() -> None:
     assert tuple(sorted(PRESETS)) == shell_values.PROGRAMS
     assert tuple(sorted(SHIPPED_MODELS)) == shell_values.MODELS
-    assert tuple(sorted(known_keys(Settings))) == shell_values.SETTINGS
+    assert tuple(sorted(list_known_keys(Settings))) == shell_values.SETTINGS
     assert tuple(ModelEntry.model_fields) == shell_values.MODEL_FIELDS
 
 

@@ -15,7 +15,7 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.core.history import dataset
-from logist.resources import resource
+from logist.resources import find_resource
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_json import schemas
 from tests.cli.test_stats import history
@@ -121,7 +121,7 @@ def test_it_has_the_runs_and_the_cost_of_the_statistics(desk: Desk) -> None:
 
 @pytest.mark.parametrize("redact", [(), ("--redact",)], ids=["plain", "redacted"])
 def test_every_line_fits_the_schema(jobs: Desk, redact: tuple[str, ...]) -> None:
-    schema = json.loads(resource("schemas", "dataset.json").read_text("utf-8"))
+    schema = json.loads(find_resource("schemas", "dataset.json").read_text("utf-8"))
     shapes = Resource.from_contents(schemas()["shapes"])
     known = Registry().with_resources([("cli/shapes.json", shapes), ("shapes.json", shapes)])
     validator = jsonschema.Draft202012Validator(schema, registry=known)

@@ -151,7 +151,7 @@ def test_resubmit_to_a_step_that_is_not_there(desk: Desk) -> None:
 )
 def test_a_job_that_is_locked(approvable: Desk, args: list[str]) -> None:
     job = JobDir.open(approvable.jobs, "j1")
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         before = approvable.tree()
         ran = approvable("job", args[0], "j1", *args[1:])
         assert (ran.code, ran.out) == (8, "")

@@ -91,7 +91,7 @@ def test_a_job_that_somebody_works_on_is_not_touched(desk: Desk) -> None:
     shutil.rmtree(desk.job() / "logs")
     (desk.job() / ".state.json.0123456789ab.new").write_bytes(b"{")
     job = JobDir.open(desk.jobs, "j1")
-    held = lock.acquire(job.path, command="job step", since="2026-01-02T03:04:05Z")
+    held = lock.acquire_lock(job.path, command="job step", since="2026-01-02T03:04:05Z")
     before = desk.tree()
     ran = desk("doctor", "--fix")
     assert desk.tree() == before
@@ -135,7 +135,7 @@ def test_what_can_not_be_kept_is_not_mended(desk: Desk) -> None:
 
 def test_a_job_in_the_making_is_left_to_its_maker(desk: Desk) -> None:
     desk.jobs.chmod(0o700)
-    with JobDir.creating(desk.jobs, "j1") as job:
+    with JobDir.create_job(desk.jobs, "j1") as job:
         os.utime(job.path, (1, 1))
         for fix in ([], ["--fix"]):
             assert ".new-" not in desk("doctor", *fix).out
@@ -198,7 +198,7 @@ def test_agent_programs_that_are_installed(tmp_path: Path) -> None:
 
 
 def test_the_sandbox_of_this_machine(desk: Desk) -> None:
-    found, means = checks(desk)["sandbox"], sandbox.means()
+    found, means = checks(desk)["sandbox"], sandbox.detect_sandbox()
     assert (found["level"] == "ok") is (means.kind == "bubblewrap")
     assert all(detail in found["message"] for detail in means.details)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from logist.cli.given_spec import json_value
+from logist.cli.given_spec import parse_json_option
 from logist.errors import UsageError
 
 
@@ -16,7 +16,7 @@ def nested(levels: int) -> str:
 
 @pytest.mark.parametrize("text", ['{"n": [1, null, "x"]}', "3", nested(64)])
 def test_json_is_read(text: str) -> None:
-    assert json_value(text, "--output") == json.loads(text)
+    assert parse_json_option(text, "--output") == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_json_is_read(text: str) -> None:
 )
 def test_what_no_file_could_hold_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        json_value(text, "--output")
+        parse_json_option(text, "--output")

@@ -12,7 +12,7 @@ import pytest
 from referencing import Registry, Resource
 
 from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
-from logist.resources import resource
+from logist.resources import find_resource
 from tests import support
 from tests.cli.desk import Desk, answer, command
 
@@ -30,7 +30,7 @@ COMMANDS = (
 
 @cache
 def schemas() -> dict[str, Any]:
-    files = resource("schemas", "cli").glob("*.json")
+    files = find_resource("schemas", "cli").glob("*.json")
     return {file.stem: json.loads(file.read_text("utf-8")) for file in files}
 
 

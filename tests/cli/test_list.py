@@ -193,14 +193,14 @@ def test_running_and_reviewing_are_shown_while_the_lock_is_held(desk: Desk) -> N
     desk("job", "step", "left")
     for job_id in ("asked", "left"):
         JobDir.open(desk.jobs, job_id).begin_exchange(1, {})
-    with JobDir.open(desk.jobs, "asked").lock(command="job step", since="now"):
+    with JobDir.open(desk.jobs, "asked").hold_lock(command="job step", since="now"):
         assert dict(row[:2] for row in columns(desk)) == {
             "asked": "RUNNING",
             "left": "REVIEW_REQUIRED",
             "idle": "PENDING",
         }
         assert ids(desk, "--status", "running") == ["asked"]
-    with JobDir.open(desk.jobs, "left").lock(command="job step", since="now"):
+    with JobDir.open(desk.jobs, "left").hold_lock(command="job step", since="now"):
         assert dict(row[:2] for row in columns(desk))["left"] == "REVIEWING"
 
 

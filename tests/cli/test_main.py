@@ -14,7 +14,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist import __version__
-from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW, _pipes
+from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW, _translate_broken_pipes
 from tests import support
 from tests.cli.desk import Desk, answer
 from tests.support import RunLogist, logist_command, process_environment, run_as_process
@@ -249,7 +249,7 @@ def test_streams_that_are_closed(desk: Desk, closed: str) -> None:
 
 
 def test_a_broken_pipe_inside_is_no_reader_that_has_left() -> None:
-    with pytest.raises(RuntimeError, match="went away"), _pipes():
+    with pytest.raises(RuntimeError, match="went away"), _translate_broken_pipes():
         raise BrokenPipeError
 
 

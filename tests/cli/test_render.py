@@ -26,13 +26,13 @@ from logist.core.money import amounts
     ],
 )
 def test_clean(text: str, shown: str) -> None:
-    assert render.clean(text) == shown
+    assert render.clean_for_terminal(text) == shown
 
 
 def test_styles_only_where_wanted() -> None:
     line = (StyledText("bad", "red bold"), " and ", StyledText("good"))
-    assert render.styled(line, False) == "bad and good"
-    assert render.styled(line, True) == "\x1b[31m\x1b[1mbad\x1b[0m and good"
+    assert render.style_line(line, False) == "bad and good"
+    assert render.style_line(line, True) == "\x1b[31m\x1b[1mbad\x1b[0m and good"
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_every_status_has_a_command_and_most_a_colour() -> None:
     ],
 )
 def test_dollars(microcents: int, shown: str) -> None:
-    assert amounts.dollars(microcents) == shown
+    assert amounts.format_money(microcents) == shown

@@ -203,13 +203,13 @@ class TestMany:
 
     def test_jsonl_is_written_as_each_is_done(self, many: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         written: list[int] = []
-        entries = Archive.entries
+        entries = Archive.read_entries
 
         def looked(self: Archive) -> Any:
             written.append(sys.stdout.buffer.getvalue().count(b"\n"))  # type: ignore[union-attr]
             return entries(self)
 
-        monkeypatch.setattr(Archive, "entries", looked)
+        monkeypatch.setattr(Archive, "read_entries", looked)
         ran = many("replay", "archive", "--jsonl", "--prompts", "accept")
         assert written == [0, 1, 2]
         assert [json.loads(line)["source"] for line in ran.out.splitlines()] == [

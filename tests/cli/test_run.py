@@ -14,7 +14,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist.cli import context
-from logist.cli.commands.run import Left, _rounds, _RunDisplay
+from logist.cli.commands.run import Left, _run_rounds, _RunDisplay
 from logist.config.environment import Environment
 from logist.jobs.base.project import Clock, Project
 from logist.jobs.job_queue import run_queue
@@ -187,7 +187,7 @@ def test_a_watch_that_is_ended_says_what_waits(desk: Desk) -> None:
 def test_a_job_at_which_another_works_is_passed_over(desk: Desk) -> None:
     desk.create("busy")
     desk.create("free", "--approval", "none")
-    with JobDir.open(desk.jobs, "busy").lock(command="job step", since="now"):
+    with JobDir.open(desk.jobs, "busy").hold_lock(command="job step", since="now"):
         ran = desk("run")
     assert (ran.code, desk.state("free")["status"]) == (0, "SUCCESS")
     assert "busy: passed over, the job is busy" in ran.err
@@ -250,8 +250,8 @@ def asked_in(left: Left, project: Project, rounds: int) -> list[int]:
     """The rounds of a watching queue, from 1, in which its one job was asked."""
     asked = []
     for number in range(1, rounds + 1):
-        for ended in run_queue(project, 1, lambda result: None, leave=left.next_round()):
-            left.note(ended)
+        for ended in run_queue(project, 1, lambda result: None, leave=left.start_round()):
+            left.record_end(ended)
             asked.append(number)
     return asked
 
@@ -264,7 +264,7 @@ def test_a_job_whose_provider_is_out_is_left_for_a_while(
     desk.script({"error": {"kind": kind, "message": "no"}})
     desk.create()
     monkeypatch.chdir(desk.place)
-    project = context.project(Environment(dict(os.environ) | desk.env))
+    project = context.open_project(Environment(dict(os.environ) | desk.env))
     left = Left(project)
     assert asked_in(left, project, 160) == [1, 14, 39, 88, 149]  # 12, 24, 48, then 60: an hour
     desk("job", "rank", "j1", "3")
@@ -278,7 +278,7 @@ def test_a_provider_that_is_back_is_asked_as_ever(desk: Desk, monkeypatch: pytes
     desk.script(out, answer(), out, answer())
     desk.create()
     monkeypatch.chdir(desk.place)
-    project = context.project(Environment(dict(os.environ) | desk.env))
+    project = context.open_project(Environment(dict(os.environ) | desk.env))
     assert asked_in(Left(project), project, 30) == [1, 14, 27]
     assert desk.state()["status"] == "APPROVAL_REQUIRED"
 
@@ -290,10 +290,10 @@ def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     environment = Environment(dict(os.environ) | desk.env)
     seconds = count(step=1000)  # every look at the clock ends a pause
     project = replace(
-        context.project(environment),
+        context.open_project(environment),
         clock=Clock(now=lambda: datetime.now(UTC), monotonic=lambda: float(next(seconds))),
         stopping=lambda: 130 if next(seconds) > 1_000_000 else 0,
     )
-    _rounds(project, 1, True, _RunDisplay(environment, quiet=True))
+    _run_rounds(project, 1, True, _RunDisplay(environment, quiet=True))
     asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
     assert 2 < len(asked) < 10

@@ -207,7 +207,7 @@ def test_a_courier_has_no_key_in_argv_environment_or_file(desk: Desk) -> None:
             "job", "step", "j1", env=env, quick=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         server.wait_for(1)
-        holder = JobDir(desk.job(), "j1").holder()
+        holder = JobDir(desk.job(), "j1").find_lock_holder()
         assert holder is not None
         assert holder.courier is not None
         place = Path("/proc", str(holder.courier.pid))

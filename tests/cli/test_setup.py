@@ -125,7 +125,7 @@ def test_a_watching_queue_leaves_a_job_alone_whose_setup_fails(
     config(desk, "false")
     create(desk)
     monkeypatch.chdir(desk.place)
-    project = context.project(Environment(dict(os.environ) | desk.env))
+    project = context.open_project(Environment(dict(os.environ) | desk.env))
     assert asked_in(Left(project), project, 50) == [1, 14, 39]
 
 
@@ -139,7 +139,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     marker = f"j1-2-{desk.history()[0]['checksum'].removeprefix('sha256:')[:16]}"
     started = desk.started("job", "step", "j1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(workspace / ".venv" / "bin" / "tool")
-    assert processes.with_marker(marker, processes.table())
+    assert processes.find_marked(marker, processes.read_table())
     during = desk("job", "preview", "j1", "--json").json["data"]
     assert during["reason"].startswith(f"the workspace is being set up: job step (pid {started.pid}, since ")
     assert during["next_command"] == "logist job status --job j1"
@@ -157,7 +157,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     assert (found["outcome"], found["output"]) == ("passed", "hi\nbin\npyvenv.cfg")
     assert not (workspace / "stray.txt").exists()
     assert not (desk.job() / "restoring").exists()
-    assert sandbox.sweep(marker) == 0
+    assert sandbox.end_leftover_processes(marker) == 0
 
 
 def wait_for(path: Path) -> None:

@@ -173,7 +173,7 @@ def test_children_at_work_behind_missing_and_damaged(desk: Desk) -> None:
     follow(desk, {"list": [LISTED]})
     first, second = desk.job("j1--3-1"), desk.job("j1--3-2")
     JobDir.open(desk.jobs, first.name).begin_exchange(1, {})
-    with JobDir.open(desk.jobs, first.name).lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with JobDir.open(desk.jobs, first.name).hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         assert "    ● j1--3-1 · running\n" in desk("job", "show", "j1", "--graph").out
     (second / "state.json").unlink()
     assert "j1--3-2 is PENDING\n" in desk("job", "status", "j1").out
@@ -201,11 +201,11 @@ def test_a_step_whose_id_no_diagram_can_have_gets_its_class_under_another() -> N
     flow = Workflow(name="f", start="a b", steps=steps, edges=(Edge(source="a b", target="1.2"),))
     told = ProgressRecord(EffectiveSpec(title="T", workflow=flow), Way(times={"a b": 1}))
     found = Followed("j1", flow, State(place=Place(status=Status.PENDING, step="1.2")), told, ())
-    text = workflow_standing.mermaid(found)
+    text = workflow_standing.build_diagram(found)
     assert "class step1 logist_done\n" in text
     assert "class step2 logist_next\n" in text
     assert '%%   "id": "a b"' in text
-    assert "%%   " not in workflow_standing.mermaid(found, spoken=True)
+    assert "%%   " not in workflow_standing.build_diagram(found, spoken=True)
 
 
 def test_the_status_of_a_job_with_a_workflow_judges_nothing(desk: Desk) -> None:
@@ -222,7 +222,7 @@ def test_a_workflow_of_a_newer_logist_is_left_out(desk: Desk) -> None:
     job = JobDir.open(desk.jobs, "j1")
     last = desk.history()[-1]
     newer = {**last, "version": 99, "sequence": last["sequence"] + 1, "spec": {"title": 7}}
-    job.append(job.load().position, [newer], b"")
+    job.append_entries(job.load().position, [newer], b"")
     ran = desk("job", "status", "j1")
     assert "its workflow can't be read" in ran.err
     assert desk("job", "show", "j1").out.startswith("j1: fan (STUCK)\n")

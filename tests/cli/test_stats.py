@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.cli.commands.stats import FORMULA, _percent, _plain, _tokens
+from logist.cli.commands.stats import FORMULA, _format_percent, _format_tokens, _make_csv_safe
 from logist.cli.show import render
-from logist.cli.show.bars import Bar, BarPiece, bars, cells
+from logist.cli.show.bars import Bar, BarPiece, draw_bars, share_columns
 from logist.cli.show.output import StyledText
 from logist.core.history.statistics import StatisticsTable
 from logist.core.history.statistics_words import BY
 from logist.errors import Damaged, Refused, Stopped
 from logist.jobs.archive import recorded_jobs
-from logist.jobs.archive.archive_statistics import Gathered, gather
-from logist.store.entries import CLOSING, header_line, seal
+from logist.jobs.archive.archive_statistics import Gathered, gather_statistics
+from logist.store.entries import CLOSING, format_header, seal_entry
 from tests.cli.desk import Desk, answer, command
 from tests.support import ROOT, Ran
 
@@ -37,10 +37,10 @@ def history(folder: Path, *entries: Json) -> Path:
     folder.mkdir(parents=True)
     file, previous = folder / "jobHistory.json", None
     with file.open("wb") as out:
-        out.write(header_line())
+        out.write(format_header())
         for number, entry in enumerate(entries, 1):
             whole = {"kind": "ask", "actor": "agent", "response": {"actions": ["COMPLETED"]}, **entry}
-            complete, line = seal(whole, number, previous)
+            complete, line = seal_entry(whole, number, previous)
             previous = complete["checksum"]
             out.write((b"," if number > 1 else b"") + line + b"\n")
         out.write(CLOSING)
@@ -108,7 +108,7 @@ def test_names_are_cut_to_the_terminal(desk: Desk, monkeypatch: pytest.MonkeyPat
     history(desk.place / "a", by_role("漢" * 60), by_role("Tester"))
     assert [row[0] for row in rows(desk("stats", "a"))] == ["Tester", "漢" * 60, "total"]
     for columns, name in ((80, "漢" * 6 + "…"), (100, "漢" * 14 + "…")):
-        monkeypatch.setattr(render, "paper", lambda columns=columns: (columns, True))
+        monkeypatch.setattr(render, "get_drawing_space", lambda columns=columns: (columns, True))
         assert [row[0] for row in rows(desk("stats", "a"))] == ["Tester", name, "total"]
 
 
@@ -124,7 +124,7 @@ def test_names_are_cut_to_the_terminal(desk: Desk, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_tokens_are_short(count: int, shown: str) -> None:
-    assert _tokens(count) == shown
+    assert _format_tokens(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_tokens_are_short(count: int, shown: str) -> None:
     [(None, "-"), (0.0, "0%"), (0.001, "<1%"), (0.5, "50%"), (0.999, ">99%"), (1.0, "100%")],
 )
 def test_percents_tell_never_from_seldom(share: float | None, shown: str) -> None:
-    assert _percent(share) == shown
+    assert _format_percent(share) == shown
 
 
 def test_the_jobs_of_the_project(desk: Desk) -> None:
@@ -210,7 +210,7 @@ def test_csv_is_clean(desk: Desk) -> None:
 
 @given(st.text())
 def test_no_cell_is_a_formula(text: str) -> None:
-    assert not _plain(text).startswith(FORMULA)
+    assert not _make_csv_safe(text).startswith(FORMULA)
 
 
 def test_what_is_damaged_stops_no_other(desk: Desk) -> None:
@@ -252,8 +252,8 @@ def test_what_fails_half_way_is_left_out(
         raise error
 
     history(tmp_path / "a", by_role("Worker"))
-    monkeypatch.setattr(recorded_jobs.Archive, "entries", failing)
-    gathered = gather(recorded_jobs.find([str(tmp_path)]), ("role",))
+    monkeypatch.setattr(recorded_jobs.Archive, "read_entries", failing)
+    gathered = gather_statistics(recorded_jobs.find_histories([str(tmp_path)]), ("role",))
     assert (gathered.exit_code, gathered.table.groups, gathered.table.jobs) == (10, {}, {})
     assert str(error) in gathered.left_out[0][1].message
 
@@ -263,9 +263,9 @@ def test_who_asks_to_stop_is_not_a_bad_history(tmp_path: Path, monkeypatch: pyte
         raise Stopped("stopped", exit_code=143)
 
     history(tmp_path / "a", by_role("Worker"))
-    monkeypatch.setattr(recorded_jobs.Archive, "entries", stopped)
+    monkeypatch.setattr(recorded_jobs.Archive, "read_entries", stopped)
     with pytest.raises(Stopped):
-        gather(recorded_jobs.find([str(tmp_path)]), ("role",))
+        gather_statistics(recorded_jobs.find_histories([str(tmp_path)]), ("role",))
 
 
 @pytest.mark.parametrize(
@@ -349,19 +349,19 @@ def test_a_chart_is_as_wide_as_the_terminal(desk: Desk) -> None:
     ],
 )
 def test_pieces_of_a_bar(pieces: tuple[int, ...], room: int, most: int, expected: list[int]) -> None:
-    assert cells(pieces, room, most) == expected
+    assert share_columns(pieces, room, most) == expected
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=5), st.integers(10, 200), st.integers(0, 10**12))
 def test_a_bar_is_never_too_long(pieces: list[int], room: int, more: int) -> None:
-    lengths = cells(pieces, room, sum(pieces) + more)
+    lengths = share_columns(pieces, room, sum(pieces) + more)
     assert sum(lengths) <= room
     assert (sum(lengths) > 0) == (sum(pieces) > 0)
 
 
 def test_bars_without_unicode_and_with_wide_labels() -> None:
     row = Bar("漢字" * 30, (1, 1), "2")
-    first, legend = bars([row], [BarPiece("a", ""), BarPiece("b", "")], 60, unicode=False)
+    first, legend = draw_bars([row], [BarPiece("a", ""), BarPiece("b", "")], 60, unicode=False)
     text = "".join(part.text if isinstance(part, StyledText) else part for part in first)
     assert text == "漢字" * 9 + "漢… " + "  " + "#" * 8 + "=" * 7 + "  2"
     assert "# a" in "".join(part.text if isinstance(part, StyledText) else part for part in legend)

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist.store import JobDir
-from logist.store.settled_state import checksum
+from logist.store.settled_state import compute_checksum
 from tests.cli.desk import Desk, answer, command
 
 
@@ -94,7 +94,7 @@ def test_who_is_at_work(desk: Desk) -> None:
     desk.create()
     job = JobDir.open(desk.jobs, "j1")
     job.begin_exchange(1, {})
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         shown = data(desk)
         assert (shown["status"], shown["resting"]) == ("RUNNING", "PENDING")
         assert shown["held_by"]["since"] == "2026-01-02T03:04:05Z"
@@ -177,7 +177,7 @@ def test_a_sealed_state_that_nobody_wrote(stuck: Desk, change: dict[str, object]
     state = stuck.state() | change
     del state["checksum"]
     file = stuck.job() / "state.json"
-    file.write_text(json.dumps(state | {"checksum": checksum(state)}), "utf-8")
+    file.write_text(json.dumps(state | {"checksum": compute_checksum(state)}), "utf-8")
     ran = stuck("job", "status", "j1", "-v")
     assert (ran.code, ran.out) == (10, "")
     assert ran.err.startswith(

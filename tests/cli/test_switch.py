@@ -16,15 +16,15 @@ import pytest
 from logist.cli.show import glance, render
 from logist.cli.show.output import StyledText
 from logist.core.model.spec import Role
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.store import JobDir
-from logist.store.settled_state import checksum
+from logist.store.settled_state import compute_checksum
 from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_interrupted import MODELS, Slow, paid
 
-SHIPPED = {name: found.role for name, found in load_roles([resource("roles")]).by_name.items()}
+SHIPPED = {name: found.role for name, found in load_roles([find_resource("roles")]).by_name.items()}
 COLORED = {"FORCE_COLOR": "1"}
 BLUE = "\x1b[34m\x1b[1m🔍 Planner\x1b[0m"
 GREEN = "\x1b[32m\x1b[1m⚡ Actor\x1b[0m"
@@ -274,7 +274,9 @@ class TestShown:
         desk.create()
         state = desk.state() | change
         del state["checksum"]
-        (desk.job() / "state.json").write_text(json.dumps(state | {"checksum": checksum(state)}), "utf-8")
+        (desk.job() / "state.json").write_text(
+            json.dumps(state | {"checksum": compute_checksum(state)}), "utf-8"
+        )
         for args in (["job", "list"], ["job", "status", "j1"]):
             ran = desk(*args, env=COLORED)
             assert ran.code == 0
@@ -284,7 +286,9 @@ class TestShown:
         desk.create()
         gone = ("agent_role", "agent_role_source", "badge", "color", "checksum")
         state = {name: value for name, value in desk.state().items() if name not in gone}
-        (desk.job() / "state.json").write_text(json.dumps(state | {"checksum": checksum(state)}), "utf-8")
+        (desk.job() / "state.json").write_text(
+            json.dumps(state | {"checksum": compute_checksum(state)}), "utf-8"
+        )
         before = desk.tree()
         assert desk("job", "list").out.split("\t")[2] == "Worker"
         assert (shown(desk)["role"], shown(desk)["role_source"]) == ("Worker", "default")
@@ -391,14 +395,14 @@ def test_a_badge_that_the_terminal_can_not_write_is_left_out(
     import io
 
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
-    assert strip(render.styled((StyledText("Planner", "blue", "🔍"),), True)) == text
-    assert render.styled((StyledText("Planner", "blue", "🔍"),), False) == "Planner"
+    assert strip(render.style_line((StyledText("Planner", "blue", "🔍"),), True)) == text
+    assert render.style_line((StyledText("Planner", "blue", "🔍"),), False) == "Planner"
 
 
 def test_a_job_whose_lock_is_held_is_not_switched(desk: Desk) -> None:
     desk.create()
     job = JobDir.open(desk.jobs, "j1")
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         assert desk("job", "role", "j1", "Planner").code == 8
     assert len(desk.history()) == 1
 

@@ -12,7 +12,7 @@ import pytest
 from logist.config import trust
 from logist.config.settings import Settings
 from logist.core.model import Role
-from logist.documents import known_keys
+from logist.documents import list_known_keys
 from tests import support
 from tests.cli.desk import Desk, answer, command
 
@@ -339,6 +339,6 @@ def test_each_setting_is_judged() -> None:
         *("sandbox.output_bytes", "sandbox.readable"),
     }
     harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
-    assert set(known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
+    assert set(list_known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
     roles = {"agent", "network", "llm_model", "later_attempts"}
     assert set(Role.model_fields) == roles | trust.HARMLESS_IN_ROLES

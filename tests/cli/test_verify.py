@@ -241,7 +241,7 @@ def test_without_git_the_workspace_is_not_compared(desk: Desk, monkeypatch: pyte
 def test_the_workspace_of_a_job_at_work_is_not_compared(desk: Desk) -> None:
     stepped(desk)
     edit(desk)
-    with JobDir.open(desk.jobs, "j1").lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with JobDir.open(desk.jobs, "j1").hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         ran = desk("job", "verify", "j1")
     assert ran.code == 0
     assert "the workspace was not compared with the last checkpoint: job step (pid" in ran.err

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from logist.core.answer.answer_faults import faults
+from logist.core.answer.answer_faults import find_schema_faults
 from logist.core.whatif import KEYS
 from logist.errors import InvalidFile
 from logist.jobs.archive import trial_schema
-from logist.resources import resource
+from logist.resources import find_resource
 from tests import support
 from tests.cli.desk import Desk
 from tests.support import Ran, RunLogist
@@ -34,7 +34,7 @@ def here(cli: RunLogist, tmp_path: Path) -> Desk:
 
 def changed_schema(**changes: Any) -> dict[str, Any]:
     """The schema of the exit command with other rules for its fields; `summary` is the longest of them."""
-    schema: dict[str, Any] = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
+    schema: dict[str, Any] = json.loads(find_resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
     fields = schema["properties"]["response"]["properties"]
     for name, value in changes.items():
         fields[name] = value
@@ -194,7 +194,7 @@ def test_a_history_of_an_older_shape_is_told_to_be_one(here: Desk) -> None:
 
 def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     other = changed_schema(summary_for_supervisor={"type": "string", "maxLength": 40})
-    monkeypatch.setattr("logist.resources.schema", lambda name: other)
+    monkeypatch.setattr("logist.resources.load_schema", lambda name: other)
     ran = here("whatif", "--set", "limits.iterations=40")
     assert "1 job would have ended elsewhere today without the change too" in ran.err
 
@@ -268,7 +268,7 @@ def test_schemas_that_can_not_be_tried(tmp_path: Path, content: Any, said: str) 
     file = tmp_path / "s.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
     with pytest.raises(InvalidFile) as error:
-        trial_schema.read(file)
+        trial_schema.load_trial_schema(file)
     assert said in str(error.value)
 
 
@@ -285,16 +285,20 @@ def test_a_schema_of_ones_own_is_told_in_words() -> None:
             }
         }
     }
-    said = faults({"response": {"action": "x", "summary_for_supervisor": "a", "output": 1}}, own)
+    said = find_schema_faults({"response": {"action": "x", "summary_for_supervisor": "a", "output": 1}}, own)
     assert said[1] == "`summary_for_supervisor` has 1 characters; at least 9 are expected"
-    assert faults({"response": {"x": 1}}, {"properties": {"response": {"additionalProperties": False}}})
-    assert faults({"response": 1}, {"properties": {"response": {"type": ["object", "null"]}}})
+    assert find_schema_faults(
+        {"response": {"x": 1}}, {"properties": {"response": {"additionalProperties": False}}}
+    )
+    assert find_schema_faults({"response": 1}, {"properties": {"response": {"type": ["object", "null"]}}})
 
 
 def test_one_is_not_true_for_a_schema() -> None:
     for constant, other in ((1, True), (True, 1), (0, False)):
-        assert not faults({"response": constant}, {"properties": {"response": {"const": constant}}})
-        assert faults({"response": other}, {"properties": {"response": {"const": constant}}})
+        assert not find_schema_faults(
+            {"response": constant}, {"properties": {"response": {"const": constant}}}
+        )
+        assert find_schema_faults({"response": other}, {"properties": {"response": {"const": constant}}})
 
 
 def test_the_page_shows_what_happens(cli: RunLogist) -> None:

@@ -33,9 +33,9 @@ from logist.core.model import (
 from logist.core.model.commands import CreateCommand
 from logist.core.step import step
 from logist.core.step.step import Outcome
-from logist.resources import resource
+from logist.resources import find_resource
 
-SCHEMA: JsonObject = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
+SCHEMA: JsonObject = json.loads(find_resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
 WORKER = Role(name="Worker", description="Works.", instructions="Do what is asked.", llm_model="small")
 SUPERVISOR = Role(name="Supervisor", description="Reviews.", instructions="Judge it.", llm_model="small")
 MODEL = Model(name="small", provider_model="maker/small-1", input_price=1.0, output_price=10.0)
@@ -88,7 +88,7 @@ class Recorder:
         self.spec = spec(**asked)
         self.schema = SCHEMA
         self.entries: list[Interaction] = []
-        after = steward.decide(Kind.CREATE, None, CreateCommand(), self.spec)
+        after = steward.apply_command(Kind.CREATE, None, CreateCommand(), self.spec)
         self._record(Kind.CREATE, after, state_before=after.status, spec=self.spec, checkpoint_after="c1")
 
     @property
@@ -98,7 +98,7 @@ class Recorder:
     def answer(self, text: str | None = None, *, missing: Sequence[str] = (), **fields: Any) -> Outcome:
         """An answer of the role whose turn it is; `fields` are those of Reply, and `simulated`."""
         simulated = bool(fields.pop("simulated", False))
-        phase = step.owed_by(self.state) or Phase.DOER
+        phase = step.find_owing_phase(self.state) or Phase.DOER
         seen = observed(phase, missing=missing)
         given = reply(text, **{"usage": Usage(cost_cents=1, seconds=2.0, input_tokens=10), **fields})
         outcome = conclude(self.spec, self.state, given, seen)
@@ -118,9 +118,9 @@ class Recorder:
     def decide(self, kind: Kind, *, note: str | None = None, **options: Any) -> Place:
         """What a person, or for `halt` the system, does."""
         asked = {**options, **({"note": note} if note else {})}
-        back = fold.state_before(self.entries, options["to"]) if kind is Kind.RESTEP else None
+        back = fold.fold_before(self.entries, options["to"]) if kind is Kind.RESTEP else None
         here = self.state.place
-        after = steward.decide(
+        after = steward.apply_command(
             kind, here, kinds.read_command(kind, asked), self.spec, back.place if back else None
         )
         who = Actor.SYSTEM if kind is Kind.HALT else Actor.STEWARD
@@ -144,9 +144,9 @@ class Recorder:
 
     def lose(self) -> Outcome:
         """An exchange that was sent and of which nothing came back."""
-        phase = step.turn(self.state) or Phase.DOER
+        phase = step.find_due_phase(self.state) or Phase.DOER
         seen = observed(phase)
-        outcome = step.in_doubt(self.spec, self.state, seen.role)
+        outcome = step.conclude_in_doubt(self.spec, self.state, seen.role)
         usage = Usage(cost_cents=5, source="worst_case")
         self._record(
             Kind.RECOVER,

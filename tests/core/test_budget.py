@@ -16,7 +16,7 @@ from logist.core.prompt import budget, prompt_parts
 from logist.core.prompt.budget import Budget, Fitted
 from logist.core.prompt.prompt import FileText, Given
 from logist.core.prompt.prompt_parts import UnplacedPart
-from logist.core.relevance.tree import tree
+from logist.core.relevance.tree import draw_tree
 from logist.core.step import step
 from logist.errors import InvalidFile
 from tests.core.builders import MODEL, WORKER, spec, state
@@ -48,7 +48,7 @@ def prompts(draw: st.DrawFn) -> list[UnplacedPart]:
 
 def fit(user: list[UnplacedPart], tokens: int, **more: Any) -> Fitted:
     system = [UnplacedPart("contract", "rule", "Answer.")]
-    return budget.fitted(system, user, prompt_parts.JOINT, Budget(tokens, SAYS, "raise it"), **more)
+    return budget.fit_to_budget(system, user, prompt_parts.JOINT, Budget(tokens, SAYS, "raise it"), **more)
 
 
 def prompt_of(found: Fitted) -> str:
@@ -72,10 +72,10 @@ class TestProperties:
             found = fit(user, tokens)
         except InvalidFile:
             return
-        assert budget.tokens(prompt_of(found)) <= tokens
-        protected = [one for one in user if budget.priority(one) == budget.NEVER]
+        assert budget.estimate_tokens(prompt_of(found)) <= tokens
+        protected = [one for one in user if budget.get_priority(one) == budget.NEVER]
         assert [
-            one for one in found.user if budget.priority(one) == budget.NEVER and one.source != "left_out"
+            one for one in found.user if budget.get_priority(one) == budget.NEVER and one.source != "left_out"
         ] == protected
         for one in user:
             if one.least:
@@ -112,7 +112,7 @@ class TestProperties:
     @settings(max_examples=examples(25))
     @given(text=LONG)
     def test_tokens_are_three_bytes(self, text: str) -> None:
-        assert budget.tokens(text) == -(-len(text.encode()) // 3)
+        assert budget.estimate_tokens(text) == -(-len(text.encode()) // 3)
 
 
 BRIEFLY = "(Some context was left out for lack of room.)"
@@ -209,7 +209,7 @@ class TestCuts:
         assert found.user[1:] == [user[1], UnplacedPart("left_out", "given", BRIEFLY)]
 
     def test_of_the_structure_readme_and_build_files_are_lost_last(self) -> None:
-        shown = tree(
+        shown = draw_tree(
             [*(f"d{n:02}/{m}" for n in range(30) for m in range(5)), "README.md", "Makefile"], [], {}
         )
         found = fit([TASK, UnplacedPart("repo_structure", "given", f"## Structure\n\n{shown}")], 200)
@@ -294,7 +294,7 @@ class TestPlan:
             "cut": "dropped",
             "whole": 10,
         }
-        assert budget.tokens(cut.prompt) <= 1500
+        assert budget.estimate_tokens(cut.prompt) <= 1500
 
     def test_a_file_that_is_dropped_is_not_named_as_shown(self) -> None:
         given = Given(files=(FileText("a", BIG), FileText("b", BIG)))

@@ -9,7 +9,7 @@ import pytest
 
 from logist.core import condition
 from logist.core.condition import ROOTS, ConditionError, ConditionVerdict, compile_condition, render_condition
-from logist.core.text.paths import written
+from logist.core.text.paths import path_to_text
 from tests import support
 
 NAN = float("nan")
@@ -40,7 +40,7 @@ GOOD: dict[str, Any] = {
 
 
 def judge(form: Any, data: Any = GOOD, roots: frozenset[str] = ROOTS) -> ConditionVerdict:
-    return compile_condition(form, roots).judge(data)
+    return compile_condition(form, roots).judge_data(data)
 
 
 # The expressions of the documents this follows, each on data that decide it either way.
@@ -281,7 +281,7 @@ def test_the_differences_from_javascript_are_those_of_the_docs(text: str, output
 
 def test_an_earlier_version_ordered_other_kinds_as_not_taken_and_counted_keys() -> None:
     def judged(text: str, output: Any) -> bool:
-        return compile_condition(text, ROOTS, javascript=False).judge({"output": output}).taken
+        return compile_condition(text, ROOTS, javascript=False).judge_data({"output": output}).taken
 
     assert not judged("output.x >= 80", {"x": "85"})
     assert judged("output.x.length > 0", {"x": {"a": 1}})
@@ -347,8 +347,8 @@ FORMS: list[tuple[Any, list[str] | str]] = [
 @pytest.mark.parametrize(("form", "looks_at"), FORMS)
 def test_the_form_of_a_condition(form: Any, looks_at: list[str] | str) -> None:
     expected = CHOICE if looks_at == WORD else looks_at
-    assert [written(path) for path in condition.find_paths(form)] == expected
-    assert [written(path) for path in compile_condition(form, ROOTS).paths] == expected
+    assert [path_to_text(path) for path in condition.find_paths(form)] == expected
+    assert [path_to_text(path) for path in compile_condition(form, ROOTS).paths] == expected
     assert condition.find_roots(form) == {path.split(".")[0].split("[")[0] for path in expected}
     assert compile_condition(form, ROOTS).roots == condition.find_roots(form)
 

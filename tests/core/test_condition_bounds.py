@@ -23,7 +23,7 @@ from logist.core.condition import (
     render_condition,
 )
 from logist.core.condition import find_paths as condition_paths
-from logist.core.text.paths import written
+from logist.core.text.paths import path_to_text
 from tests.support import examples
 
 fuzz = settings(deadline=None, database=None, max_examples=examples(150))
@@ -74,7 +74,7 @@ def test_a_bomb_ends_at_once(form: Any, message: str) -> None:
         with pytest.raises(ConditionError, match=message):
             compile_condition(form, ROOTS)
     else:
-        assert compile_condition(form, ROOTS).judge({"output": {"a129": 1}}).taken is True
+        assert compile_condition(form, ROOTS).judge_data({"output": {"a129": 1}}).taken is True
     assert len(render_condition(form)) <= 503
 
 
@@ -96,7 +96,7 @@ def test_the_deepest_condition_that_is_allowed_needs_little_of_the_stack(text: s
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 400)
     try:
-        verdict = compile_condition(form, ROOTS).judge(data)
+        verdict = compile_condition(form, ROOTS).judge_data(data)
     finally:
         sys.setrecursionlimit(limit)
     assert (verdict.taken, verdict.error) == (taken, None)
@@ -137,16 +137,16 @@ LARGE: list[tuple[Any, Any, str | None]] = [
 @pytest.mark.parametrize(("form", "output", "error"), LARGE, ids=[str(form)[:60] for form, *_ in LARGE])
 def test_large_and_odd_data_are_judged_at_once(form: Any, output: Any, error: str | None) -> None:
     if error == "":
-        assert compile_condition(form.replace("_", ""), ROOTS).judge({"output": output}).taken is True
+        assert compile_condition(form.replace("_", ""), ROOTS).judge_data({"output": output}).taken is True
         return
-    verdict = compile_condition(form, ROOTS).judge({"output": output})
+    verdict = compile_condition(form, ROOTS).judge_data({"output": output})
     assert verdict.error == error
     assert verdict.taken is ("u0000" in str(form))
 
 
 def test_data_that_hold_themselves_are_judged() -> None:
     for form in ("output === input", "output.self.self", {"var": "output", "equals": {"a": 1}}, "Yes"):
-        verdict = compile_condition(form, ROOTS).judge(endless_data())
+        verdict = compile_condition(form, ROOTS).judge_data(endless_data())
         assert isinstance(verdict, ConditionVerdict)
         assert len(str(verdict.values)) < 500
 
@@ -186,10 +186,10 @@ def test_only_a_condition_error_comes_out_of_loading_and_nothing_out_of_judging(
     with contextlib.suppress(ConditionError):
         sound = compile_condition(form, ROOTS)
         for given_data in (data, odd):
-            verdict = sound.judge(given_data)
+            verdict = sound.judge_data(given_data)
             assert verdict.error is None or not verdict.taken
             assert len(json.dumps(verdict.values)) < 5_000
-            assert {*verdict.values, *verdict.missing} == {written(path) for path in sound.paths}
+            assert {*verdict.values, *verdict.missing} == {path_to_text(path) for path in sound.paths}
         assert condition_paths(form) == sound.paths
         assert find_roots(form) <= ROOTS
 
@@ -245,4 +245,4 @@ TESTS: st.SearchStrategy[Said] = st.recursive(
 @given(TESTS, st.integers(-5, 90), st.floats(-5, 90))
 def test_expressions_over_numbers_are_what_python_says(said: Said, n: int, m: float) -> None:
     names = {"n": n, "m": m}
-    assert compile_condition(said[0], ROOTS).judge({"output": names}).taken is said[1](names)
+    assert compile_condition(said[0], ROOTS).judge_data({"output": names}).taken is said[1](names)

@@ -128,13 +128,13 @@ REFUSED: list[tuple[dict[Any, Any], str]] = [
 @pytest.mark.parametrize(("form", "taken"), TAKEN)
 def test_what_an_object_says(form: dict[str, Any], taken: bool) -> None:
     data = DATA | {"output": DATA["output"] | {"choice": "yes"}}
-    verdict = compile_condition(form, ROOTS).judge(data)
+    verdict = compile_condition(form, ROOTS).judge_data(data)
     assert (verdict.taken, verdict.error) == (taken, None)
 
 
 @pytest.mark.parametrize(("form", "error"), UNDECIDED)
 def test_what_can_not_be_decided_is_not_taken(form: dict[str, Any], error: str) -> None:
-    verdict = compile_condition(form, ROOTS).judge(DATA)
+    verdict = compile_condition(form, ROOTS).judge_data(DATA)
     assert (verdict.taken, verdict.error) == (False, error)
 
 
@@ -146,9 +146,11 @@ def test_what_is_no_operator_is_refused_when_it_is_loaded(form: dict[Any, Any], 
 
 
 def test_a_bare_name_is_a_field_of_the_output_before_one_of_the_input() -> None:
-    verdict = compile_condition({"var": "text", "contains": "input"}, ROOTS).judge(DATA)
+    verdict = compile_condition({"var": "text", "contains": "input"}, ROOTS).judge_data(DATA)
     assert verdict.taken is False
-    verdict = compile_condition({"var": "text", "contains": "input"}, ROOTS).judge({**DATA, "output": None})
+    verdict = compile_condition({"var": "text", "contains": "input"}, ROOTS).judge_data(
+        {**DATA, "output": None}
+    )
     assert verdict.taken is True
     assert (verdict.values, verdict.missing) == ({"input.text": "of the input"}, ("output.text",))
 
@@ -156,5 +158,6 @@ def test_a_bare_name_is_a_field_of_the_output_before_one_of_the_input() -> None:
 def test_a_known_root_is_no_field_of_the_output() -> None:
     data = {"output": {"file": "no"}, "file": {"path": "a.py"}}
     assert (
-        compile_condition({"var": "file.path", "endsWith": ".py"}, ROOTS | {"file"}).judge(data).taken is True
+        compile_condition({"var": "file.path", "endsWith": ".py"}, ROOTS | {"file"}).judge_data(data).taken
+        is True
     )

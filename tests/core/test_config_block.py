@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logist.core.mermaid.graph import ConfigEntry
-from logist.core.workflow.config_block import entries
+from logist.core.workflow.config_block import read_config_entries
 
 BEGIN, END = "%% === WORKFLOW_CONFIG ===\n", "%% === END_CONFIG ===\n"
 
@@ -40,7 +40,7 @@ def nested(levels: int) -> str:
     ],
 )  # fmt: skip
 def test_entries_are_read_without_a_word(text: str, expected: list[ConfigEntry]) -> None:
-    assert entries(text) == (expected, [])
+    assert read_config_entries(text) == (expected, [])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_entries_are_read_without_a_word(text: str, expected: list[ConfigEntry])
 def test_what_is_wrong_is_told_with_step_and_place(
     text: str, code: str, path: str, place: tuple[int, int], message: str
 ) -> None:
-    _, problems = entries(text)
+    _, problems = read_config_entries(text)
     (problem,) = problems
     assert (problem.severity, problem.code, problem.path) == ("error", code, path)
     assert (problem.line, problem.column) == place
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_told_with_step_and_place(
 
 
 def test_all_that_is_wrong_is_told_in_one_go_and_the_rest_is_read() -> None:
-    found, problems = entries(within('%% @A: {\n%% @B: {"b": 1}\n%% @C: [\n%% @B: {}'))
+    found, problems = read_config_entries(within('%% @A: {\n%% @B: {"b": 1}\n%% @C: [\n%% @B: {}'))
     assert found == [ConfigEntry("B", {"b": 1}, 5)]
     assert [(problem.path, problem.line) for problem in problems] == [("@A", 4), ("@C", 6), ("@B", 7)]
 
@@ -88,7 +88,7 @@ def test_all_that_is_wrong_is_told_in_one_go_and_the_rest_is_read() -> None:
     "lines", ["%% a note\n%% @A: {}", "%% @A: {}\n%% a note\n%% and more", "%% @A: {}\nA --> C"]
 )
 def test_text_between_entries_is_a_warning(lines: str) -> None:
-    found, (problem,) = entries(within(lines))
+    found, (problem,) = read_config_entries(within(lines))
     assert [entry.id for entry in found] == ["A"]
     assert (problem.severity, problem.code) == ("warning", "config_text")
 
@@ -108,6 +108,6 @@ def test_text_between_entries_is_a_warning(lines: str) -> None:
     ids=range(8),
 )
 def test_a_text_made_to_hurt_ends(text: str) -> None:
-    found, problems = entries(text)
+    found, problems = read_config_entries(text)
     assert len(found) <= 1
     assert len(problems) <= 5_001

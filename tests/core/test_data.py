@@ -11,7 +11,7 @@ from tests.core.builders import spec, state
 
 
 def test_before_anything_was_done() -> None:
-    found = data.of(spec(title="T", tags=("a", "b"), input={"pr": 7}), None)
+    found = data.build_step_data(spec(title="T", tags=("a", "b"), input={"pr": 7}), None)
     assert found == {
         "pr": 7,
         "title": "T",
@@ -40,32 +40,34 @@ def test_before_anything_was_done() -> None:
     ],
 )
 def test_the_last_output_is_laid_over_the_input(given: Any, output: Any, overlaid: Any) -> None:
-    found = data.of(spec(input=given), state(outputs={"s": output}, output_of="s"))
+    found = data.build_step_data(spec(input=given), state(outputs={"s": output}, output_of="s"))
     assert (found["input"], found["output"]) == (overlaid, output)
 
 
 def test_the_output_of_a_step_that_has_just_ended_is_the_last() -> None:
     before = state(outputs={"a": 1, "b": 2}, output_of="b")
-    found = data.of(spec(), before, "a", {"n": 3})
+    found = data.build_step_data(spec(), before, "a", {"n": 3})
     assert (found["output"], found["steps"]) == ({"n": 3}, {"a": {"output": {"n": 3}}, "b": {"output": 2}})
-    assert data.of(spec(), before, "c", None)["output"] is None
-    assert data.of(spec(), before, "c")["output"] == 2
+    assert data.build_step_data(spec(), before, "c", None)["output"] is None
+    assert data.build_step_data(spec(), before, "c")["output"] == 2
     assert before.outputs == {"a": 1, "b": 2}
 
 
 def test_results_of_children_are_in_their_order() -> None:
-    assert data.of(spec(), state(results=[1, {"x": 2}]))["aggregatedResults"] == [
+    assert data.build_step_data(spec(), state(results=[1, {"x": 2}]))["aggregatedResults"] == [
         {"output": 1},
         {"output": {"x": 2}},
     ]
-    assert data.of(spec(), state(results=[1]), "s", [2], [2])["aggregatedResults"] == [{"output": 2}]
-    assert data.of(spec(), state(results=[]))["aggregatedResults"] == []
-    assert "aggregatedResults" not in data.of(spec(), state())
+    assert data.build_step_data(spec(), state(results=[1]), "s", [2], [2])["aggregatedResults"] == [
+        {"output": 2}
+    ]
+    assert data.build_step_data(spec(), state(results=[]))["aggregatedResults"] == []
+    assert "aggregatedResults" not in data.build_step_data(spec(), state())
 
 
 def test_names_that_mean_something_are_not_hidden_by_the_input() -> None:
     given = {"title": "other", "output": 1, "steps": 2, "input": 3, "parentId": "x", "item": 4}
-    found = data.of(spec(title="T", input=given, parent="p"), None)
+    found = data.build_step_data(spec(title="T", input=given, parent="p"), None)
     assert (found["title"], found["output"], found["steps"], found["parentId"], found["item"]) == (
         "T",
         None,

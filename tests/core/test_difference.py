@@ -8,9 +8,17 @@ import pytest
 
 from logist import __version__
 from logist.core.model import Interaction, JsonObject
-from logist.core.replay.difference import ANSWER, LONGEST, SHOWN, Difference, cause, difference, lines
+from logist.core.replay.difference import (
+    ANSWER,
+    LONGEST,
+    SHOWN,
+    Difference,
+    build_difference,
+    explain_cause,
+    format_difference,
+)
 from logist.core.replay.drift_causes import schema_hash
-from logist.core.replay.replay import differences
+from logist.core.replay.replay import find_differences
 from tests.core.builders import SCHEMA, Recorder, command
 
 
@@ -24,7 +32,7 @@ def asked(metadata: JsonObject, *, text: str | None = None) -> list[Interaction]
 
 def shown(recorded: str, today: str) -> list[str]:
     """The lines of both values, without the head and the cause."""
-    told = list(lines(Difference(3, "after", recorded, today, "why")))
+    told = list(format_difference(Difference(3, "after", recorded, today, "why")))
     assert told[0] == "interaction 3: after"
     assert told[-1] == "  cause     why"
     return told[1:-1]
@@ -78,7 +86,7 @@ def test_many_lines_are_cut() -> None:
 
 def test_no_more_of_a_value_is_kept_than_is_of_use() -> None:
     (entry,) = Recorder().entries
-    found = difference(
+    found = build_difference(
         entry, "response.output", {"n": "a" * 200_000 + "b"}, {"n": "a" * 200_000 + "c"}, "why"
     )
     assert len(found.recorded) < LONGEST + 40
@@ -104,14 +112,14 @@ class TestCause:
     )
     def test_it_says_what_has_changed_since(self, metadata: JsonObject, since: str) -> None:
         _, entry = asked(metadata)
-        assert cause(entry, "response.actions", SCHEMA) == ANSWER + since
-        assert cause(entry, "route", SCHEMA) == "the decisions of the workflow go another way" + since
+        assert explain_cause(entry, "response.actions", SCHEMA) == ANSWER + since
+        assert explain_cause(entry, "route", SCHEMA) == "the decisions of the workflow go another way" + since
 
     def test_all_that_follows_from_another_reading_of_the_answer_says_so(self) -> None:
         stricter = json.loads(json.dumps(SCHEMA))
         stricter["properties"]["response"]["properties"]["summary_for_supervisor"]["maxLength"] = 3
         history = asked({"schema": schema_hash(SCHEMA)}, text=command("RETRY", summary="Again."))
-        found = list(differences(history, stricter))
+        found = list(find_differences(history, stricter))
         assert [each.field for each in found] == [
             *("state_after", "response.actions", "response.status"),
             "response.summary_for_supervisor",
@@ -125,10 +133,10 @@ class TestCause:
     @pytest.mark.parametrize("field", ["state_after", "after"])
     def test_another_place_after_the_same_answer_is_the_state_machine(self, field: str) -> None:
         _, entry = asked({})
-        assert cause(entry, field, SCHEMA) == "the rules of the state machine lead elsewhere"
+        assert explain_cause(entry, field, SCHEMA) == "the rules of the state machine lead elsewhere"
 
 
 def test_values_are_json() -> None:
     (entry,) = Recorder().entries
-    found = difference(entry, "response.metadata", None, {"ü": [True]}, "why")
+    found = build_difference(entry, "response.metadata", None, {"ü": [True]}, "why")
     assert (found.recorded, found.today) == ("null", '{"ü": [true]}')

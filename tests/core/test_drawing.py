@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from logist.core.drawing import DrawnChild, LineSegment, Mark, drawn, plain
-from logist.core.drawing.columns import columns, one_line, shortened
+from logist.core.drawing import DrawnChild, LineSegment, Mark, draw_workflow, strip_styles
+from logist.core.drawing.columns import count_columns, shorten_to_columns, to_one_line
 from logist.core.model import Edge, Step, Workflow
 from tests.support import examples
 
@@ -157,11 +157,11 @@ LONE = flow("only ( Ask a person", "")
 def test_drawing(
     workflow: Workflow, marks: dict[str, Mark], width: int, unicode: bool, snapshot: SnapshotAssertion
 ) -> None:
-    assert "\n".join(plain(drawn(workflow, marks, width, unicode=unicode))) == snapshot
+    assert "\n".join(strip_styles(draw_workflow(workflow, marks, width, unicode=unicode))) == snapshot
 
 
 def test_what_a_line_is_made_of() -> None:
-    lines = drawn(REVIEW, {"G": Mark("stuck", "asked twice")}, 80)
+    lines = draw_workflow(REVIEW, {"G": Mark("stuck", "asked twice")}, 80)
     (line,) = (line for line in lines if LineSegment("G", "id") in line)
     assert line == (
         LineSegment("│  ", "line"),
@@ -178,7 +178,7 @@ def test_what_a_line_is_made_of() -> None:
 @pytest.mark.parametrize("length", [5, 6])
 def test_a_long_branch_is_drawn_at_the_depth_of_its_decision(length: int) -> None:
     chain = [(n, n + 1) for n in range(2, length + 1)]
-    lines = plain(drawn(of([(0, 1), (0, 2), *chain], length + 2), {}, 80))
+    lines = strip_styles(draw_workflow(of([(0, 1), (0, 2), *chain], length + 2), {}, 80))
     assert lines[1] == "├─ ○ s1  Step 1 · end"
     assert lines[2:4] == (
         ["└─ → s2", "○ s2  Step 2"] if length == 6 else ["└─ ○ s2  Step 2", "   ○ s3  Step 3"]
@@ -189,19 +189,19 @@ def test_a_long_branch_is_drawn_at_the_depth_of_its_decision(length: int) -> Non
 def test_what_is_cut_off_is_marked_once(width: int) -> None:
     for unicode, mark in ((True, "…"), (False, "~")):
         for workflow in (REVIEW, WIDE, LONG_LINE):
-            for text in plain(drawn(workflow, HALFWAY | PAST, width, unicode=unicode)):
+            for text in strip_styles(draw_workflow(workflow, HALFWAY | PAST, width, unicode=unicode)):
                 assert mark * 2 not in text
-                assert columns(text) <= width
+                assert count_columns(text) <= width
 
 
 def test_no_word_for_agents_is_shown() -> None:
     for width in (30, 80, 500):
-        assert not any("SECRET" in line for line in plain(drawn(REVIEW, HALFWAY, width)))
+        assert not any("SECRET" in line for line in strip_styles(draw_workflow(REVIEW, HALFWAY, width)))
 
 
 def test_many_children_are_counted() -> None:
     children = tuple(DrawnChild(f"w--1-{n}", "done") for n in range(50))
-    lines = plain(drawn(LONE, {"only": Mark("waiting", children=children)}, 80))
+    lines = strip_styles(draw_workflow(LONE, {"only": Mark("waiting", children=children)}, 80))
     assert len(lines) == 22
     assert "waiting 50/50" in lines[0]
     assert lines[-1] == "    and 30 more"
@@ -211,7 +211,7 @@ def test_many_children_are_counted() -> None:
 def test_a_condition_without_label(condition: Any) -> None:
     edges = (Edge(source="a", target="b", condition=condition), Edge(source="a", target="c"))
     steps = tuple(Step(id=name, name=name) for name in "abc")
-    lines = plain(drawn(Workflow(name="w", steps=steps, edges=edges, start="a"), {}, 80))
+    lines = strip_styles(draw_workflow(Workflow(name="w", steps=steps, edges=edges, start="a"), {}, 80))
     shown = {"output.n > 1": "output.n > 1", "True": "true"}.get(
         str(condition), '{"var": "output.n", "gt": 1}'
     )
@@ -233,7 +233,7 @@ def test_a_condition_without_label(condition: Any) -> None:
     ],
 )
 def test_columns(text: str, width: int) -> None:
-    assert columns(text) == width
+    assert count_columns(text) == width
 
 
 @pytest.mark.parametrize(
@@ -250,12 +250,12 @@ def test_columns(text: str, width: int) -> None:
     ],
 )
 def test_shortened(text: str, width: int, expected: str) -> None:
-    assert shortened(text, width) == expected
+    assert shorten_to_columns(text, width) == expected
 
 
 def test_a_text_becomes_one_line() -> None:
-    assert one_line(" a<br/>b\n\tc\x1b[0m \u202ed ") == "a b c[0m d"
-    assert one_line("ä→b", unicode=False) == "\\xe4\\u2192b"
+    assert to_one_line(" a<br/>b\n\tc\x1b[0m \u202ed ") == "a b c[0m d"
+    assert to_one_line("ä→b", unicode=False) == "\\xe4\\u2192b"
 
 
 @st.composite
@@ -287,9 +287,9 @@ MARKS = st.dictionaries(
 def test_every_step_is_there_and_no_line_too_wide(
     workflow: Workflow, marks: dict[str, Mark], width: int, unicode: bool
 ) -> None:
-    lines = drawn(workflow, marks, width, unicode=unicode)
-    texts = plain(lines)
-    assert all(columns(text) <= width for text in texts)
+    lines = draw_workflow(workflow, marks, width, unicode=unicode)
+    texts = strip_styles(lines)
+    assert all(count_columns(text) <= width for text in texts)
     assert all(text.isprintable() for text in texts)
     assert unicode or all(text.isascii() for text in texts)
     if width >= 80:
@@ -303,7 +303,7 @@ def test_every_edge_is_followed_or_named(workflow: Workflow) -> None:
     bare = workflow.model_copy(
         update={"edges": tuple(edge.model_copy(update={"label": None}) for edge in workflow.edges)}
     )
-    lines = drawn(bare, {}, 200)
+    lines = draw_workflow(bare, {}, 200)
     named = sum(segment.style == "reference" for line in lines for segment in line)
     followed = len(bare.edges) - named
     assert 0 <= followed < len(bare.steps)
@@ -329,6 +329,6 @@ LARGE = {
 @pytest.mark.deep
 @pytest.mark.parametrize("pairs", LARGE.values(), ids=LARGE)
 def test_a_thousand_steps(pairs: list[tuple[int, int]]) -> None:
-    lines = drawn(of(pairs, 1000), {}, 80)
+    lines = draw_workflow(of(pairs, 1000), {}, 80)
     assert sum(segment.style == "id" for line in lines for segment in line) == 1000
-    assert all(columns(text) <= 80 for text in plain(lines))
+    assert all(count_columns(text) <= 80 for text in strip_styles(lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.drawing import Mark, mermaid_with_state
+from logist.core.drawing import Mark, add_state_to_mermaid
 
 DIAGRAM = """\
 graph TD
@@ -20,7 +20,7 @@ graph TD
 
 
 def test_the_classes() -> None:
-    text = mermaid_with_state(
+    text = add_state_to_mermaid(
         DIAGRAM, {"A": Mark("done"), "B": Mark("stuck", "no branch"), "C": Mark("done")}
     )
     assert text == DIAGRAM + (
@@ -36,21 +36,21 @@ def test_the_classes() -> None:
 @pytest.mark.parametrize("end", ["\n", "", "\n\n", "\r\n"])
 def test_a_later_state_replaces_the_earlier(end: str) -> None:
     diagram = DIAGRAM.rstrip() + end
-    once = mermaid_with_state(diagram, {"A": Mark("running")})
-    twice = mermaid_with_state(once, {"A": Mark("done")})
+    once = add_state_to_mermaid(diagram, {"A": Mark("running")})
+    twice = add_state_to_mermaid(once, {"A": Mark("done")})
     assert once.startswith(diagram.removesuffix("\n"))
-    assert twice == mermaid_with_state(diagram, {"A": Mark("done")})
-    assert mermaid_with_state(once, {}) == diagram
+    assert twice == add_state_to_mermaid(diagram, {"A": Mark("done")})
+    assert add_state_to_mermaid(once, {}) == diagram
 
 
 @pytest.mark.parametrize("step", ["a b", "a;b", 'a"', "a[b]", "x\ny", "a,b", "%%", ""])
 def test_an_id_that_would_break_the_line_gets_no_class(step: str) -> None:
-    assert mermaid_with_state(DIAGRAM, {step: Mark("done")}) == DIAGRAM
-    assert "class ü.1-x logist_next" in mermaid_with_state(
+    assert add_state_to_mermaid(DIAGRAM, {step: Mark("done")}) == DIAGRAM
+    assert "class ü.1-x logist_next" in add_state_to_mermaid(
         DIAGRAM, {step: Mark("next"), "ü.1-x": Mark("next")}
     )
 
 
 def test_an_unfinished_block_is_left() -> None:
     diagram = "graph TD\n" + "%% === STATE ===\n" * 20_000
-    assert mermaid_with_state(diagram, {}) == diagram
+    assert add_state_to_mermaid(diagram, {}) == diagram

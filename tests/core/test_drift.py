@@ -29,7 +29,7 @@ from logist.core.model import (
 )
 from logist.core.prompt import archived_request
 from logist.core.prompt.prompt import FileText, Given, Relevant
-from logist.core.replay.drift import Drift, compared, drifts, settings_differ
+from logist.core.replay.drift import Drift, compare_prompts, find_drifts, find_setting_differences
 from logist.core.replay.drift_causes import Today, schema_hash
 from logist.core.secrets.redact import redact
 from logist.core.step import step
@@ -91,7 +91,7 @@ def asked(
     metadata: dict[str, Any] | None = None,
 ) -> Interaction:
     """An interaction as a step records it, with the request that is planned today."""
-    phase = step.owed_by(before) or Phase.DOER
+    phase = step.find_owing_phase(before) or Phase.DOER
     bounds = step.RequestBounds(redact=clean, prompt_tokens=tokens)
     plan = step.plan(asks, before, role, MODEL, given, bounds, phase=phase, free=True)
     assert not isinstance(plan, Halt)
@@ -146,7 +146,7 @@ def test_nothing_drifts_where_nothing_has_changed(given: Given, template: str | 
     one = spec(tags=("x", "y"), acceptance_criteria=("It rhymes.",), description=f"Not {SECRET}.")
     before = state(last=LAST, outputs={"task": LAST.output}, output_of="task", note="Go on.", attempts=1)
     entry = asked(one, before, role, given)
-    assert drifts(one, before, entry, today(role)) == []
+    assert find_drifts(one, before, entry, today(role)) == []
 
 
 @pytest.mark.parametrize("fields", [{}, {"response_format": "sections"}, {"workflow": FLOW}])
@@ -159,7 +159,7 @@ def test_nothing_drifts_in_any_form_of_prompt(fields: dict[str, Any], status: St
     before = state(
         status, last=LAST, findings=[FINDING], checks=[{"check": "x", "outcome": "failed", "output": "no"}]
     )
-    assert drifts(one, before, asked(one, before, given=given), today()) == []
+    assert find_drifts(one, before, asked(one, before, given=given), today()) == []
 
 
 @pytest.mark.deep_beyond(4)
@@ -184,10 +184,12 @@ def test_nothing_drifts_where_the_prompt_was_cut(tokens: int, template: str | No
     for asking in (None, EVERY):
         role = POET.model_copy(update={"prompt_template": template, "context_requirements": asking})
         entry = asked(spec(tags=("x",)), before, role, given, tokens=tokens)
-        assert archived_request.cut(entry.request) or tokens > 900
-        assert drifts(spec(tags=("x",)), before, entry, today(role)) == []
+        assert archived_request.read_cuts(entry.request) or tokens > 900
+        assert find_drifts(spec(tags=("x",)), before, entry, today(role)) == []
     other = role.model_copy(update={"instructions": "Sing."})
-    assert [drift.source for drift in drifts(spec(tags=("x",)), before, entry, today(other))] == ["role:Poet"]
+    assert [drift.source for drift in find_drifts(spec(tags=("x",)), before, entry, today(other))] == [
+        "role:Poet"
+    ]
 
 
 def changed(**fields: Any) -> Role:
@@ -229,12 +231,12 @@ OWN = "the wording of Logist itself"
 def test_a_role_that_has_changed(role: Role | None, found: dict[str, str]) -> None:
     one, before = spec(), state()
     now = today(role, missing="" if role else "there is none")
-    assert causes(drifts(one, before, asked(one, before), now)) == found
+    assert causes(find_drifts(one, before, asked(one, before), now)) == found
 
 
 def test_the_lines_that_differ_are_shown() -> None:
     one, before = spec(), state()
-    (drift,) = drifts(one, before, asked(one, before), today(changed(instructions="Rhyme.\nNever.")))
+    (drift,) = find_drifts(one, before, asked(one, before), today(changed(instructions="Rhyme.\nNever.")))
     assert (drift.sequence, drift.diff) == (7, (" Rhyme.", "-Always.", "+Never."))
 
 
@@ -244,7 +246,7 @@ def test_a_template_that_has_changed(template: str, asking: Any) -> None:
     then = changed(prompt_template=template, context_requirements=asking)
     now = changed(prompt_template=f"Mind this.\n{template}", context_requirements=asking)
     one, before = spec(tags=("x",)), state(last=LAST, outputs={"task": 1}, output_of="task")
-    (drift,) = drifts(one, before, asked(one, before, then), today(now))
+    (drift,) = find_drifts(one, before, asked(one, before, then), today(now))
     assert (drift.source, drift.cause) == ("template:Poet", f"{FILE} has changed: its template")
     assert drift.diff[0] == "+Mind this."
     assert "?" not in "".join(line for line in drift.diff if line.startswith("+"))
@@ -255,7 +257,7 @@ def test_a_template_that_tells_less_of_the_task() -> None:
     then, now = (
         changed(prompt_template=f"Do {{{{.Title}}}}{more}") for more in (" {{.Prompt}}", " {{.Description}}")
     )
-    found = drifts(one, before, asked(one, before, then), today(now))
+    found = find_drifts(one, before, asked(one, before, then), today(now))
     assert causes(found) == {
         "template:Poet changed": f"{FILE} has changed: its template",
         "task changed": f"{FILE} has changed: its template tells the work in another way",
@@ -265,15 +267,15 @@ def test_a_template_that_tells_less_of_the_task() -> None:
 def test_a_step_that_its_file_tells_in_another_way() -> None:
     one, before = spec(workflow=FLOW), state()
     other = FLOW.steps[0].model_copy(update={"prompt": "Burn it.", "agent_role": "You are a critic."})
-    found = drifts(one, before, asked(one, before), today(step=other, step_file="workflows/letter.mmd"))
+    found = find_drifts(one, before, asked(one, before), today(step=other, step_file="workflows/letter.mmd"))
     cause = "the step `task` of the workflow letter (workflows/letter.mmd) has changed"
     assert causes(found) == {"agent_role changed": cause, "workflow_step changed": cause}
     silent = today(step=FLOW.steps[0].model_copy(update={"prompt": "", "guidance": ()}))
     sections = spec(workflow=FLOW, response_format="sections")
-    (drift,) = drifts(sections, before, asked(sections, before), silent)
+    (drift,) = find_drifts(sections, before, asked(sections, before), silent)
     assert (drift.source, drift.change) == ("workflow_step", "gone")
     form = FLOW.steps[0].model_copy(update={"response_format": "sections"})
-    found = drifts(one, before, asked(one, before), today(step=form, step_file="workflows/letter.mmd"))
+    found = find_drifts(one, before, asked(one, before), today(step=form, step_file="workflows/letter.mmd"))
     assert {drift.cause for drift in found if not drift.source.startswith("role:")} == {cause}
 
 
@@ -294,18 +296,18 @@ def test_a_rule_of_logists_own_that_has_changed(
     one, before = spec(), state()
     entry = asked(one, before, metadata={"logist": version})
     monkeypatch.setattr("logist.core.prompt.prompt.CONTRACT", "Answer in JSON.")
-    assert causes(drifts(one, before, entry, today())) == {"contract changed": cause}
+    assert causes(find_drifts(one, before, entry, today())) == {"contract changed": cause}
 
 
 def test_a_rule_that_is_new_and_one_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     one = spec()
     entry = asked(one, REVIEWED)
-    monkeypatch.setattr("logist.core.review.telling._verdict", lambda mode, sections: "")
-    (drift,) = drifts(one, REVIEWED, entry, today())
+    monkeypatch.setattr("logist.core.review.telling._render_verdict_request", lambda mode, sections: "")
+    (drift,) = find_drifts(one, REVIEWED, entry, today())
     assert (drift.source, drift.change, drift.diff[0]) == ("verdict", "gone", "-## Your verdict")
     entry = asked(one, REVIEWED)
     monkeypatch.undo()
-    (drift,) = drifts(one, REVIEWED, entry, today())
+    (drift,) = find_drifts(one, REVIEWED, entry, today())
     assert (drift.source, drift.change, drift.diff[0]) == ("verdict", "added", "+## Your verdict")
 
 
@@ -313,14 +315,14 @@ def test_the_same_parts_in_another_order(monkeypatch: pytest.MonkeyPatch) -> Non
     one, before = spec(), state(note="Go on.")
     entry = asked(one, before)
     monkeypatch.setattr("logist.core.prompt.prompt.JOINT", "\n")
-    (drift,) = drifts(one, before, entry, today())
+    (drift,) = find_drifts(one, before, entry, today())
     assert (drift.source, drift.change) == ("", "changed")
     assert "how the parts are put together" in drift.cause
 
 
 def test_a_task_that_the_history_does_not_tell_as_the_prompt_did() -> None:
     before = state()
-    found = drifts(spec(prompt="Write bye.txt."), before, asked(spec(), before), today())
+    found = find_drifts(spec(prompt="Write bye.txt."), before, asked(spec(), before), today())
     assert [(drift.source, drift.diff[-2:]) for drift in found] == [
         ("task", ("-Write hello.txt.", "+Write bye.txt."))
     ]
@@ -328,7 +330,7 @@ def test_a_task_that_the_history_does_not_tell_as_the_prompt_did() -> None:
 
 def test_an_ask_that_went_on_after_a_failed_turn_has_the_prompt_of_an_earlier_attempt() -> None:
     entry = asked(spec(max_attempts=4), state())
-    assert drifts(spec(), state(attempts=1), entry, today()) == []
+    assert find_drifts(spec(), state(attempts=1), entry, today()) == []
 
 
 def test_another_schema() -> None:
@@ -336,8 +338,8 @@ def test_another_schema() -> None:
     then = schema_hash(SCHEMA)
     assert schema_hash(dict(reversed(SCHEMA.items()))) == then
     entry = asked(one, before, metadata={"schema": then})
-    assert drifts(one, before, entry, today(schema=then)) == []
-    (drift,) = drifts(one, before, entry, today(schema=schema_hash({})))
+    assert find_drifts(one, before, entry, today(schema=then)) == []
+    (drift,) = find_drifts(one, before, entry, today(schema=schema_hash({})))
     assert drift.source == "schema"
     assert f"it was {then[:8]}, it is {schema_hash({})[:8]}" in drift.cause
 
@@ -348,9 +350,9 @@ def test_a_secret_that_nobody_knows_any_more_is_no_drift_and_not_shown() -> None
     entry = asked(one, before, secretive)
     assert SECRET not in entry.request.prompt
     forgetful = {"redact": lambda text: (text, 0)}
-    assert drifts(one, before, entry, today(secretive, **forgetful)) == []
+    assert find_drifts(one, before, entry, today(secretive, **forgetful)) == []
     other = changed(instructions=f"Rhyme.\nThe key is {SECRET}, keep it.\nNever.")
-    (drift,) = drifts(one, before, entry, today(other, **forgetful))
+    (drift,) = find_drifts(one, before, entry, today(other, **forgetful))
     assert drift.diff == (" Rhyme.", " The key is [redacted], keep it.", "-Always.", "+Never.")
 
 
@@ -359,7 +361,7 @@ def test_a_secret_that_stands_across_the_parts_of_a_template_is_no_drift() -> No
     one, before = spec(title=SECRET[9:]), state()
     entry = asked(one, before, role)
     assert entry.request.metadata["redactions"] == 1
-    assert drifts(one, before, entry, today(role)) == []
+    assert find_drifts(one, before, entry, today(role)) == []
 
 
 @pytest.mark.parametrize(
@@ -371,14 +373,14 @@ def test_what_the_archive_can_not_tell_is_no_drift_where_nothing_has_changed(
     role = changed(prompt_template=f"Key {SECRET[:9]}{{{{.CustomInstructions}}}}, {{{{.Title}}}}")
     one, before = spec(roles={"Poet": "h"}), state()
     entry = asked(one, before, role, Given(instructions=SECRET[9:]))
-    assert len(drifts(one, before, entry, today(role, role_hash=role_hash, version=version))) == count
+    assert len(find_drifts(one, before, entry, today(role, role_hash=role_hash, version=version))) == count
 
 
 def test_a_request_that_does_not_say_its_parts_has_no_drift() -> None:
     one, before = spec(), state()
     entry = asked(one, before)
     bare = entry.model_copy(update={"request": entry.request.model_copy(update={"parts": []})})
-    assert drifts(one, before, bare, today(changed(instructions="Other."))) == []
+    assert find_drifts(one, before, bare, today(changed(instructions="Other."))) == []
 
 
 @pytest.mark.parametrize(
@@ -391,8 +393,8 @@ def test_a_request_that_does_not_say_its_parts_has_no_drift() -> None:
 def test_metadata_may_be_anything(metadata: dict[str, Any]) -> None:
     one, before = spec(), state()
     entry = asked(one, before, metadata=metadata)
-    assert drifts(one, before, entry, today(schema="s")) == []
-    assert drifts(one, before, entry, today(changed(instructions="Other."), schema="s"))
+    assert find_drifts(one, before, entry, today(schema="s")) == []
+    assert find_drifts(one, before, entry, today(changed(instructions="Other."), schema="s"))
 
 
 def test_parts_that_lie_anywhere_do_no_harm() -> None:
@@ -402,7 +404,7 @@ def test_parts_that_lie_anywhere_do_no_harm() -> None:
         part.model_copy(update={"start": part.end + 5, "end": -part.start}) for part in entry.request.parts
     ]
     odd = entry.model_copy(update={"request": entry.request.model_copy(update={"parts": wild * 3})})
-    assert drifts(one, before, odd, today())
+    assert find_drifts(one, before, odd, today())
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="it recurses as deep as its stack allows")
@@ -412,7 +414,7 @@ def test_what_is_nested_too_deep_is_told() -> None:
         deep = [deep]
     one, before = spec(), state()
     entry = asked(one, before)
-    found = drifts(one, state(last=LAST.model_copy(update={"output": deep})), entry, today())
+    found = find_drifts(one, state(last=LAST.model_copy(update={"output": deep})), entry, today())
     assert [drift.cause for drift in found] == ["what the history holds is nested too deep"]
 
 
@@ -422,7 +424,7 @@ def test_two_prompts_of_a_job() -> None:
     second = asked(
         one, state(attempts=1, note="Go on."), given=Given(), metadata={"logist": "2.0"}
     ).model_copy(update={"sequence": 9})
-    found = compared(first, second)
+    found = compare_prompts(first, second)
     assert found.equal == ("contract", "role:Poet", "permissions", "task", "step")
     assert {drift.source: (drift.change, drift.cause) for drift in found.drifts} == {
         "limits": ("changed", "the words for the attempt and its limit: not the same"),
@@ -436,8 +438,8 @@ def test_two_prompts_of_a_job() -> None:
         "-This is attempt 1 of 3.",
         "+This is attempt 2 of 3.",
     )
-    assert settings_differ(first.request, second.request) == {"logist": ("1.0", "2.0")}
-    assert compared(first, first).drifts == ()
+    assert find_setting_differences(first.request, second.request) == {"logist": ("1.0", "2.0")}
+    assert compare_prompts(first, first).drifts == ()
 
 
 NUMBERS = [str(number) for number in range(1000)]
@@ -458,13 +460,13 @@ NUMBERS = [str(number) for number in range(1000)]
     ],
 )
 def test_lines_that_differ(old: str, new: str, shown: tuple[str, ...]) -> None:
-    assert line_diff.unified(old, new) == shown
+    assert line_diff.diff_lines(old, new) == shown
 
 
 def test_a_difference_is_bounded_in_lines_and_width() -> None:
-    found = line_diff.unified("\n".join(NUMBERS), "\n".join(f"{number}x" for number in NUMBERS))
+    found = line_diff.diff_lines("\n".join(NUMBERS), "\n".join(f"{number}x" for number in NUMBERS))
     assert found[25] == "... and 975 more that are gone"
     assert len(found) == 52
-    (was, now) = line_diff.unified("x" * 5000 + "a" + "y" * 5000, "x" * 5000 + "b" + "y" * 5000)
+    (was, now) = line_diff.diff_lines("x" * 5000 + "a" + "y" * 5000, "x" * 5000 + "b" + "y" * 5000)
     assert ("a" in was, "b" in now, len(was)) == (True, True, 207)
-    assert len(line_diff.one_sided("+", "\n".join(NUMBERS))) == 61
+    assert len(line_diff.mark_all_lines("+", "\n".join(NUMBERS))) == 61

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.answer.evidence import unnamed_changes
+from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.model import Change
 
 
@@ -23,9 +23,9 @@ def change(path: str, kind: str = "modified", *, cache: bool = False) -> Change:
 )
 def test_evidence_names_files_and_directories(evidence: list[str], unnamed: list[str]) -> None:
     changes = [change("a.py"), change("src/b.py", "created"), change("src/c/d.py", "mode")]
-    assert [each.path for each in unnamed_changes(changes, evidence)] == unnamed
+    assert [each.path for each in find_unnamed_changes(changes, evidence)] == unnamed
 
 
 def test_deleted_files_and_caches_need_no_evidence() -> None:
     changes = [change("gone.py", "deleted"), change("node_modules/x", "created", cache=True)]
-    assert unnamed_changes(changes, []) == []
+    assert find_unnamed_changes(changes, []) == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.answer.exit_command import Verdict, clean, decode, judge
+from logist.core.answer.exit_command import Verdict, decode_answer, judge_answer, replace_surrogates
 from logist.core.model import ExitAction
 from logist.core.prompt.prompt import CONTRACT
 from tests.support import examples
@@ -36,11 +36,11 @@ def name(path: Path) -> str:
 
 
 def read(path: Path) -> Verdict:
-    return judge(decode(path.read_bytes())[0], SCHEMA)
+    return judge_answer(decode_answer(path.read_bytes())[0], SCHEMA)
 
 
 def of(text: str) -> Verdict:
-    return judge(text, SCHEMA)
+    return judge_answer(text, SCHEMA)
 
 
 def with_(**fields: Any) -> str:
@@ -240,12 +240,12 @@ def test_a_long_value_is_cut_in_the_reason() -> None:
     ],
 )
 def test_decode(data: bytes, expected: tuple[str, bool]) -> None:
-    assert decode(data) == expected
+    assert decode_answer(data) == expected
 
 
 def test_clean() -> None:
-    assert clean("a\ud800b🚀") == ("a\\ud800b🚀", True)
-    assert clean("a\\ud800b🚀") == ("a\\ud800b🚀", False)
+    assert replace_surrogates("a\ud800b🚀") == ("a\\ud800b🚀", True)
+    assert replace_surrogates("a\\ud800b🚀") == ("a\\ud800b🚀", False)
 
 
 @pytest.mark.parametrize("text", ["\ud800", BARE + "\udfff", with_() + "\ud83d"])
@@ -269,7 +269,7 @@ def test_no_text_ever_raises(text: str) -> None:
 @fuzz
 @given(st.binary())
 def test_no_bytes_ever_raise(data: bytes) -> None:
-    text, broken = decode(data)
+    text, broken = decode_answer(data)
     assert text.encode("utf-8").decode("utf-8") == text
     assert broken or text.encode("utf-8") == data
     of(text)
@@ -320,10 +320,10 @@ def test_no_truncation_is_completed_unless_the_whole_object_is_there(path: Path)
     data = path.read_bytes()
     whole = 1 + data.index(b"}}" if path.stem == "wrapped" else b"}") + (path.stem == "wrapped")
     for length in range(len(data)):
-        verdict = judge(decode(data[:length])[0], SCHEMA)
+        verdict = judge_answer(decode_answer(data[:length])[0], SCHEMA)
         if length < whole:
             assert verdict.command is None, length
-    assert judge(decode(data[:whole])[0], SCHEMA).command is not None
+    assert judge_answer(decode_answer(data[:whole])[0], SCHEMA).command is not None
 
 
 @fuzz

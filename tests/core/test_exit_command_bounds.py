@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.answer.exit_command import MAX_CHARACTERS, Verdict, decode, judge
+from logist.core.answer.exit_command import MAX_CHARACTERS, Verdict, decode_answer, judge_answer
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "schemas" / "llm-chat-schema.json").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ BARE = json.dumps(COMMAND)
 
 
 def of(text: str) -> Verdict:
-    return judge(text, SCHEMA)
+    return judge_answer(text, SCHEMA)
 
 
 def with_(**fields: Any) -> str:
@@ -35,7 +35,7 @@ FLOODS: dict[str, Callable[[], str]] = {
     "10 MB of prose": lambda: filled("word ", 10_000_000),
     "10 MB with a command": lambda: filled("word ", 10_000_000) + BARE,
     "10 MB of commands": lambda: filled(BARE, 10_000_000),
-    "10 MB of broken UTF-8": lambda: decode(b"a\xff\xc3(" * 2_500_000)[0],
+    "10 MB of broken UTF-8": lambda: decode_answer(b"a\xff\xc3(" * 2_500_000)[0],
     "100,000 brackets": lambda: "[" * 100_000,
     "100,000 brackets, closed": lambda: "[" * 100_000 + "]" * 100_000,
     "100,000 objects": lambda: '{"action":' * 50_000 + "1" + "}" * 50_000,
@@ -83,7 +83,7 @@ def test_floods_end_stuck_within_a_second(flood: str) -> None:
 def test_decoding_10_mb_of_broken_bytes_takes_less_than_a_second() -> None:
     data = bytes(range(256)) * 40_000
     start = time.process_time()
-    text, broken = decode(data)
+    text, broken = decode_answer(data)
     assert time.process_time() - start < 1
     assert broken
     assert text.isprintable() is False

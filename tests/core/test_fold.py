@@ -83,8 +83,8 @@ class TestWhole:
         state: State | None = None
         for entry in job.entries:
             is_restep = entry.kind is Kind.RESTEP
-            back = fold.state_before(job.entries, fold.restep_target(entry)) if is_restep else None
-            state = fold.apply(state, entry, back)
+            back = fold.fold_before(job.entries, fold.read_restep_target(entry)) if is_restep else None
+            state = fold.apply_interaction(state, entry, back)
         assert state == job.state
 
     def test_what_was_written_folds_to_the_same_state(self) -> None:
@@ -116,7 +116,7 @@ class TestTotals:
     def test_no_fraction_of_a_cent_is_lost(self, costs: list[tuple[int, int]]) -> None:
         state = State(place=Place(status=Status.PENDING))
         for cents, micro in costs:
-            state = fold.apply(state, entry_of(Usage(cost_cents=cents, cost_microcents=micro)))
+            state = fold.apply_interaction(state, entry_of(Usage(cost_cents=cents, cost_microcents=micro)))
         total = sum(cents * 1_000_000 + micro for cents, micro in costs)
         assert money_used(state) == divmod(total, 1_000_000)
         assert state.usage.current_action_count == len(costs)
@@ -124,15 +124,19 @@ class TestTotals:
     def test_time_and_tokens_add_up(self) -> None:
         state = State(place=Place(status=Status.PENDING))
         for _ in range(10):
-            state = fold.apply(state, entry_of(Usage(seconds=0.1, input_tokens=7, output_tokens=3)))
+            state = fold.apply_interaction(
+                state, entry_of(Usage(seconds=0.1, input_tokens=7, output_tokens=3))
+            )
         assert state.usage.cumulative_time_seconds == 1.0
         assert (state.usage.input_tokens, state.usage.output_tokens) == (70, 30)
 
     def test_what_is_simulated_is_not_a_run_but_a_charge_is_money(self) -> None:
         state = State(place=Place(status=Status.PENDING))
-        state = fold.apply(state, entry_of(Usage(), simulated=True))
+        state = fold.apply_interaction(state, entry_of(Usage(), simulated=True))
         assert state.usage == State(place=Place(status=Status.PENDING)).usage
-        state = fold.apply(state, entry_of(Usage(cost_cents=12, source="steward"), simulated=True))
+        state = fold.apply_interaction(
+            state, entry_of(Usage(cost_cents=12, source="steward"), simulated=True)
+        )
         assert (money_used(state), state.usage.current_action_count) == ((12, 0), 0)
 
     def test_what_is_in_doubt_counts_with_its_worst_case(self) -> None:
@@ -142,17 +146,17 @@ class TestTotals:
 
     def test_what_a_steward_takes_back_is_not_money_spent(self) -> None:
         state = State(place=Place(status=Status.PENDING))
-        state = fold.apply(state, entry_of(Usage(cost_cents=7, cost_microcents=5), Kind.RECOVER))
+        state = fold.apply_interaction(state, entry_of(Usage(cost_cents=7, cost_microcents=5), Kind.RECOVER))
         back = entry_of(Usage(), Kind.RESUBMIT).model_copy(
             update={"command": {"released_microcents": 5_000_000}}
         )
-        assert money_used(fold.apply(state, back)) == (2, 5)
+        assert money_used(fold.apply_interaction(state, back)) == (2, 5)
         more = back.model_copy(update={"command": {"released_microcents": 99_000_000}})
-        assert money_used(fold.apply(state, more)) == (0, 0)
+        assert money_used(fold.apply_interaction(state, more)) == (0, 0)
 
     @pytest.mark.parametrize("kind", sorted(set(Kind) - {"ask", "recover", "rerun", "restep", "spawn"}))
     def test_what_people_do_is_no_run(self, kind: Kind) -> None:
-        state = fold.apply(State(place=Place(status=Status.PENDING)), entry_of(Usage(), kind))
+        state = fold.apply_interaction(State(place=Place(status=Status.PENDING)), entry_of(Usage(), kind))
         assert state.usage == State(place=Place(status=Status.PENDING)).usage
 
     def test_failed_and_invalid_runs_count(self) -> None:
@@ -315,7 +319,7 @@ class TestSwitch:
         job.decide(Kind.ROLE, note="Look first.", **self.PLANNER)
         assert self.doer(job) == ("Planner", "switch", "🔍", "blue")
         assert (job.state.status, job.state.reason, job.state.note) == (before.status, before.reason, None)
-        assert fold.doer(job.spec, job.state) == ("Planner", "switch")
+        assert fold.find_doer(job.spec, job.state) == ("Planner", "switch")
 
     def test_a_spec_after_it_changes_all_but_the_doer(self) -> None:
         job = Recorder()
@@ -353,7 +357,7 @@ class TestSwitch:
         job.decide(Kind.ROLE, **self.PLANNER)
         job.answer("nothing valid")
         job.decide(Kind.ROLE, **{"from": "Planner", "to": "Worker", "source": "default"})
-        assert list(replay.differences(read_back(job), job.schema)) == []
+        assert list(replay.find_differences(read_back(job), job.schema)) == []
         assert fold.fold(read_back(job)) == job.state
 
 
@@ -367,7 +371,7 @@ class TestRestep:
 
     def test_it_is_the_state_before_with_the_usage_of_now(self) -> None:
         job = self.restepped()
-        earlier, now = fold.state_before(job.entries, 3), job.state
+        earlier, now = fold.fold_before(job.entries, 3), job.state
         job.decide(Kind.RESTEP, to=3)
         state = job.state
         assert state.usage == now.usage
@@ -464,4 +468,4 @@ class TestRerun:
 def test_the_state_before_is_the_fold_of_what_came_before() -> None:
     entries = whole_history().entries
     for sequence in range(2, len(entries) + 1):
-        assert fold.state_before(entries, sequence) == fold.fold(entries[: sequence - 1])
+        assert fold.fold_before(entries, sequence) == fold.fold(entries[: sequence - 1])

@@ -54,7 +54,7 @@ def entry(**fields: Any) -> Json:
 
 
 def read(**fields: Any) -> Interaction:
-    found = newer_versions.interaction(entry(**fields))
+    found = newer_versions.read_newer_interaction(entry(**fields))
     assert found is not None
     return found
 
@@ -63,13 +63,13 @@ class TestWords:
     @pytest.mark.parametrize("word", [Status, Kind, Actor, Phase, StuckKind])
     def test_a_newer_word_is_kept_as_it_is_written(self, word: type[Word]) -> None:
         newest = word("brand-new")
-        assert (newest, str(newest), newest.value, newest.known) == (*["brand-new"] * 3, False)
+        assert (newest, str(newest), newest.value, newest.is_known) == (*["brand-new"] * 3, False)
         assert newest not in set(word)
-        assert all(member.known for member in word)
+        assert all(member.is_known for member in word)
 
     def test_a_newer_word_that_looks_like_a_name_is_no_member(self) -> None:
         assert Kind("ASK") is not Kind.ASK
-        assert not Kind("ASK").known
+        assert not Kind("ASK").is_known
 
     def test_no_number_is_a_word(self) -> None:
         with pytest.raises(ValidationError):
@@ -130,8 +130,8 @@ class TestFields:
         else:
             job.answer()
             job.decide(Kind.RESTEP, to=2)
-        back = fold.state_before(job.entries, 2) if kind == "restep" else None
-        after = fold.apply(here, job.entries[-1], back)
+        back = fold.fold_before(job.entries, 2) if kind == "restep" else None
+        after = fold.apply_interaction(here, job.entries[-1], back)
         assert after.model_extra == {"lane": "fast"}
 
     def test_what_a_job_used_keeps_what_a_newer_one_counts(self) -> None:
@@ -139,7 +139,7 @@ class TestFields:
         usage = job.state.usage.model_copy(update={"cached_tokens": 7})
         here = job.state.model_copy(update={"usage": usage})
         job.answer(usage=Usage(cost_cents=1))
-        after = fold.apply(here, job.entries[-1])
+        after = fold.apply_interaction(here, job.entries[-1])
         assert (after.usage.model_extra, after.usage.cumulative_cost) == ({"cached_tokens": 7}, 1)
 
     @pytest.mark.parametrize(
@@ -154,42 +154,42 @@ class TestFields:
         ],
     )
     def test_what_is_recorded_holds_what_is_expected(self, recorded: Any, same: bool) -> None:
-        assert newer_versions.holds(recorded, {"a": {"b": 1}}) is same
+        assert newer_versions.has_expected_value(recorded, {"a": {"b": 1}}) is same
 
 
 class TestReading:
     def test_what_this_logist_writes_is_read_strictly(self) -> None:
         for one in whole_history().entries:
-            assert newer_versions.interaction(one.model_dump(mode="json")) is None
+            assert newer_versions.read_newer_interaction(one.model_dump(mode="json")) is None
 
     def test_an_unknown_kind(self) -> None:
         found = read(lane="fast")
         assert (found.kind, found.model_extra) == ("merge-queue", {"lane": "fast"})
-        assert newer_versions.unknown(found) == ("kind merge-queue",)
-        assert list(newer_versions.warnings([found])) == [
+        assert newer_versions.list_unknown_words(found) == ("kind merge-queue",)
+        assert list(newer_versions.list_newer_warnings([found])) == [
             "interaction 2 is a newer Logist's (kind merge-queue): kept, and skipped"
         ]
 
     def test_its_own_kinds_are_nothing_to_warn_of(self) -> None:
-        assert list(newer_versions.warnings(whole_history().entries)) == []
+        assert list(newer_versions.list_newer_warnings(whole_history().entries)) == []
 
     @pytest.mark.parametrize("name", sorted(set(entry()) - {"sequence"}))
     @pytest.mark.parametrize("value", [None, 3, [], {"shape": "new"}])
     def test_any_field_may_have_another_shape(self, name: str, value: Any) -> None:
         found = read(**{"version": 2, name: value})
         assert found.sequence == 2
-        assert newer_versions.unknown(found)
+        assert newer_versions.list_unknown_words(found)
 
     @pytest.mark.parametrize("name", sorted(set(entry()) - {"sequence", "kind"}))
     def test_any_field_may_be_gone(self, name: str) -> None:
         lying = {key: value for key, value in entry().items() if key != name}
-        found = newer_versions.interaction(lying)
+        found = newer_versions.read_newer_interaction(lying)
         assert found is not None
         assert found.kind == "merge-queue"
 
     def test_a_place_that_does_not_read_is_where_it_says_it_ended(self) -> None:
         assert read(after={"at": "PENDING"}).after == Place(status=Status.PENDING)
-        assert not read(after=None, state_after=None).after.status.known
+        assert not read(after=None, state_after=None).after.status.is_known
 
     @pytest.mark.parametrize("version", [2, 99, "2", None, 2.5])
     def test_a_version_it_does_not_write_is_newer(self, version: Any) -> None:
@@ -214,7 +214,9 @@ class TestReading:
         ],
     )
     def test_each_word_that_decides_is_named(self, change: Json, said: str) -> None:
-        assert said in newer_versions.unknown(Interaction.model_validate(entry(kind="ask", **change)))
+        assert said in newer_versions.list_unknown_words(
+            Interaction.model_validate(entry(kind="ask", **change))
+        )
 
 
 class TestFold:
@@ -224,7 +226,7 @@ class TestFold:
         usage = {"cost_cents": 5, "cost_microcents": 3, "seconds": 2.0, "input_tokens": 1, "output_tokens": 4}
         here = Recorder().state
         found = read(after={**after, "stuck": stuck}, usage=usage, checkpoint_after="c9", reason="as I say")
-        state = fold.apply(here, found)
+        state = fold.apply_interaction(here, found)
         assert (state.revision, state.status, state.step, state.place.attempts) == (2, "STUCK", "other", 2)
         assert state.place.stuck is not None
         assert (state.place.stuck.kind, state.reason, state.checkpoint) == ("agent", "as I say", "c9")
@@ -234,33 +236,37 @@ class TestFold:
 
     def test_an_agent_in_it_counts_as_asked(self) -> None:
         here = Recorder().state
-        assert fold.apply(here, read(actor="agent")).usage.current_action_count == 1
-        assert fold.apply(here, read(actor="agent", simulated=True)).usage.current_action_count == 0
+        assert fold.apply_interaction(here, read(actor="agent")).usage.current_action_count == 1
+        assert (
+            fold.apply_interaction(here, read(actor="agent", simulated=True)).usage.current_action_count == 0
+        )
 
     def test_an_unknown_error_counts_as_work(self) -> None:
         error = {"error": {"kind": "overloaded", "message": "m"}, "status": "ERROR"}
         asked = Interaction.model_validate(entry(kind="ask", actor="agent", response=error))
-        assert fold.apply(Recorder().state, asked).usage.current_action_count == 1
+        assert fold.apply_interaction(Recorder().state, asked).usage.current_action_count == 1
 
     def test_the_newest_format_is_remembered(self) -> None:
         job = Recorder()
-        state = fold.apply(job.state, read(version=3))
+        state = fold.apply_interaction(job.state, read(version=3))
         assert state.version == 3
         job.answer()
-        assert fold.apply(state, job.entries[-1]).version == 3
+        assert fold.apply_interaction(state, job.entries[-1]).version == 3
         job.decide(Kind.RESTEP, to=2)
-        assert fold.apply(state, job.entries[-1], fold.state_before(job.entries, 2)).version == 3
+        assert fold.apply_interaction(state, job.entries[-1], fold.fold_before(job.entries, 2)).version == 3
         job.decide(Kind.RERUN)
-        assert fold.apply(state, job.entries[-1]).version == 3
+        assert fold.apply_interaction(state, job.entries[-1]).version == 3
 
     def test_a_state_of_a_newer_format_passes_it_on(self) -> None:
         folded = Recorder().state
-        assert newer_versions.kept({"version": 4, "lane": "fast", "head": {}, "checksum": ""}, folded) == {
+        assert newer_versions.find_newer_fields(
+            {"version": 4, "lane": "fast", "head": {}, "checksum": ""}, folded
+        ) == {
             "version": 4,
             "lane": "fast",
         }
-        assert newer_versions.kept({"version": "x"}, folded) == {"version": FORMAT + 1}
-        assert newer_versions.kept({"version": FORMAT, "title": "t"}, folded) == {}
+        assert newer_versions.find_newer_fields({"version": "x"}, folded) == {"version": FORMAT + 1}
+        assert newer_versions.find_newer_fields({"version": FORMAT, "title": "t"}, folded) == {}
 
 
 class TestMoving:
@@ -287,7 +293,7 @@ class TestMoving:
 
     def test_what_to_do_in_doubt_is_left_to_the_steward_unless_it_is_known(self) -> None:
         job = Recorder(on_doubt="ask the bank")
-        assert step.in_doubt(job.spec, job.state, "Worker").place.status is Status.STUCK
+        assert step.conclude_in_doubt(job.spec, job.state, "Worker").place.status is Status.STUCK
 
     def test_every_place_of_this_logist_is(self) -> None:
         job = whole_history()
@@ -303,28 +309,28 @@ class TestReplay:
         after = job.entries[-1].after.model_dump(mode="json")
         job.entries.append(read(sequence=3, after=after))
         job.answer()
-        assert list(replay.differences(job.entries, SCHEMA)) == []
+        assert list(replay.find_differences(job.entries, SCHEMA)) == []
 
     def test_what_follows_is_judged_from_where_it_left_the_job(self) -> None:
         job = Recorder()
         job.entries.append(read(after={"status": "REVIEW_REQUIRED"}, state_after="REVIEW_REQUIRED"))
         job.answer()
         wrong = job.entries[-1].model_copy(update={"state_after": Status.FAILED})
-        assert list(replay.differences(job.entries, SCHEMA)) == []
-        assert [d.sequence for d in replay.differences([*job.entries[:-1], wrong], SCHEMA)] == [3]
+        assert list(replay.find_differences(job.entries, SCHEMA)) == []
+        assert [d.sequence for d in replay.find_differences([*job.entries[:-1], wrong], SCHEMA)] == [3]
 
     def test_a_state_that_only_a_newer_one_knows_is_not_judged(self) -> None:
         job = Recorder()
         asked = Interaction.model_validate(entry(kind="ask", actor="agent", after={"status": "PARKED"}))
         job.entries.append(asked)
-        assert list(replay.differences(job.entries, SCHEMA)) == []
+        assert list(replay.find_differences(job.entries, SCHEMA)) == []
 
     def test_a_history_may_begin_with_an_unknown_kind(self) -> None:
         job = Recorder()
         job.answer()
         begun = read(sequence=1, kind="import", after=job.entries[0].after.model_dump(mode="json"))
-        assert list(replay.differences([begun, job.entries[1]], SCHEMA)) == []
+        assert list(replay.find_differences([begun, job.entries[1]], SCHEMA)) == []
         spec = job.spec.model_dump(mode="json")
         begun = begun.model_copy(update={"spec": EffectiveSpec.model_validate(spec)})
         wrong = job.entries[1].model_copy(update={"state_after": Status.FAILED})
-        assert [d.sequence for d in replay.differences([begun, wrong], SCHEMA)] == [2]
+        assert [d.sequence for d in replay.find_differences([begun, wrong], SCHEMA)] == [2]

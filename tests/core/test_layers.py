@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from logist.core.text.layers import BASE, SEPARATOR, Layer, flat, joined, role_block, step_layer
+from logist.core.text.layers import (
+    BASE,
+    SEPARATOR,
+    Layer,
+    build_layers,
+    build_role_block,
+    build_step_layer,
+    join_layers,
+)
 
 CONTEXT = "## Task Context\n**Title:** T\n**Summary:** N/A\n**Tags:** None\n**Additional Info:** None"
 
@@ -47,11 +55,11 @@ CONTEXT = "## Task Context\n**Title:** T\n**Summary:** N/A\n**Tags:** None\n**Ad
     ],
 )
 def test_flat(given: dict[str, Any], expected: str) -> None:
-    assert joined(flat(**{"base": "B", "title": "T", **given})) == expected
+    assert join_layers(build_layers(**{"base": "B", "title": "T", **given})) == expected
 
 
 def test_the_sources_in_their_order() -> None:
-    layers = flat(agent_context="A", step_name="N", step_prompt="P", instructions="I", title="T")
+    layers = build_layers(agent_context="A", step_name="N", step_prompt="P", instructions="I", title="T")
     assert [(layer.source, layer.kind) for layer in layers] == [
         ("base", "rule"),
         ("agent", "rule"),
@@ -86,8 +94,8 @@ def test_the_sources_in_their_order() -> None:
     ],
 )
 def test_step_layer(role: str | None, guidance: list[str], prompt: str, expected: str) -> None:
-    assert step_layer(role, guidance, prompt) == expected
-    assert step_layer(role, guidance, prompt).startswith(role_block(role))
+    assert build_step_layer(role, guidance, prompt) == expected
+    assert build_step_layer(role, guidance, prompt).startswith(build_role_block(role))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logist.core.machine import limits
-from logist.core.machine.limits import Shared, halted_above, program_allowance
+from logist.core.machine.limits import Shared, find_reached_limit_above, program_allowance
 from logist.core.model import Limits, Status, Totals
 from logist.core.money import totals
 from tests.core.builders import spec
@@ -22,14 +22,14 @@ def shared(job: str = "j", cents: int = 100, runs: int = 10, **more: Any) -> Sha
 
 
 def used(cents: int, runs: int = 0) -> Totals:
-    return totals.spending(cents * CENT, runs)
+    return totals.make_totals(cents * CENT, runs)
 
 
 def test_what_is_left_is_the_least_of_all_limits() -> None:
     above = [shared("p", 100, used=used(30)), shared("j", 50, used=used(10), calls_out=used(15))]
-    assert limits.left(spec(cost_threshold=1000), used(900), above) == 25 * CENT
-    assert limits.left(spec(cost_threshold=1000), used(990), above) == 10 * CENT
-    assert limits.left(spec(cost_threshold=1000), used(900)) == 100 * CENT
+    assert limits.remaining_microcents(spec(cost_threshold=1000), used(900), above) == 25 * CENT
+    assert limits.remaining_microcents(spec(cost_threshold=1000), used(990), above) == 10 * CENT
+    assert limits.remaining_microcents(spec(cost_threshold=1000), used(900)) == 100 * CENT
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_is_left_is_the_least_of_all_limits() -> None:
 def test_a_halt_says_what_stands_in_the_way(
     more: dict[str, Any], halted: bool, unsettled: bool, calls_out: bool
 ) -> None:
-    halt = halted_above([shared(**more)], needed=10 * CENT)
+    halt = find_reached_limit_above([shared(**more)], needed=10 * CENT)
     assert (halt is not None) is halted
     if halt is not None:
         assert (halt.job, halt.unsettled, halt.calls_out) == ("j", unsettled, calls_out)
@@ -56,11 +56,11 @@ def test_a_halt_says_what_stands_in_the_way(
 
 def test_the_topmost_job_halts_where_both_limits_are_reached() -> None:
     both = [shared("j", used=used(100)), shared("top", used=used(100))]
-    halt = halted_above(both)
+    halt = find_reached_limit_above(both)
     assert (halt and halt.job, halt and halt.limit) == ("top", Status.HALTED_COST)
-    inner = halted_above([shared("j", runs=3, used=used(0, 3)), shared("top", used=used(50))])
+    inner = find_reached_limit_above([shared("j", runs=3, used=used(0, 3)), shared("top", used=used(50))])
     assert (inner and inner.job, inner and inner.limit) == ("j", Status.HALTED_ITERATION)
-    assert halted_above([]) is None
+    assert find_reached_limit_above([]) is None
 
 
 def test_an_agent_program_gets_a_part_so_that_others_can_run_too() -> None:

@@ -75,7 +75,7 @@ def test_a_merge_is_due_once_the_job_has_succeeded(
 ) -> None:
     state = history(spec, source, *rest)
     assert state.merge == merge
-    assert merge_policy.held(state) is (
+    assert merge_policy.is_merge_held(state) is (
         state.status is Status.SUCCESS and bool(state.merges) and merge is None
     )
     assert state.source == source
@@ -83,23 +83,23 @@ def test_a_merge_is_due_once_the_job_has_succeeded(
 
 @pytest.mark.parametrize("spec", [SPEC, SPEC.model_copy(update={"auto_merge": False})])
 def test_only_what_is_to_be_merged_by_itself_is(spec: EffectiveSpec) -> None:
-    assert merge_policy.by_itself(spec, "/repo") is bool(spec.auto_merge)
-    assert not merge_policy.by_itself(spec, None)
+    assert merge_policy.is_merged_automatically(spec, "/repo") is bool(spec.auto_merge)
+    assert not merge_policy.is_merged_automatically(spec, None)
 
 
 def test_work_that_does_not_fit_is_stuck_with_the_reason() -> None:
     done = Place(status=Status.SUCCESS)
     command = MergeCommand(conflicts=["a.py"], lack="does not fit in: a.py")
-    place = steward.decide(Kind.MERGE, done, command, SPEC)
+    place = steward.apply_command(Kind.MERGE, done, command, SPEC)
     assert (place.status, place.stuck and place.stuck.kind, place.stuck and place.stuck.reason) == (
         Status.STUCK,
         "merge",
         "does not fit in: a.py",
     )
-    assert steward.decide(Kind.MERGE, place, MergeCommand(), SPEC) == done
-    assert steward.decide(Kind.RESUBMIT, place, ResubmitCommand(), SPEC).status is Status.PENDING
+    assert steward.apply_command(Kind.MERGE, place, MergeCommand(), SPEC) == done
+    assert steward.apply_command(Kind.RESUBMIT, place, ResubmitCommand(), SPEC).status is Status.PENDING
     with pytest.raises(Refused):
-        steward.decide(Kind.MERGE, Place(status=Status.PENDING), MergeCommand(), SPEC)
+        steward.apply_command(Kind.MERGE, Place(status=Status.PENDING), MergeCommand(), SPEC)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.model import Model
-from logist.core.money.money import cost_of, dollars, fit_output, join, split, worst_case
+from logist.core.money.money import (
+    compute_cost,
+    compute_worst_case,
+    fit_output,
+    format_money,
+    join_cents,
+    split_cents,
+)
 
 CENT = 1_000_000
 fuzz = settings(deadline=None, database=None)
@@ -33,24 +40,24 @@ def model(input_price: float | None = 3.0, output_price: float | None = 15.0) ->
     ],
 )
 def test_cost(prices: tuple[float, float], tokens: tuple[int, int], microcents: int) -> None:
-    assert cost_of(model(*prices), *tokens) == microcents
+    assert compute_cost(model(*prices), *tokens) == microcents
 
 
 @pytest.mark.parametrize("unknown", [(None, 15.0), (3.0, None), (None, None), (float("inf"), 1.0)])
 def test_an_unknown_price_is_unknown(unknown: tuple[float | None, float | None]) -> None:
-    assert cost_of(model(*unknown), 1, 1) is None
-    assert worst_case(model(*unknown), "prompt", 1) is None
+    assert compute_cost(model(*unknown), 1, 1) is None
+    assert compute_worst_case(model(*unknown), "prompt", 1) is None
     assert fit_output(model(*unknown), "prompt", 1, CENT, 1) is None
 
 
 @pytest.mark.parametrize("prompt", ["", "a" * 1000, "é🚀" * 100, "\ud800"])
 def test_the_worst_case_counts_a_token_for_each_byte_and_the_messages(prompt: str) -> None:
     size = len(prompt.encode("utf-8", "surrogatepass"))
-    assert worst_case(model(3.0, 15.0), prompt, 10) == (size + 128) * 300 + 10 * 1500
+    assert compute_worst_case(model(3.0, 15.0), prompt, 10) == (size + 128) * 300 + 10 * 1500
 
 
 def test_fit_output_takes_all_that_is_wanted_when_it_fits() -> None:
-    worst = worst_case(model(), "prompt", 4096)
+    worst = compute_worst_case(model(), "prompt", 4096)
     assert worst is not None
     assert fit_output(model(), "prompt", 4096, worst, 2048) == 4096
     assert fit_output(model(), "prompt", 4096, worst - 1, 2048) == 4095
@@ -59,22 +66,22 @@ def test_fit_output_takes_all_that_is_wanted_when_it_fits() -> None:
 @pytest.mark.parametrize(("cached", "dearest"), [(0.3, 300), (3.0, 300), (3.75, 375), (None, 300)])
 def test_the_worst_case_takes_the_dearer_price_of_input(cached: float | None, dearest: int) -> None:
     priced = model().model_copy(update={"cached_price": cached})
-    worst = worst_case(priced, "a" * 872, 10)
+    worst = compute_worst_case(priced, "a" * 872, 10)
     assert worst == 1000 * dearest + 10 * 1500
-    assert (cost_of(priced, 1000, 10, 1000) or 0) <= worst
+    assert (compute_cost(priced, 1000, 10, 1000) or 0) <= worst
     assert fit_output(priced, "a" * 872, 10, worst, 1) == 10
     assert fit_output(priced, "a" * 872, 10, worst - 1, 1) == 9
 
 
 def test_fit_output_ends_at_the_minimum() -> None:
-    least = worst_case(model(), "prompt", 2048)
+    least = compute_worst_case(model(), "prompt", 2048)
     assert least is not None
     assert fit_output(model(), "prompt", 4096, least, 2048) == 2048
     assert fit_output(model(), "prompt", 4096, least - 1, 2048) is None
 
 
 def test_who_wants_less_than_the_minimum_gets_that_or_nothing() -> None:
-    worst = worst_case(model(), "prompt", 100)
+    worst = compute_worst_case(model(), "prompt", 100)
     assert worst is not None
     assert fit_output(model(), "prompt", 100, worst, 2048) == 100
     assert fit_output(model(), "prompt", 100, worst - 1, 2048) is None
@@ -96,12 +103,12 @@ def test_what_fits_never_overshoots_and_is_the_most(
     fitted = fit_output(priced, prompt, wanted, left, minimum)
     least = min(minimum, wanted)
     if fitted is None:
-        assert (worst_case(priced, prompt, least) or 0) > left
+        assert (compute_worst_case(priced, prompt, least) or 0) > left
         return
     assert least <= fitted <= wanted
-    assert (worst_case(priced, prompt, fitted) or 0) <= left
+    assert (compute_worst_case(priced, prompt, fitted) or 0) <= left
     if fitted < wanted:
-        assert (worst_case(priced, prompt, fitted + 1) or 0) > left
+        assert (compute_worst_case(priced, prompt, fitted + 1) or 0) > left
 
 
 @pytest.mark.parametrize(
@@ -109,15 +116,15 @@ def test_what_fits_never_overshoots_and_is_the_most(
     [(0, (0, 0)), (999_999, (0, 999_999)), (CENT, (1, 0)), (1_230_045, (1, 230_045))],
 )
 def test_split(microcents: int, halves: tuple[int, int]) -> None:
-    assert split(microcents) == halves
+    assert split_cents(microcents) == halves
 
 
 @fuzz
 @given(st.integers())
 def test_join_undoes_split(microcents: int) -> None:
-    cents, rest = split(microcents)
+    cents, rest = split_cents(microcents)
     assert 0 <= rest < CENT
-    assert join(cents, rest) == microcents
+    assert join_cents(cents, rest) == microcents
 
 
 @pytest.mark.parametrize(
@@ -139,4 +146,4 @@ def test_join_undoes_split(microcents: int) -> None:
     ],
 )
 def test_dollars(microcents: int, text: str) -> None:
-    assert dollars(microcents) == text
+    assert format_money(microcents) == text

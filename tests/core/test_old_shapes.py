@@ -12,14 +12,21 @@ from hypothesis import strategies as st
 
 from logist.core.model import Interaction, Kind, Phase, Status
 from logist.core.replay import replay
-from logist.core.replay.old_entry import answer_of
-from logist.core.replay.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, survey
+from logist.core.replay.old_entry import read_old_answer
+from logist.core.replay.old_shapes import (
+    MORE,
+    MOST_NOTES,
+    NOBODY,
+    Notes,
+    rebuild_interactions,
+    survey_entries,
+)
 from logist.errors import Damaged
-from logist.resources import schema
+from logist.resources import load_schema
 from tests.support import examples
 
 Json = dict[str, Any]
-SCHEMA = schema("llm-chat-schema")
+SCHEMA = load_schema("llm-chat-schema")
 
 
 def entry(role: str = "Worker", action: str = "COMPLETED", **more: Any) -> Json:
@@ -36,8 +43,8 @@ def told(
     *entries: Json, beside: Json | None = None, known: Json | None = None
 ) -> tuple[list[Interaction], list[str]]:
     notes = Notes()
-    found = list(interactions(entries, SCHEMA, notes, beside, known))
-    return found, list(notes.lines())
+    found = list(rebuild_interactions(entries, SCHEMA, notes, beside, known))
+    return found, list(notes.render_lines())
 
 
 def way(found: list[Interaction]) -> list[tuple[str, str]]:
@@ -45,7 +52,7 @@ def way(found: list[Interaction]) -> list[tuple[str, str]]:
 
 
 def differs(found: list[Interaction]) -> list[tuple[int, str]]:
-    return [(one.sequence, one.field) for one in replay.differences(found, SCHEMA)]
+    return [(one.sequence, one.field) for one in replay.find_differences(found, SCHEMA)]
 
 
 def test_what_a_newer_rule_stops_went_on_with_no_decision_made_up() -> None:
@@ -170,8 +177,8 @@ def test_a_state_that_was_recorded_is_compared_with_todays() -> None:
 def test_whether_there_was_a_review_and_an_approval_is_seen_by_the_states(
     entries: list[Json], known: Json
 ) -> None:
-    assert survey(entries).settings == known
-    found, notes = told(*entries, known=survey(entries).settings)
+    assert survey_entries(entries).settings == known
+    found, notes = told(*entries, known=survey_entries(entries).settings)
     said = ", ".join(f"{name} {json.dumps(known[name])}" for name in sorted(known))
     assert notes[0].endswith(f"; but {said}, as its entries show" if known else "are the default")
     assert (differs(found) == []) is (entries[0]["response"]["action"] != "STUCK")
@@ -204,7 +211,7 @@ def test_an_answer_that_reads_in_another_way_today_is_found() -> None:
     ],
 )
 def test_the_answer_of_a_response(response: Json, text: str, rebuilt: bool) -> None:
-    assert answer_of(response) == (text, rebuilt)
+    assert read_old_answer(response) == (text, rebuilt)
 
 
 @pytest.mark.parametrize(
@@ -351,12 +358,12 @@ def test_an_agent_that_answers_out_of_turn_was_sent_there(
     entries: list[tuple[str, str]], kinds: list[str]
 ) -> None:
     raw = [first_tool(*each) for each in entries]
-    found, notes = told(*raw, known=survey(raw).settings)
+    found, notes = told(*raw, known=survey_entries(raw).settings)
     assert [one.kind.value for one in found if one.kind not in (Kind.CREATE, Kind.ASK)] == kinds
     assert sum(line.startswith("made up: `") for line in notes) == len(set(kinds))
     targets = {one.command["to"] for one in found if one.kind is Kind.RESTEP}
     assert list(replay.replay(found, SCHEMA, targets)) == []
-    assert survey(raw).goes_back or "restep" not in kinds
+    assert survey_entries(raw).goes_back or "restep" not in kinds
 
 
 def test_an_answer_by_hand_is_whoevers_turn_it_is() -> None:
@@ -394,8 +401,8 @@ def test_a_dry_run_asked_nobody() -> None:
 
 def test_the_limits_are_such_that_what_was_used_fits() -> None:
     raw = [first_tool("Worker", "RETRY", cost=9.0, execution_time_seconds=1900) for _ in range(3)]
-    assert survey(raw).settings == {"limits": {"cost_threshold": 2701, "time_threshold_minutes": 96}}
-    found, _ = told(*raw, known=survey(raw).settings)
+    assert survey_entries(raw).settings == {"limits": {"cost_threshold": 2701, "time_threshold_minutes": 96}}
+    found, _ = told(*raw, known=survey_entries(raw).settings)
     assert found[0].spec is not None
     assert found[0].spec.limits.cost_threshold == 2701
     assert differs(found) == []
@@ -486,7 +493,7 @@ def test_what_makes_no_sense_as_usage_is_not_counted_and_that_is_told(used: Json
 def test_notes_do_not_grow_with_the_file() -> None:
     notes = Notes()
     for number in range(1, 1001):
-        notes.add(f"not read: x{number}", number)
-    lines = list(notes.lines())
+        notes.add_note(f"not read: x{number}", number)
+    lines = list(notes.render_lines())
     assert len(lines) == MOST_NOTES + 1
     assert lines[-1] == f"{MORE} (interactions 101, 102, 103, 104, 105 and 895 more)"

@@ -189,8 +189,8 @@ def test_a_suggestion_that_is_no_text_is_none() -> None:
 
 
 def test_m25_the_steps_that_can_follow_are_those_behind_the_decisions() -> None:
-    assert [each.id for each in routing.choices(flow(), "a")] == ["b"]
-    assert routing.choices(flow(), "b") == []
+    assert [each.id for each in routing.list_choices(flow(), "a")] == ["b"]
+    assert routing.list_choices(flow(), "b") == []
 
 
 def test_m25_decisions_after_decisions_count_and_a_circle_ends() -> None:
@@ -209,7 +209,7 @@ def test_m25_decisions_after_decisions_count_and_a_circle_ends() -> None:
         ),
         start="a",
     )
-    assert [each.id for each in routing.choices(nested, "a")] == ["b", "E", "c", "D"]
+    assert [each.id for each in routing.list_choices(nested, "a")] == ["b", "E", "c", "D"]
 
 
 @pytest.mark.parametrize(

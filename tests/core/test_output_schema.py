@@ -12,7 +12,7 @@ from logist.core.model import JsonObject, Phase, Role, Status, StuckKind
 from logist.core.prompt import prompt
 from logist.core.step import step
 from logist.errors import Refused
-from logist.resources import resource, schema
+from logist.resources import find_resource, load_schema
 from logist.roles.checking import OUTPUT_SCHEMAS
 from tests.core.builders import command, conclude, observed, reply, spec, state
 
@@ -39,12 +39,12 @@ def concluded(
 class TestShipped:
     @pytest.mark.parametrize("name", OUTPUT_SCHEMAS)
     def test_each_can_be_used_and_takes_what_fits(self, name: str) -> None:
-        wanted = schema(f"output/{name}")
+        wanted = load_schema(f"output/{name}")
         assert output_schema.schema_fault(wanted) == ""
         assert output_schema.output_fault(FITTING[name], wanted, name) == ""
 
     def test_none_is_left_out(self) -> None:
-        assert {path.stem for path in resource("schemas", "output").iterdir()} == set(OUTPUT_SCHEMAS)
+        assert {path.stem for path in find_resource("schemas", "output").iterdir()} == set(OUTPUT_SCHEMAS)
 
     @pytest.mark.parametrize(
         ("output", "named"),
@@ -63,7 +63,7 @@ class TestShipped:
         ],
     )
     def test_p52_a_plan_that_does_not_fit_is_stuck_and_names_the_field(self, output: Any, named: str) -> None:
-        outcome = concluded(output, schema("output/plan"))
+        outcome = concluded(output, load_schema("output/plan"))
         assert outcome.place.status is Status.STUCK
         assert outcome.place.stuck is not None
         assert outcome.place.stuck.kind is StuckKind.AGENT
@@ -71,11 +71,11 @@ class TestShipped:
         assert "the role Worker" in outcome.reason
 
     def test_one_that_fits_goes_on(self) -> None:
-        assert concluded(PLAN, schema("output/plan")).place.status is not Status.STUCK
+        assert concluded(PLAN, load_schema("output/plan")).place.status is not Status.STUCK
 
     @pytest.mark.parametrize("action", ["STUCK", "RETRY"])
     def test_it_is_due_only_with_completed(self, action: str) -> None:
-        assert "output" not in concluded(None, schema("output/plan"), action).reason
+        assert "output" not in concluded(None, load_schema("output/plan"), action).reason
 
 
 class TestDeclared:
@@ -142,7 +142,7 @@ class TestQuestion:
 
     @pytest.mark.parametrize("action", ["COMPLETED", "RETRY", "STUCK"])
     def test_p52_it_stops_the_job_whatever_the_action(self, action: str) -> None:
-        outcome = concluded(self.ASKED, schema("output/plan"), action, summary="A choice.")
+        outcome = concluded(self.ASKED, load_schema("output/plan"), action, summary="A choice.")
         assert (outcome.place.status, outcome.reason) == (Status.STUCK, "A choice.")
         assert outcome.response.output == self.ASKED
         assert any("a question stops the job" in each for each in outcome.response.warnings) is (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.text import paths
-from logist.core.text.paths import MISSING, PathError, lookup, parse, written
+from logist.core.text.paths import MISSING, PathError, lookup, parse, path_to_text
 from tests.support import examples
 
 fuzz = settings(deadline=None, database=None, max_examples=examples(100))
@@ -94,7 +94,7 @@ FOUND = [
 @pytest.mark.parametrize(("text", "parts"), PARSED)
 def test_a_path_is_its_keys_and_indices(text: str, parts: tuple[str | int, ...]) -> None:
     assert parse(text) == parts
-    assert parse(written(parts)) == parts
+    assert parse(path_to_text(parts)) == parts
 
 
 @pytest.mark.parametrize(("text", "column", "message"), FAULTS)
@@ -143,7 +143,7 @@ def test_lookups_agree_with_the_naive_rule(data: Any, parts: list[str | int]) ->
 @fuzz
 @given(st.lists(st.text(max_size=4) | st.integers(0, 99), min_size=1, max_size=4))
 def test_a_written_path_reads_back(parts: list[str | int]) -> None:
-    assert parse(written(tuple(parts))) == tuple(parts)
+    assert parse(path_to_text(tuple(parts))) == tuple(parts)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_a_written_path_reads_back(parts: list[str | int]) -> None:
     [([1, "ü"], '[1, "ü"]'), ("x" * 500, '"' + "x" * 199 + "..."), (object(), "(object)"), (None, "null")],
 )
 def test_a_value_is_shown_on_one_short_line(value: object, text: str) -> None:
-    assert paths.shown(value) == text
+    assert paths.format_value(value) == text

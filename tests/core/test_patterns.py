@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from logist.core.text.patterns import NameGate, Patterns, excluding, parse
+from logist.core.text.patterns import NameGate, Patterns, compile_exclusions, parse_patterns
 
 MATCHES = [
     ("build", ["build", "src/build", "build/x", "a/build/b"], ["builds", "rebuild", "build.py"]),
@@ -44,10 +44,10 @@ MATCHES = [
 
 @pytest.mark.parametrize(("text", "ignored", "kept"), MATCHES)
 def test_a_path_is_ignored_as_git_ignores_it(text: str, ignored: list[str], kept: list[str]) -> None:
-    patterns = Patterns(parse(text))
+    patterns = Patterns(parse_patterns(text))
 
     def covers(path: str) -> bool:
-        return patterns.covers(path.removesuffix("/"), directory=path.endswith("/"))
+        return patterns.is_ignored(path.removesuffix("/"), directory=path.endswith("/"))
 
     assert [path for path in ignored if not covers(path)] == []
     assert [path for path in kept if covers(path)] == []
@@ -55,16 +55,16 @@ def test_a_path_is_ignored_as_git_ignores_it(text: str, ignored: list[str], kept
 
 @pytest.mark.parametrize(("text", "ignored"), [(text, ignored) for text, ignored, _ in MATCHES])
 def test_the_gate_lets_nothing_pass_that_could_match(text: str, ignored: list[str]) -> None:
-    patterns = Patterns(parse(text))
+    patterns = Patterns(parse_patterns(text))
     gate = NameGate([patterns])
     for path in ignored:
         parts = path.split("/")
         hit = [
             end
             for end in range(1, len(parts) + 1)
-            if patterns.verdict("/".join(parts[:end]), end < len(parts))
+            if patterns.match_path("/".join(parts[:end]), end < len(parts))
         ]
-        assert all(gate.may(parts[end - 1]) for end in hit)
+        assert all(gate.can_match(parts[end - 1]) for end in hit)
 
 
 @pytest.mark.parametrize(
@@ -81,20 +81,20 @@ def test_the_gate_lets_nothing_pass_that_could_match(text: str, ignored: list[st
 )
 def test_no_pattern_takes_long(text: str) -> None:
     began = time.process_time()
-    patterns = Patterns(parse(text))
+    patterns = Patterns(parse_patterns(text))
     for path in ("a" * 255, "a/" * 900 + "a"):
-        patterns.covers(path)
+        patterns.is_ignored(path)
     assert time.process_time() - began < 2
 
 
 def test_lines_that_are_too_long_or_too_many_are_passed_over() -> None:
-    assert parse("x" * 1_001) == []
-    assert [pattern.text for pattern in parse("a\nb\nc", most=2)] == ["a", "b"]
+    assert parse_patterns("x" * 1_001) == []
+    assert [pattern.text for pattern in parse_patterns("a\nb\nc", most=2)] == ["a", "b"]
 
 
 def test_excluded_paths_are_patterns_and_caches_are_names_of_directories() -> None:
-    hidden = excluding(["dist", "docs/old", "*.gen.ts"], ["node_modules", "we[i]rd*"])
+    hidden = compile_exclusions(["dist", "docs/old", "*.gen.ts"], ["node_modules", "we[i]rd*"])
     shown = ["a.ts", "docs/new", "node_modules.md", "weird"]
-    assert not any(hidden.covers(path) for path in shown)
+    assert not any(hidden.is_ignored(path) for path in shown)
     paths = ["dist", "a/dist/b", "docs/old/x", "x.gen.ts", "node_modules/x", "we[i]rd*/x"]
-    assert all(hidden.covers(path) for path in paths)
+    assert all(hidden.is_ignored(path) for path in paths)

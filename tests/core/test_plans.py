@@ -23,7 +23,7 @@ PLAN = {
 
 
 def test_a_plan_reads_as_a_text() -> None:
-    assert plans.lines(PLAN) == [
+    assert plans.render_plan_lines(PLAN) == [
         "goal: The parser refuses a second Host line.",
         "1. Look.",
         "   reason: To know.",
@@ -56,8 +56,8 @@ def test_what_is_a_plan(output: Any, is_plan: bool) -> None:
 
 
 def test_what_has_another_form_is_shown_as_it_is() -> None:
-    assert plans.lines("First this.\n\nThen that.\n") == ["First this.", "", "Then that."]
-    assert plans.lines({"a": [1]}) == ["{", '  "a": [', "    1", "  ]", "}"]
+    assert plans.render_plan_lines("First this.\n\nThen that.\n") == ["First this.", "", "Then that."]
+    assert plans.render_plan_lines({"a": [1]}) == ["{", '  "a": [', "    1", "  ]", "}"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_has_another_form_is_shown_as_it_is() -> None:
     ],
 )
 def test_another_role_carries_it_out(maker: str, approved: bool, doer: str, carrier: str | None) -> None:
-    assert plans.carrier(maker, approved=approved, doer=doer) == carrier
+    assert plans.find_plan_carrier(maker, approved=approved, doer=doer) == carrier
 
 
 JSON = st.recursive(
@@ -81,5 +81,5 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["goal", "steps", "risks", "x"]), JSON) | JSON)
 def test_whatever_an_agent_writes_can_be_shown(output: Any) -> None:
-    for line in plans.lines(output):
+    for line in plans.render_plan_lines(output):
         assert "\n" not in line

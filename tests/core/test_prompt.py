@@ -168,7 +168,7 @@ class TestWhole:
         ],
     )
     def test_what_a_role_may_do(self, may: list[str], told: list[str]) -> None:
-        role = WORKER.model_copy(update={"permissions": Permissions.of(may)})
+        role = WORKER.model_copy(update={"permissions": Permissions.from_names(may)})
         text = system_pieces(role)[-1].text
         assert all(words in text for words in told)
         assert ("In the workspace you may" in text) is bool(may)

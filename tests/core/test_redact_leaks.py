@@ -23,7 +23,7 @@ def test_blocks_of_any_size(size: int) -> None:
         + SECRET[9:]
     )
     blocks = [text[at : at + size] for at in range(0, len(text), size)]
-    found = list(leaks.leaks(blocks, {SECRET: "it"}))
+    found = list(leaks.find_leaks(blocks, {SECRET: "it"}))
     last = len((text[: text.rindex(SECRET[:9])]).encode())
     assert found == [
         Leak(1, 0, "it", "hunt", 23),
@@ -36,14 +36,16 @@ def test_blocks_of_any_size(size: int) -> None:
 def test_a_secret_on_a_seam(shift: int) -> None:
     text = "x" * (2 * leaks.CARRIED + shift) + f" {SECRET} " + "y" * leaks.CARRIED
     blocks = [text[: 2 * leaks.CARRIED], text[2 * leaks.CARRIED :]]
-    assert [leak.offset for leak in leaks.leaks(blocks, {SECRET: "it"})] == [2 * leaks.CARRIED + shift + 1]
+    assert [leak.offset for leak in leaks.find_leaks(blocks, {SECRET: "it"})] == [
+        2 * leaks.CARRIED + shift + 1
+    ]
 
 
 def test_of_a_short_one_nothing_is_shown() -> None:
     assert [
-        leak.shown for leak in leaks.leaks(["tiny-pass and " + SECRET], {"tiny-pass": "a", SECRET: "b"})
+        leak.shown for leak in leaks.find_leaks(["tiny-pass and " + SECRET], {"tiny-pass": "a", SECRET: "b"})
     ] == ["", "hunt"]
 
 
 def test_nothing_is_nothing() -> None:
-    assert list(leaks.leaks([], {SECRET: "it"})) == list(leaks.leaks([""], {})) == []
+    assert list(leaks.find_leaks([], {SECRET: "it"})) == list(leaks.find_leaks([""], {})) == []

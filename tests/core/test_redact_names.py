@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.secrets.secret_names import secrets_of
+from logist.core.secrets.secret_names import find_variable_secrets
 
 VALUE = "s3cr3t-of-the-house"
 
 
 def secrets(name: str, value: str) -> set[str]:
-    return set(secrets_of(name, value))
+    return set(find_variable_secrets(name, value))
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def test_the_part_that_is_the_secret(name: str, value: str, expected: set[str]) 
 
 
 def test_a_variable_that_a_model_names_is_one_whatever_it_holds() -> None:
-    assert set(secrets_of("MY_LLM", "/just/a/path", named=True)) == {"/just/a/path"}
+    assert set(find_variable_secrets("MY_LLM", "/just/a/path", named=True)) == {"/just/a/path"}
     assert secrets("MY_LLM", VALUE) == set()

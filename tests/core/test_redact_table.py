@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from logist.core.secrets import secrets_table
-from logist.core.secrets.redact import REDACTED, found, redact
+from logist.core.secrets.redact import REDACTED, find_secrets, redact
 
 # Put together here, so that no scanner takes this file for a leak. `<a>` ... stand for the runs below.
 RUNS = {
@@ -222,13 +222,13 @@ def test_what_is_a_secret_goes_and_nothing_else(kind: str, text: str) -> None:
     marked = spelled(text)
     plain = re.sub("[⟦⟧]", "", marked)
     assert redact(plain, []) == (re.sub("⟦.*?⟧", REDACTED, marked, flags=re.DOTALL), 1)
-    assert kind in {match.kind for match in secrets_table.matches(plain)}
+    assert kind in {match.kind for match in secrets_table.find_by_pattern(plain)}
 
 
 @pytest.mark.parametrize(("kind", "text"), NEGATIVE)
 def test_what_only_looks_like_one_stays(kind: str, text: str) -> None:
     plain = spelled(text)
-    assert kind not in {match.kind for match in secrets_table.matches(plain)}
+    assert kind not in {match.kind for match in secrets_table.find_by_pattern(plain)}
 
 
 @pytest.mark.deep_beyond(20)
@@ -289,7 +289,7 @@ def test_a_flood_of_the_worst_is_read_in_a_moment(part: str) -> None:
 
 def test_matches_come_in_order_and_apart() -> None:
     text = spelled("password=sk-<mix> and Bearer <mix> and npm_<mix>")
-    places = found(text, {RUNS["mix"]: "it"})
+    places = find_secrets(text, {RUNS["mix"]: "it"})
     assert [text[place.start : place.end] for place in places] == [
         spelled("sk-<mix>"), RUNS["mix"], spelled("npm_<mix>")
     ]  # fmt: skip

@@ -20,13 +20,15 @@ from logist.core.model import (
     StepType,
     Workflow,
 )
-from logist.core.replay.replay import differences
+from logist.core.replay.replay import find_differences
 from tests.core.builders import SCHEMA, Recorder, command
 from tests.core.test_whatif import Recorded, fan_out, flow, gathered
 
 
 def found(entries: Sequence[Interaction]) -> list[tuple[int, str, str, str]]:
-    return [(each.sequence, each.field, each.recorded, each.today) for each in differences(entries, SCHEMA)]
+    return [
+        (each.sequence, each.field, each.recorded, each.today) for each in find_differences(entries, SCHEMA)
+    ]
 
 
 def last(job: Recorder, **fields: Any) -> list[Interaction]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from logist.core.relevance import Task, kinds
-from logist.core.relevance.mentions import mentions
-from logist.core.relevance.ranking import Names, Text, rank
-from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, tree
-from logist.core.relevance.words import MAX_KEYWORDS, keywords, of_title, stem
+from logist.core.relevance.mentions import find_mentions
+from logist.core.relevance.ranking import Names, Text, rank_files
+from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, draw_tree
+from logist.core.relevance.words import MAX_KEYWORDS, find_keywords, stem_title, stem_word
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from logist.core.relevance.words import MAX_KEYWORDS, keywords, of_title, stem
     ],
 )
 def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) -> None:
-    assert {stem(word) for word in words} == ({shared} if shared else set(words))
+    assert {stem_word(word) for word in words} == ({shared} if shared else set(words))
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,14 @@ def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) 
     ],
 )
 def test_keywords_are_the_words_that_say_where_the_work_is(task: dict[str, Any], needles: list[str]) -> None:
-    found = [keyword.needle for keyword in keywords(Task(**task))]
+    found = [keyword.needle for keyword in find_keywords(Task(**task))]
     assert sorted(found) == sorted(needles)
 
 
 def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> None:
     found = {
-        each.needle: each.weight for each in keywords(Task("alpha", "beta gamma_delta", criteria=("epsil",)))
+        each.needle: each.weight
+        for each in find_keywords(Task("alpha", "beta gamma_delta", criteria=("epsil",)))
     }
     assert found["alpha"] > found["beta"] > found["epsil"]
     assert found["gamma_delta"] > found["beta"]
@@ -64,8 +65,8 @@ def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> 
 
 def test_keywords_are_few_and_the_same_each_time() -> None:
     task = Task("a title", " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
-    assert len(keywords(task)) == MAX_KEYWORDS
-    assert keywords(task) == keywords(task)
+    assert len(find_keywords(task)) == MAX_KEYWORDS
+    assert find_keywords(task) == find_keywords(task)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +74,8 @@ def test_keywords_are_few_and_the_same_each_time() -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
-    keywords(Task(text, text, text, (text,)))
-    mentions(Task(text, text, text, (text,)), ["a/b.py"], ["a"])
+    find_keywords(Task(text, text, text, (text,)))
+    find_mentions(Task(text, text, text, (text,)), ["a/b.py"], ["a"])
     assert time.process_time() - began < 3
 
 
@@ -119,7 +120,7 @@ ABOVE = ["src", "src/api", "lib", "docs", "tests", "tests/api", "src/[id]", "pac
     ],
 )
 def test_a_task_names_files(text: str, files: list[list[str]]) -> None:
-    assert mentions(Task("", text), PATHS, ABOVE).files == files
+    assert find_mentions(Task("", text), PATHS, ABOVE).files == files
 
 
 @pytest.mark.parametrize(
@@ -127,27 +128,27 @@ def test_a_task_names_files(text: str, files: list[list[str]]) -> None:
     [("in src/api", ["src/api"]), ("in `tests`", ["tests"]), ("in tests/", ["tests"]), ("the tests", [])],
 )
 def test_a_task_names_directories(text: str, directories: list[str]) -> None:
-    assert mentions(Task("", text), PATHS, ABOVE).directories == directories
+    assert find_mentions(Task("", text), PATHS, ABOVE).directories == directories
 
 
 def test_what_is_named_and_not_there_may_be_hidden() -> None:
-    named = mentions(Task("", "see .env, build/out.txt and and/or"), PATHS, ABOVE)
+    named = find_mentions(Task("", "see .env, build/out.txt and and/or"), PATHS, ABOVE)
     assert named.unknown == [".env", "build/out.txt", "and/or"]
 
 
 def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
-    wanted = keywords(task)
+    wanted = find_keywords(task)
     names = Names(wanted)
     files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
     texts = {
         path: Text([text.lower().count(word.needle) for word in wanted], len(text))
         for path, text in files.items()
     }
-    found = rank(
+    found = rank_files(
         wanted,
-        {path: names.hits(path) for path in files},
+        {path: names.find_hits(path) for path in files},
         {path: text for path, text in texts.items() if any(text.counts)},
-        files={path: kinds.of(path) for path in files},
+        files={path: kinds.classify_file(path) for path in files},
         searched=len(files),
         **{"most": 10, **more},
     )
@@ -214,14 +215,14 @@ def test_what_hardly_matters_is_left_out_and_the_rest_bounded() -> None:
     ],
 )
 def test_a_name_tells_what_a_file_is(path: str, worth: float, secret: bool) -> None:
-    kind = kinds.of(path)
+    kind = kinds.classify_file(path)
     assert (kind.worth, kind.secret) == (worth, secret)
 
 
 def test_the_tree_shows_key_files_and_two_levels_with_counts() -> None:
     files = ["src/a.py", "src/api/x.py", "src/api/deep/y.py", "docs/b.md", "docs/README.md"]
     files += ["a.py", "README.md", "Makefile"]
-    shown = tree(files, ["src", "docs", "src/api", "src/api/deep", "empty"], {"link": "a link"})
+    shown = draw_tree(files, ["src", "docs", "src/api", "src/api/deep", "empty"], {"link": "a link"})
     assert shown.splitlines() == [
         "Makefile",
         "README.md",
@@ -235,12 +236,12 @@ def test_the_tree_shows_key_files_and_two_levels_with_counts() -> None:
         "a.py",
         "link (a link)",
     ]
-    assert tree([], [], {}) == ""
-    assert tree(["a"], [], {}, partial=True).splitlines()[-1] == "(there is more than was looked at)"
+    assert draw_tree([], [], {}) == ""
+    assert draw_tree(["a"], [], {}, partial=True).splitlines()[-1] == "(there is more than was looked at)"
 
 
 def test_names_stay_on_their_line() -> None:
-    shown = tree(["a\n## Task: x", "b\udcff", "c" * 300], [], {})
+    shown = draw_tree(["a\n## Task: x", "b\udcff", "c" * 300], [], {})
     assert shown.splitlines() == ['"a\\n## Task: x"', "b\\xff", "c" * 100 + "..."]
 
 
@@ -254,7 +255,7 @@ def test_names_stay_on_their_line() -> None:
     ],
 )
 def test_the_tree_is_bounded_and_keeps_what_builds_the_project(files: list[str]) -> None:
-    shown = tree([*files, "README.md", "pyproject.toml", "zzz/x"], [], {}).splitlines()
+    shown = draw_tree([*files, "README.md", "pyproject.toml", "zzz/x"], [], {}).splitlines()
     assert len(shown) <= MAX_LINES
     assert sum(map(len, shown)) <= MAX_CHARACTERS
     assert shown[:2] == ["README.md", "pyproject.toml"]
@@ -262,7 +263,7 @@ def test_the_tree_is_bounded_and_keeps_what_builds_the_project(files: list[str])
 
 
 def test_titles_are_compared_by_their_stems() -> None:
-    assert of_title("Parsing users") & of_title("The parser for a user") == {"pars", "user"}
+    assert stem_title("Parsing users") & stem_title("The parser for a user") == {"pars", "user"}
 
 
 @pytest.mark.parametrize(
@@ -278,8 +279,8 @@ def test_titles_are_compared_by_their_stems() -> None:
 def test_a_file_has_words_in_its_name_and_in_every_directory_above(
     path: str, own: list[str], above: list[str]
 ) -> None:
-    wanted = keywords(Task("Lexer and parser", "`rate_limiter`"))
-    found = [sorted(wanted[number].needle for number in hits) for hits in Names(wanted).hits(path)]
+    wanted = find_keywords(Task("Lexer and parser", "`rate_limiter`"))
+    found = [sorted(wanted[number].needle for number in hits) for hits in Names(wanted).find_hits(path)]
     assert [[needle for needle in each if needle != "limit"] for each in found] == [own, above]
 
 
@@ -288,4 +289,4 @@ def test_a_file_has_words_in_its_name_and_in_every_directory_above(
     [("tests/deep/x.py", True), ("x_test.go", True), ("a/LexerSpec.ts", True), ("latest/contest.py", False)],
 )
 def test_a_test_is_known_by_its_name_or_a_directory_above(path: str, test: bool) -> None:
-    assert kinds.of(path).test is test
+    assert kinds.classify_file(path).test is test

@@ -22,7 +22,7 @@ from logist.core.model import (
     TransportError,
 )
 from logist.core.replay.difference import Difference
-from logist.core.replay.replay import differences
+from logist.core.replay.replay import find_differences
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
 from tests.support import ROOT
 
@@ -46,26 +46,26 @@ def changed(sequence: int, **fields: Any) -> list[Interaction]:
 
 
 def first(entries: Sequence[Interaction], schema: JsonObject = SCHEMA) -> Difference:
-    return next(iter(differences(entries, schema)))
+    return next(iter(find_differences(entries, schema)))
 
 
 def test_what_was_recorded_replays() -> None:
-    assert list(differences(HISTORY, SCHEMA)) == []
+    assert list(find_differences(HISTORY, SCHEMA)) == []
 
 
 @pytest.mark.parametrize("count", range(1, len(HISTORY)))
 def test_so_does_every_beginning_of_it(count: int) -> None:
-    assert list(differences(HISTORY[:count], SCHEMA)) == []
+    assert list(find_differences(HISTORY[:count], SCHEMA)) == []
 
 
 def test_what_was_written_and_read_replays() -> None:
     read = [Interaction.model_validate(entry.model_dump(mode="json", exclude_none=True)) for entry in HISTORY]
-    assert list(differences(read, SCHEMA)) == []
+    assert list(find_differences(read, SCHEMA)) == []
 
 
 def test_nothing_is_changed_by_it() -> None:
     before = [entry.model_dump_json() for entry in HISTORY]
-    list(differences(HISTORY, SCHEMA))
+    list(find_differences(HISTORY, SCHEMA))
     assert [entry.model_dump_json() for entry in HISTORY] == before
 
 
@@ -81,11 +81,11 @@ def test_answers_that_did_not_come_whole_replay() -> None:
     job.answer(command(), error=TransportError(kind=ErrorKind.LIMIT, message="turn 9 costs too much"))
     assert job.state.status is Status.HALTED_COST
     assert [entry.response.actions for entry in job.entries if entry.kind is Kind.ASK] == [[]] * 9
-    assert list(differences(job.entries, SCHEMA)) == []
+    assert list(find_differences(job.entries, SCHEMA)) == []
 
 
 def test_an_empty_history_has_no_differences() -> None:
-    assert list(differences([], SCHEMA)) == []
+    assert list(find_differences([], SCHEMA)) == []
 
 
 ASKED = [entry.sequence for entry in HISTORY if entry.kind in (Kind.ASK, Kind.RECOVER)]
@@ -125,7 +125,7 @@ class TestTampered:
     @pytest.mark.parametrize("actions", [["COMPLETED", "STUCK"], ["MERGED"], ["completed"]])
     def test_actions(self, sequence: int, actions: list[str]) -> None:
         entry = HISTORY[sequence - 1]
-        found = list(differences(changed(sequence, response__actions=actions), SCHEMA))
+        found = list(find_differences(changed(sequence, response__actions=actions), SCHEMA))
         assert found[0] == Difference(
             sequence, "response.actions", json.dumps(actions), json.dumps(entry.response.actions), ANSWER
         )
@@ -177,7 +177,7 @@ def test_a_place_that_makes_no_sense_never_ends_a_replay(sequence: int) -> None:
     bare = HISTORY[sequence - 1].after.model_copy(
         update={"before": None, "stuck": None, "awaiting": None, "halted_at": None, "attempts": 7}
     )
-    found = list(differences(changed(sequence, after=bare, command={}), SCHEMA))
+    found = list(find_differences(changed(sequence, after=bare, command={}), SCHEMA))
     assert found[0].sequence == sequence
 
 
@@ -189,13 +189,13 @@ def test_a_missing_entry_is_found_at_the_next() -> None:
 
 @pytest.mark.parametrize("begin", range(1, len(HISTORY)))
 def test_a_history_without_its_beginning(begin: int) -> None:
-    found = list(differences(HISTORY[begin:], SCHEMA))
+    found = list(find_differences(HISTORY[begin:], SCHEMA))
     assert len(found) == 1
     assert (found[0].sequence, found[0].field, found[0].today) == (begin + 1, "kind", "create")
 
 
 def test_a_first_entry_without_a_spec() -> None:
-    assert [one.field for one in differences(changed(1, spec=None), SCHEMA)] == ["kind"]
+    assert [one.field for one in find_differences(changed(1, spec=None), SCHEMA)] == ["kind"]
 
 
 class TestRules:
@@ -208,7 +208,7 @@ class TestRules:
 
     def test_shorter_summaries(self) -> None:
         short = self.schema(lambda fields: fields["summary_for_supervisor"].update(maxLength=10))
-        found = list(differences(HISTORY, short))
+        found = list(find_differences(HISTORY, short))
         why = f"{ANSWER}: invalid answer: `summary_for_supervisor` has 17 characters; at most 10 are allowed"
         assert found[0] == Difference(2, "state_after", "PENDING", "STUCK", why)
         assert found[1] == Difference(2, "response.actions", '["RETRY"]', "[]", why)
@@ -217,13 +217,13 @@ class TestRules:
 
     def test_a_schema_that_is_changed_in_place_is_another_one(self) -> None:
         schema = copy.deepcopy(SCHEMA)
-        assert list(differences(HISTORY, schema)) == []
+        assert list(find_differences(HISTORY, schema)) == []
         schema["properties"]["response"]["properties"]["action"]["enum"].remove("RETRY")
-        assert list(differences(HISTORY, schema)) != []
+        assert list(find_differences(HISTORY, schema)) != []
 
     def test_each_entry_is_judged_from_what_was_recorded_before_it(self) -> None:
         no_retry = self.schema(lambda fields: fields["action"].update(enum=["COMPLETED", "STUCK"]))
-        assert {one.sequence for one in differences(HISTORY, no_retry)} == {2, 4}
+        assert {one.sequence for one in find_differences(HISTORY, no_retry)} == {2, 4}
 
     def test_another_sentence_is_no_other_way(self) -> None:
         job = Recorder()
@@ -232,7 +232,7 @@ class TestRules:
         assert entry.after.stuck is not None
         reworded = entry.after.stuck.model_copy(update={"reason": "worded as an earlier version did"})
         older = entry.model_copy(update={"after": entry.after.model_copy(update={"stuck": reworded})})
-        assert list(differences([job.entries[0], older], SCHEMA)) == []
+        assert list(find_differences([job.entries[0], older], SCHEMA)) == []
 
     @pytest.mark.parametrize(
         "change", [{"kind": StuckKind.SHARE}, {"role": "Somebody"}, {"phase": Phase.REVIEWER}]
@@ -243,7 +243,7 @@ class TestRules:
         entry = job.entries[-1]
         assert entry.after.stuck is not None
         other = entry.after.model_copy(update={"stuck": entry.after.stuck.model_copy(update=change)})
-        found = list(differences([job.entries[0], entry.model_copy(update={"after": other})], SCHEMA))
+        found = list(find_differences([job.entries[0], entry.model_copy(update={"after": other})], SCHEMA))
         assert [(one.sequence, one.field) for one in found] == [(2, "after")]
 
 

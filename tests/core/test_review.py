@@ -35,10 +35,10 @@ from logist.core.model import (
 from logist.core.model.commands import ApproveCommand
 from logist.core.step import step
 from logist.errors import Refused
-from logist.resources import schema
+from logist.resources import load_schema
 from tests.core.builders import conclude
 
-SCHEMA = schema("llm-chat-schema")
+SCHEMA = load_schema("llm-chat-schema")
 ANY = Check(severity="warning", enabled=False)
 
 
@@ -311,7 +311,9 @@ def test_missing_evidence_of_a_reviewer_counts_where_it_would_be_the_last_word()
     ],
 )
 def test_how_grave_an_issue_is(told: dict[str, Any], severity: str, warned: bool) -> None:
-    found = review.read({"verdict": "PASS", "issues": [{"message": "m", **told}]}, {**CHECKS, "off": ANY})
+    found = review.read_verdict(
+        {"verdict": "PASS", "issues": [{"message": "m", **told}]}, {**CHECKS, "off": ANY}
+    )
     assert found is not None
     assert found.findings[0]["severity"] == severity
     assert bool(found.warnings) is warned
@@ -329,7 +331,7 @@ def test_how_grave_an_issue_is(told: dict[str, Any], severity: str, warned: bool
     ],
 )
 def test_where_an_issue_is(told: dict[str, Any], place: dict[str, Any]) -> None:
-    found = review.read(
+    found = review.read_verdict(
         {"verdict": "FAIL", "issues": [{"message": "m", "severity": "error", **told}]}, CHECKS
     )
     assert found is not None
@@ -337,7 +339,7 @@ def test_where_an_issue_is(told: dict[str, Any], place: dict[str, Any]) -> None:
 
 
 def test_words_alone_are_a_finding_too_and_none_is_lost() -> None:
-    found = review.read({"verdict": "FAIL", "issues": ["It hangs.", {}, 7, None]}, CHECKS)
+    found = review.read_verdict({"verdict": "FAIL", "issues": ["It hangs.", {}, 7, None]}, CHECKS)
     assert found is not None
     words = [each["message"] for each in found.findings]
     assert words == ["It hangs.", *["(the reviewer gave no words for it)"], "7", words[1]]
@@ -346,7 +348,7 @@ def test_words_alone_are_a_finding_too_and_none_is_lost() -> None:
 
 def test_of_very_many_findings_the_gravest_are_kept() -> None:
     issues = [issue("warning")] * 5000 + [issue("error")]
-    found = review.read({"verdict": "PASS", "issues": issues, "suggestions": ["s"] * 100}, CHECKS)
+    found = review.read_verdict({"verdict": "PASS", "issues": issues, "suggestions": ["s"] * 100}, CHECKS)
     assert found is not None
     assert len(found.findings) == 200
     assert found.findings[-1]["severity"] == "error"
@@ -365,7 +367,7 @@ JSON = st.recursive(
     JSON,
 )
 def test_whatever_is_in_an_output_it_is_read_and_told(output: dict[str, Any], suggestions: Any) -> None:
-    found = review.read({**output, "suggestions": suggestions}, CHECKS)
+    found = review.read_verdict({**output, "suggestions": suggestions}, CHECKS)
     assert found is not None
     assert bool(found.fault) == (found.verdict == "")
     told = review.findings_piece(state(findings=list(found.findings))).text
@@ -448,7 +450,7 @@ class TestChecksDue:
         one, touched = spec(checks=CHECKED, **more.pop("spec", {})), more.pop("touched", False)
         here = state(**more)
         answer = step.judge_answer(one, here, reply, SCHEMA)
-        return list(step.checks_due(one, here, phase, answer, touched=touched))
+        return list(step.list_due_checks(one, here, phase, answer, touched=touched))
 
     def test_after_the_doer_all_that_are_commands(self) -> None:
         assert self.due(Phase.DOER) == ["ours"]
@@ -496,8 +498,8 @@ def sent_back(action: str = "COMPLETED", verdict: str | None = "FAIL", **more: A
 def test_what_can_be_overridden(here: State, taken: bool) -> None:
     def decide() -> Status:
         override = ApproveCommand(override=True, note="It is fine.")
-        back = steward.sent_back(here)
-        return steward.decide(Kind.APPROVE, here.place, override, spec(), sent_back=back).status
+        back = steward.is_sent_back(here)
+        return steward.apply_command(Kind.APPROVE, here.place, override, spec(), sent_back=back).status
 
     if taken:
         assert decide() is Status.SUCCESS

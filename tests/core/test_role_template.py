@@ -202,7 +202,7 @@ class TestTheRoleOfTheSeed:
         step_of = Step(id="a", name="Look", prompt="Read {{input.file}} ({{title}}).")
         flow = Workflow(name="w", steps=(step_of,), start="a")
         one = spec(workflow=flow, title="T", prompt="", input={"file": "a.py"})
-        told = step_instructions.instructed(
+        told = step_instructions.build_instructions(
             one, state(step="a"), role("{{.Title}}|{{input.file}}"), Given(), Phase.DOER
         )
         assert [(piece.source, piece.text) for piece in told.user][1:5] == [
@@ -217,7 +217,7 @@ class TestNames:
     def test_every_name_of_ours_may_be_absent(self) -> None:
         template = "".join(f"{{{{.{name}}}}}" for name in role_template.NAMES)
         bare = spec(title="", prompt="")
-        found = role_template.filled(bare, state(), role(template, *EVERY), Given())
+        found = role_template.fill_template(bare, state(), role(template, *EVERY), Given())
         assert isinstance(found, role_template.Filled)
         assert "".join(piece.text for piece in found.pieces) == "The workspace is empty."
         assert (found.said, found.warnings) == (frozenset({"RepoContext"}), ())
@@ -247,7 +247,7 @@ class TestNames:
     )
     def test_what_each_shows(self, template: str, shown: str) -> None:
         job = {"title": "T", "prompt": "Do it.", "task_type": "bug", "tags": ("a", "b"), "input": {"n": 7}}
-        found = role_template.filled(
+        found = role_template.fill_template(
             spec(**job, acceptance_criteria=("one", "two")), state(), role(template, *EVERY), SURROUNDED
         )
         assert isinstance(found, role_template.Filled)
@@ -337,7 +337,7 @@ class TestWhatATemplateLeavesOut:
     )
     def test_only_what_it_shows_is_told_nowhere_else(self, template: str, said: list[str]) -> None:
         given = replace(SURROUNDED, instructions="Be kind.")
-        found = role_template.filled(spec(), state(), role(template, *EVERY), given)
+        found = role_template.fill_template(spec(), state(), role(template, *EVERY), given)
         assert isinstance(found, role_template.Filled)
         assert sorted(found.said) == said
         prompt = asked(role(template, *EVERY), given).prompt
@@ -414,7 +414,9 @@ class TestSecretsAndFaults:
 
     def test_too_many_parts_of_several_sources_give_way_to_the_ordinary_prompt(self) -> None:
         wild = role("{{range .Tags}}{{.}}{{$.RepoContext}}{{end}}")
-        told = step_instructions.instructed(spec(tags=("a",) * 300), state(), wild, SURROUNDED, Phase.DOER)
+        told = step_instructions.build_instructions(
+            spec(tags=("a",) * 300), state(), wild, SURROUNDED, Phase.DOER
+        )
         assert told.warnings == (
             "role 'implement': prompt_template: it has more than 500 parts, so the work is told without it",
         )
@@ -431,7 +433,7 @@ class TestSecretsAndFaults:
         assert "{{.ID}}" in asked(role("{{.Title}}"), title="{{.ID}}").prompt
 
     def test_a_value_that_is_nowhere_is_told(self) -> None:
-        told = step_instructions.instructed(
+        told = step_instructions.build_instructions(
             spec(), state(), role("{{.Titel}} {{.Title}}"), Given(), Phase.DOER
         )
         assert told.warnings[0].startswith(
@@ -440,7 +442,7 @@ class TestSecretsAndFaults:
 
     def test_one_that_grows_too_long_gives_way_to_the_ordinary_prompt(self) -> None:
         wild = role("{{range .Tags}}{{Prompt}}{{end}}")
-        told = step_instructions.instructed(
+        told = step_instructions.build_instructions(
             spec(prompt="x" * 20_000, tags=("a",) * 100), state(), wild, Given(), Phase.DOER
         )
         assert "grows too long" in told.warnings[0]
@@ -454,12 +456,12 @@ class TestSecretsAndFaults:
 
 
 def rest_of(template: str, one: EffectiveSpec) -> str:
-    found = role_template.filled(one, state(), role(template), Given())
+    found = role_template.fill_template(one, state(), role(template), Given())
     assert isinstance(found, role_template.Filled)
     return found.rest
 
 
 def role_template_pieces(template: str) -> list[prompt_parts.UnplacedPart]:
-    found = role_template.filled(spec(), state(), role(template), Given())
+    found = role_template.fill_template(spec(), state(), role(template), Given())
     assert isinstance(found, role_template.Filled)
     return found.pieces

@@ -46,19 +46,19 @@ THREE = flow(("a", "D", None), ("D", "b", "output.n >= 80"), ("D", "c", "output.
     ],
 )
 def test_the_first_branch_that_holds_is_taken(output: Any, leads: str, told: JsonObject) -> None:
-    routed = routing.after(THREE, "a", facts(output))
+    routed = routing.route_after_step(THREE, "a", facts(output))
     assert routed.onward.step == leads
     assert routed.route == [{"decision": "D", "branch": leads, **told}]
 
 
 def test_what_fails_at_run_time_is_not_taken_and_told() -> None:
-    routed = routing.after(THREE, "a", facts({"n": "many"}))
+    routed = routing.route_after_step(THREE, "a", facts({"n": "many"}))
     assert routed.onward.step == "e"
     assert set(routed.route[0]["errors"]) == {"output.n >= 80", "output.n >= 50"}
 
 
 def test_no_branch_names_the_decision_and_what_it_saw() -> None:
-    routed = routing.after(flow(("a", "D", None), ("D", "b", "output.ok")), "a", facts({"ok": 0}))
+    routed = routing.route_after_step(flow(("a", "D", None), ("D", "b", "output.ok")), "a", facts({"ok": 0}))
     assert routed.onward.step is None
     assert routed.onward.fault == "decision 'D': no branch holds and it has no default; it saw output.ok = 0"
     assert routed.route[0]["branch"] is None
@@ -77,13 +77,15 @@ def test_no_branch_names_the_decision_and_what_it_saw() -> None:
     ],
 )
 def test_what_follows_a_step(edges: list[tuple[str, str, Any]], leads: str | None) -> None:
-    routed = routing.after(flow(*edges), "a", facts({"y": 1}))
+    routed = routing.route_after_step(flow(*edges), "a", facts({"y": 1}))
     assert (routed.onward.step, routed.onward.fault) == (leads, "")
 
 
 def test_decisions_in_a_row_are_all_told() -> None:
     many = [(f"D{number}", f"D{number + 1}", None) for number in range(900)]
-    routed = routing.after(flow(("a", "D0", None), *many, ("D900", "z", "output")), "a", facts("x"))
+    routed = routing.route_after_step(
+        flow(("a", "D0", None), *many, ("D900", "z", "output")), "a", facts("x")
+    )
     assert routed.onward.step == "z"
     assert [told["decision"] for told in routed.route] == [f"D{number}" for number in range(901)]
 
@@ -93,14 +95,16 @@ def test_decisions_in_a_row_are_all_told() -> None:
 )
 def test_a_step_whose_condition_does_not_hold_is_passed_over(form: Any, leads: str, skips: int) -> None:
     way = flow(("a", "b", None), ("b", "c", None), b={"when": form})
-    routed = routing.after(way, "a", facts({"go": True}))
+    routed = routing.route_after_step(way, "a", facts({"go": True}))
     assert (routed.onward.step, len(routed.route)) == (leads, skips)
-    assert routing.enter(way, "b", facts({"go": True})).onward.step == leads
+    assert routing.enter_step(way, "b", facts({"go": True})).onward.step == leads
 
 
 def test_passing_over_the_last_step_is_the_end() -> None:
     way = flow(("a", "b", None), b={"when": False})
-    assert routing.after(way, "a", facts()) == Routed(Onward(None), [{"skipped": "b", "condition": "never"}])
+    assert routing.route_after_step(way, "a", facts()) == Routed(
+        Onward(None), [{"skipped": "b", "condition": "never"}]
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,7 @@ def test_passing_over_the_last_step_is_the_end() -> None:
 def test_a_suggestion_counts_where_no_condition_holds(
     suggestion: str | None, output: Any, leads: str, by: str | None
 ) -> None:
-    routed = routing.after(THREE, "a", facts(output, suggestion=suggestion))
+    routed = routing.route_after_step(THREE, "a", facts(output, suggestion=suggestion))
     assert (routed.onward.step, routed.route[0].get("suggested")) == (leads, by)
 
 
@@ -127,19 +131,19 @@ CIRCLE = flow(("a", "D", None), ("D", "a", "output.again"), ("D", "z", None), D=
 @pytest.mark.parametrize(("visits", "leads"), [(0, "a"), (1, "a"), (2, "z"), (3, "z")])
 def test_a_decision_takes_its_default_after_its_visits(visits: int, leads: str) -> None:
     known = facts({"again": True}, visits={"D": visits})
-    assert routing.after(CIRCLE, "a", known).onward.step == leads
+    assert routing.route_after_step(CIRCLE, "a", known).onward.step == leads
 
 
 def test_no_suggestion_leads_round_again_after_the_visits() -> None:
     known = facts({}, visits={"D": 2}, suggestion="a")
-    assert routing.after(CIRCLE, "a", known).onward.step == "z"
+    assert routing.route_after_step(CIRCLE, "a", known).onward.step == "z"
 
 
 def test_a_circle_without_a_task_is_left_after_its_visits() -> None:
     way = flow(
         ("a", "D", None), ("D", "D2", "output"), ("D", "z", None), ("D2", "D", None), D={"max_visits": 3}
     )
-    routed = routing.after(way, "a", facts(True))
+    routed = routing.route_after_step(way, "a", facts(True))
     assert (routed.onward.step, routed.onward.fault) == ("z", "")
     assert [told["branch"] for told in routed.route] == ["D2", "D", "D2", "D", "D2", "D", "z"]
 
@@ -149,13 +153,13 @@ def test_a_circle_that_never_ends_is_told(most: int | None) -> None:
     way = flow(
         ("a", "D", None), ("D", "D2", None), ("D2", "D", None), D2={"max_visits": most} if most else {}
     )
-    routed = routing.after(way, "a", facts())
+    routed = routing.route_after_step(way, "a", facts())
     assert routed.onward.step is None
     assert "lead in a circle" in routed.onward.fault
 
 
 def test_a_condition_that_does_not_compile_does_not_hold() -> None:
-    verdict = routing.holds("output. >", facts())
+    verdict = routing.judge_condition("output. >", facts())
     assert not verdict.taken
     assert verdict.error
 
@@ -171,7 +175,10 @@ def test_a_condition_that_does_not_compile_does_not_hold() -> None:
 def test_every_walk_ends(edges: list[tuple[str, str, Any]]) -> None:
     way = flow(*edges, decisions="DEF")
     for step in way.steps:
-        for routed in (routing.enter(way, step.id, facts(True)), routing.after(way, step.id, facts(True))):
-            found = way.step(routed.onward.step or "")
+        for routed in (
+            routing.enter_step(way, step.id, facts(True)),
+            routing.route_after_step(way, step.id, facts(True)),
+        ):
+            found = way.find_step(routed.onward.step or "")
             assert found is None or found.step_type is StepType.TASK
             assert not (routed.onward.fault and found)

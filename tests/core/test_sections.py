@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from logist.core.answer.exit_command import MAX_CHARACTERS, ExitCommand, Verdict
 from logist.core.model import ExitAction
-from logist.core.sections import NextAction, Sections, SectionStatus, action, judged, read
+from logist.core.sections import (
+    NextAction,
+    Sections,
+    SectionStatus,
+    combine_action,
+    judge_sections,
+    read_sections,
+)
 from logist.core.text.layers import BASE
 from tests.support import ROOT, examples
 
@@ -30,11 +37,11 @@ def name(path: Path) -> str:
 
 
 def of(path: Path) -> Verdict:
-    return judged(path.read_bytes().decode("utf-8"), SCHEMA)
+    return judge_sections(path.read_bytes().decode("utf-8"), SCHEMA)
 
 
 def command(text: str) -> ExitCommand:
-    verdict = judged(text, SCHEMA)
+    verdict = judge_sections(text, SCHEMA)
     assert verdict.command is not None, verdict.reason
     return verdict.command
 
@@ -50,7 +57,7 @@ def answer(status: str = "SUCCESS", next_action: str = "COMPLETE", **more: str) 
 
 
 def sections(text: str) -> Sections:
-    found = read(text)
+    found = read_sections(text)
     assert isinstance(found, Sections), found
     return found
 
@@ -96,12 +103,12 @@ TABLE = {
 def test_the_action(status: SectionStatus, next_action: NextAction) -> None:
     expected = TABLE.get((status.value, next_action.value), "STUCK")
     assert command(answer(status, next_action)).action == expected
-    assert action(Sections(status, next_action)) == expected
+    assert combine_action(Sections(status, next_action)) == expected
 
 
 @pytest.mark.parametrize("status", SectionStatus)
 def test_only_a_status_that_stops_needs_no_next_action(status: SectionStatus) -> None:
-    verdict = judged(f"## Status\n{status}\n## Summary\nSo it is.\n", SCHEMA)
+    verdict = judge_sections(f"## Status\n{status}\n## Summary\nSo it is.\n", SCHEMA)
     if status in (SectionStatus.BLOCKED, SectionStatus.FAILED):
         assert verdict.command is not None
         assert verdict.command.action is ExitAction.STUCK
@@ -118,7 +125,7 @@ def test_everything_it_says() -> None:
         )
         + '## Metadata\n{"confidence": 0.5, "suggested_tags": ["x"], "suggested_next_stage": " C ", "own": 1}\n'
     )
-    assert judged(text, SCHEMA) == Verdict(
+    assert judge_sections(text, SCHEMA) == Verdict(
         ExitCommand(
             action=ExitAction.COMPLETED,
             evidence_files=("a.txt", "b.txt", "c.txt"),
@@ -171,7 +178,7 @@ def test_output(written: str, value: Any) -> None:
     ],
 )
 def test_output_that_is_almost_json_is_text(written: str, warning: str) -> None:
-    verdict = judged(answer(Output=written), SCHEMA)
+    verdict = judge_sections(answer(Output=written), SCHEMA)
     assert verdict.command is not None
     assert verdict.command.output == written
     assert warning in verdict.warnings[0]
@@ -284,7 +291,7 @@ def test_headings(heading: str) -> None:
 )
 def test_no_headings(heading: str) -> None:
     assert (
-        read(f"{heading}\nSUCCESS\n\n## Next Action\nCOMPLETE\n")
+        read_sections(f"{heading}\nSUCCESS\n\n## Next Action\nCOMPLETE\n")
         == "no sections: the answer has no `Status` heading"
     )
 
@@ -292,7 +299,7 @@ def test_no_headings(heading: str) -> None:
 def test_the_base_prompt_asks_for_what_is_read() -> None:
     """The template alone is no answer; with its alternatives chosen it is one."""
     template = BASE[BASE.index("## Status") : BASE.index("SUCCESS: the task")]
-    assert isinstance(read(template), str)
+    assert isinstance(read_sections(template), str)
     chosen = template.replace("[SUCCESS | PARTIAL | BLOCKED | FAILED]", "SUCCESS").replace(
         "[COMPLETE | CONTINUE | ESCALATE | HOLD]", "COMPLETE"
     )
@@ -311,7 +318,7 @@ def test_the_agent_cannot_replace_what_was_read() -> None:
 
 
 def test_a_text_that_is_too_long_is_not_read() -> None:
-    assert "is too long" in judged(answer() + "x" * MAX_CHARACTERS, SCHEMA).reason
+    assert "is too long" in judge_sections(answer() + "x" * MAX_CHARACTERS, SCHEMA).reason
 
 
 @pytest.mark.parametrize(
@@ -331,7 +338,7 @@ def test_a_text_that_is_too_long_is_not_read() -> None:
     ],
 )
 def test_a_word_that_is_in_doubt_is_none(status: str) -> None:
-    assert isinstance(read(answer(status)), str)
+    assert isinstance(read_sections(answer(status)), str)
 
 
 def test_the_reason_stands_for_a_missing_summary() -> None:
@@ -367,7 +374,7 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_ends(text: str) -> None:
     assert len(text) <= MAX_CHARACTERS
-    assert isinstance(judged(text, SCHEMA), Verdict)
+    assert isinstance(judge_sections(text, SCHEMA), Verdict)
 
 
 WORDS = [
@@ -400,7 +407,7 @@ WORDS = [
 @fuzz
 @given(st.lists(st.sampled_from(WORDS) | st.text(max_size=8), max_size=40).map("".join))
 def test_no_text_raises(text: str) -> None:
-    verdict = judged(text, SCHEMA)
+    verdict = judge_sections(text, SCHEMA)
     assert (verdict.command is None) == bool(verdict.reason)
 
 

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logist.core.answer.exit_command import judge
+from logist.core.answer.exit_command import judge_answer
 from logist.core.model import JsonObject
 from logist.core.share import Private, Replacing, changed, leaks, texts
 from logist.core.share.standins import StandIns
-from logist.resources import schema
+from logist.resources import load_schema
 from tests.support import examples
 
-SCHEMA = schema("llm-chat-schema")
+SCHEMA = load_schema("llm-chat-schema")
 KEY = "sk-" + "proj-aB3dE6gH9jK2mN5pQ8sT"
 ANSWER = json.dumps(
     {
@@ -280,7 +280,7 @@ def test_an_address_is_no_other_one_afterwards() -> None:
 def test_an_answer_still_says_what_its_fields_say() -> None:
     done, _ = shared([entry()], patterns=["(?i:acme)-(?P<secret>[0-9]+)"])
     response = done[0]["response"]
-    command = judge(response["raw_response"], SCHEMA).command
+    command = judge_answer(response["raw_response"], SCHEMA).command
     assert command is not None
     assert [*command.evidence_files] == response["evidence_files"] == done[0]["request"]["files_context"]
     assert response["evidence_files"] == [each["path"] for each in done[0]["observed"]["evidence"]]

@@ -6,20 +6,20 @@ import pytest
 
 from logist.core import sections
 from logist.core.model import ExitAction, Phase, Status
-from logist.core.permissions.permissions import may_change
+from logist.core.permissions.permissions import can_change_files
 from logist.core.prompt.prompt import ENDING, Given
-from logist.core.step.step_instructions import instructed
-from logist.resources import resource
+from logist.core.step.step_instructions import build_instructions
+from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.core.builders import SCHEMA, spec, state
 
-ROLES = {name: each.role for name, each in load_roles([resource("roles")]).by_name.items()}
+ROLES = {name: each.role for name, each in load_roles([find_resource("roles")]).by_name.items()}
 FORMS = ("json", "sections")
 
 
 def told(name: str, form: str, phase: Phase = Phase.DOER) -> str:
     status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
-    found = instructed(spec(response_format=form), state(status), ROLES[name], Given(), phase)
+    found = build_instructions(spec(response_format=form), state(status), ROLES[name], Given(), phase)
     return "\n\n".join(piece.text for piece in (*found.system, *found.user))
 
 
@@ -27,7 +27,7 @@ def told(name: str, form: str, phase: Phase = Phase.DOER) -> str:
 @pytest.mark.parametrize("name", ROLES)
 def test_who_changes_nothing_is_not_told_to_do_the_task(name: str, form: str) -> None:
     text = told(name, form)
-    does = may_change(ROLES[name].permissions)
+    does = can_change_files(ROLES[name].permissions)
     assert ("## Your part: do the task" in text) is does
     assert ("you change no file" in text.split("## Your part:")[1]) is not does
 
@@ -44,7 +44,7 @@ def test_in_sections_the_words_of_the_exit_command_are_explained(name: str, phas
 
 def test_a_role_without_these_words_needs_no_explanation() -> None:
     plain = ROLES["Worker"].model_copy(update={"instructions": "Write."})
-    found = instructed(spec(response_format="sections"), state(), plain, Given(), Phase.DOER)
+    found = build_instructions(spec(response_format="sections"), state(), plain, Given(), Phase.DOER)
     assert "ending" not in {piece.source for piece in found.system}
 
 
@@ -53,7 +53,7 @@ def test_what_the_explanation_says_leads_to_that_action(action: ExitAction) -> N
     line = next(line for line in ENDING.splitlines() if line.startswith(f"- {action}:"))
     status, following = (part.split()[-1] for part in line.split(","))
     text = f"## Status\n{status}\n\n## Summary\nS.\n\n## Output\nO\n\n## Next Action\n{following}\n\n## Metadata\n{{}}\n"
-    verdict = sections.judged(text, SCHEMA)
+    verdict = sections.judge_sections(text, SCHEMA)
     assert verdict.command is not None
     assert verdict.command.action is action
 
@@ -98,11 +98,11 @@ def test_the_headings_are_those_that_the_docs_name(
     form: str, has: tuple[str, ...], lacks: tuple[str, ...]
 ) -> None:
     asked = spec(response_format=form, acceptance_criteria=("It is there.",))
-    found = instructed(asked, state(), ROLES["Worker"], Given(), Phase.DOER)
+    found = build_instructions(asked, state(), ROLES["Worker"], Given(), Phase.DOER)
     text = found.joint.join(piece.text for piece in (*found.system, *found.user))
     assert [heading for heading in has if heading not in text] == []
     assert [heading for heading in lacks if heading in text] == []
     assert ("\n\n---\n\n" in found.joint) is (form == "sections")
-    page = (resource("roles").parent / "docs" / "workflows.md").read_text("utf-8")
+    page = (find_resource("roles").parent / "docs" / "workflows.md").read_text("utf-8")
     for heading in ("## Agent Context", "## Task Context", "## Task Instructions", "### Acceptance criteria"):
         assert f"`{heading}`" in page

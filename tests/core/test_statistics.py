@@ -42,7 +42,7 @@ def stuck(kind: str, reason: str, action: str | None = "STUCK", **more: Any) -> 
 
 def counted(*entries: Json, by: tuple[str, ...] = ("role",)) -> StatisticsTable:
     table = StatisticsTable(by)
-    table.take("j", entries)
+    table.add_history("j", entries)
     return table
 
 
@@ -67,7 +67,7 @@ def total(*entries: Json) -> Tally:
 )
 def test_every_run_ends_in_one_way(entry: Json, ended: RunEnding) -> None:
     tally = total(entry)
-    assert (tally.runs, tally.ended[ended], tally.share(ended)) == (1, 1, 1.0)
+    assert (tally.runs, tally.ended[ended], tally.get_share(ended)) == (1, 1, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_given_answers_are_apart() -> None:
         Key(False, ("Worker",)): 1,
         Key(True, ("Worker",)): 2,
     }
-    assert [row[0].simulated for row in table.rows("runs")] == [False, True]
+    assert [row[0].simulated for row in table.sort_rows("runs")] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_the_workflow_is_that_of_the_latest_spec() -> None:
     ],
 )
 def test_classes_of_prompts(characters: int, name: str) -> None:
-    assert runs.size(characters) == name
+    assert runs.classify_prompt_size(characters) == name
 
 
 def test_days_and_sizes_have_their_own_order() -> None:
     sizes = [ask(request={"prompt": "x" * n}) for n in (9_000, 9_000, 0, 3_000, 700_000)]
     table = counted(*sizes, by=("prompt-size",))
-    assert [key.names[0] for key, _ in table.rows("runs")] == ["2k-4k", "8k-16k", "512k-1024k", None]
+    assert [key.names[0] for key, _ in table.sort_rows("runs")] == ["2k-4k", "8k-16k", "512k-1024k", None]
     days = [ask(timestamp=f"2026-01-0{n}T00:00:00Z") for n in (3, 3, 1, 2)]
-    assert [key.names[0][-1] for key, _ in counted(*days, by=("day",)).rows("runs") if key.names[0]] == [
+    assert [key.names[0][-1] for key, _ in counted(*days, by=("day",)).sort_rows("runs") if key.names[0]] == [
         *("1", "2", "3")
     ]
 
@@ -156,13 +156,13 @@ def test_days_and_sizes_have_their_own_order() -> None:
 def test_the_largest_comes_first(measure: str, first: str) -> None:
     used = {"a": {"cost_cents": 9}, "c": {"seconds": 0.4}, "d": {"input_tokens": 1, "output_tokens": 1}}
     entries = [ask(observed={"role": role}, usage=used.get(role, {})) for role in "abbcd"]
-    assert counted(*entries).rows(measure)[0][0].names == (first,)
+    assert counted(*entries).sort_rows(measure)[0][0].names == (first,)
 
 
 def test_attempts_are_those_of_completed_work() -> None:
     tally = total(ask("RETRY"), ask("RETRY", attempt=2), ask(attempt=3), ask(), ask(attempt=None))
-    assert (tally.mean_attempt(), tally.most_attempts) == (2.0, 3)
-    assert total(ask("RETRY", attempt=9)).mean_attempt() is None
+    assert (tally.get_mean_attempt(), tally.most_attempts) == (2.0, 3)
+    assert total(ask("RETRY", attempt=9)).get_mean_attempt() is None
 
 
 def test_costs_are_exact() -> None:
@@ -218,9 +218,9 @@ def test_what_is_counted_elsewhere_is_not_counted_again() -> None:
     entries = [{"kind": "create"}, ask("RETRY"), ask()]
     for shared, many in ((0, 4), (2, 3), (3, 2)):
         table = counted(*entries)
-        table.take("imported", entries, shared=shared)
+        table.add_history("imported", entries, shared=shared)
         assert table.totals[False].runs == many
-    table.take("imported", [*entries[:1], recover(2, 50), resubmit(2, 50_000_000)], shared=2)
+    table.add_history("imported", [*entries[:1], recover(2, 50), resubmit(2, 50_000_000)], shared=2)
     assert table.totals[False].used.microcents == 0
 
 
@@ -229,7 +229,7 @@ def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
     fork = {"kind": "fork", "state_after": "STUCK"}
     first, other = [*shared, ask()], [*shared, fork, resubmit(3, 50_000_000), ask()]
     table = counted(*first)
-    table.take("fork", other)
+    table.add_history("fork", other)
     for tally in (table.totals[False], table.groups[Key(False, ("Worker",))]):
         assert (tally.runs, tally.used.microcents) == (4, 55_000_000)
     assert table.interactions == 10
@@ -254,19 +254,19 @@ def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
     ],
 )
 def test_reasons_that_differ_in_details_are_one(reason: str, normal: str) -> None:
-    assert runs.normal(reason) == normal
+    assert runs.normalize_reason(reason) == normal
 
 
 def test_the_commonest_reasons_come_first() -> None:
     tally = total(*[stuck("agent", f"lost file {n}") for n in range(3)], stuck("attempts", "again"))
-    assert tally.commonest(5) == [("agent", "lost file N", 3), ("attempts", "again", 1)]
-    assert tally.commonest(1) == [("agent", "lost file N", 3)]
+    assert tally.list_top_reasons(5) == [("agent", "lost file N", 3), ("attempts", "again", 1)]
+    assert tally.list_top_reasons(1) == [("agent", "lost file N", 3)]
 
 
 def test_a_reason_is_found_wherever_it_stands() -> None:
     said = {"response": {"actions": ["STUCK"], "summary_for_supervisor": "No key."}}
-    assert total(said).commonest(1) == [("", "No key", 1)]
-    assert total(ask("STUCK", "STUCK", reason="Because.")).commonest(1) == [("", "Because", 1)]
+    assert total(said).list_top_reasons(1) == [("", "No key", 1)]
+    assert total(ask("STUCK", "STUCK", reason="Because.")).list_top_reasons(1) == [("", "Because", 1)]
 
 
 def test_what_is_kept_apart_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_what_is_kept_apart_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         "two": 1,
         OTHERS: 3,
     }
-    assert table.totals[False].commonest(9)[-1] == ("", OTHERS, 2)
+    assert table.totals[False].list_top_reasons(9)[-1] == ("", OTHERS, 2)
 
 
 def test_a_history_counts_whole_or_not_at_all() -> None:
@@ -289,7 +289,7 @@ def test_a_history_counts_whole_or_not_at_all() -> None:
 
     table = counted(ask())
     with pytest.raises(ValueError, match="torn"):
-        table.take("k", breaking())
+        table.add_history("k", breaking())
     assert (table.histories, table.interactions, table.totals[False].runs) == (1, 1, 1)
 
 
@@ -314,10 +314,10 @@ def test_nothing_in_a_history_breaks_the_counting(entries: list[Json]) -> None:
     asked = sum(tally.runs for tally in table.totals.values())
     assert asked == sum(tally.runs for tally in table.groups.values()) <= len(entries)
     for measure in MEASURES:
-        assert sorted(map(repr, table.rows(measure))) == sorted(map(repr, table.groups.items()))
+        assert sorted(map(repr, table.sort_rows(measure))) == sorted(map(repr, table.groups.items()))
     for tally in table.totals.values():
         assert min(tally.used) >= 0
-        json.dumps([tally.used, tally.mean_attempt(), tally.commonest(9)], allow_nan=False)
+        json.dumps([tally.used, tally.get_mean_attempt(), tally.list_top_reasons(9)], allow_nan=False)
 
 
 @given(
@@ -326,9 +326,9 @@ def test_nothing_in_a_history_breaks_the_counting(entries: list[Json]) -> None:
 def test_the_order_of_histories_changes_nothing(histories: list[list[Json]]) -> None:
     there, back = StatisticsTable(("role", "step")), StatisticsTable(("role", "step"))
     for entries in histories:
-        there.take("j", entries)
+        there.add_history("j", entries)
     for entries in reversed(histories):
-        back.take("j", entries)
+        back.add_history("j", entries)
     assert there == back
 
 
@@ -336,7 +336,7 @@ def test_the_cost_of_a_history_is_that_of_its_job() -> None:
     """As the fold has it, over every kind of interaction."""
     history = builders.whole_history().entries
     table = counted(*[entry.model_dump(mode="json") for entry in history])
-    used, folded = sum_of(table), fold.ever_used(history)
+    used, folded = sum_of(table), fold.sum_usage(history)
     assert used.microcents == folded.cumulative_cost * 1_000_000 + folded.cumulative_cost_microcents > 0
     assert (used.milliseconds, used.input_tokens) == (
         folded.cumulative_time_seconds * 1000,
@@ -348,5 +348,5 @@ def test_the_cost_of_a_history_is_that_of_its_job() -> None:
 def sum_of(table: StatisticsTable) -> runs.RunUsage:
     all_of = Tally()
     for tally in table.totals.values():
-        all_of.merge(tally)
+        all_of.add_tally(tally)
     return all_of.used

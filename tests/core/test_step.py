@@ -63,23 +63,25 @@ class TestTurns:
     @pytest.mark.parametrize("status", Status)
     def test_whose_turn_it_is(self, status: Status) -> None:
         turn = {PENDING: Phase.DOER, REVIEW: Phase.REVIEWER}.get(status)
-        assert step.turn(state(status)) is turn
-        assert (step.idle(state(status)) is None) is (turn is not None)
+        assert step.find_due_phase(state(status)) is turn
+        assert (step.find_idle_reason(state(status)) is None) is (turn is not None)
 
     @pytest.mark.parametrize("phase", Phase)
     def test_in_stuck_the_role_that_got_stuck_owes_the_answer(self, phase: Phase) -> None:
-        assert step.owed_by(stuck_state(phase=phase)) is phase
-        assert step.turn(stuck_state(phase=phase)) is None
+        assert step.find_owing_phase(stuck_state(phase=phase)) is phase
+        assert step.find_due_phase(stuck_state(phase=phase)) is None
 
     def test_who_owes_an_answer_otherwise(self) -> None:
-        assert step.owed_by(state()) is Phase.DOER
-        assert step.owed_by(state(REVIEW)) is Phase.REVIEWER
-        assert step.owed_by(state(Status.SUSPENDED)) is None
+        assert step.find_owing_phase(state()) is Phase.DOER
+        assert step.find_owing_phase(state(REVIEW)) is Phase.REVIEWER
+        assert step.find_owing_phase(state(Status.SUSPENDED)) is None
 
     def test_a_job_that_waits_says_why(self) -> None:
         one = stuck_state().model_copy(update={"reason": "it broke"})
-        assert step.idle(one) == step.Idle(Status.STUCK, "it broke")
-        assert step.idle(state(Status.DRAFT)) == step.Idle(Status.DRAFT, "nothing to ask an agent")
+        assert step.find_idle_reason(one) == step.Idle(Status.STUCK, "it broke")
+        assert step.find_idle_reason(state(Status.DRAFT)) == step.Idle(
+            Status.DRAFT, "nothing to ask an agent"
+        )
 
 
 class TestLimits:
@@ -92,7 +94,7 @@ class TestLimits:
             cumulative_time_seconds=seconds,
             current_action_count=runs,
         )
-        return limits.halted(self.SPEC, usage)
+        return limits.find_reached_limit(self.SPEC, usage)
 
     def test_below_every_limit(self) -> None:
         assert self.halted(99, 999_999, 599.999, 4) is None
@@ -123,16 +125,16 @@ class TestLimits:
 
     def test_nothing_allowed_is_nothing_asked(self) -> None:
         for name in ("cost_threshold", "time_threshold_minutes", "max_allowed_iterations"):
-            assert limits.halted(spec(**{name: 0}), Totals()) is not None
+            assert limits.find_reached_limit(spec(**{name: 0}), Totals()) is not None
 
     def test_fractions_of_a_cent_are_exact(self) -> None:
         tight = spec(cost_threshold=0.1)
-        assert limits.left(tight, Totals()) == 100_000
-        assert limits.left(tight, Totals(cumulative_cost_microcents=99_999)) == 1
-        assert limits.halted(tight, Totals(cumulative_cost_microcents=100_000)) is not None
+        assert limits.remaining_microcents(tight, Totals()) == 100_000
+        assert limits.remaining_microcents(tight, Totals(cumulative_cost_microcents=99_999)) == 1
+        assert limits.find_reached_limit(tight, Totals(cumulative_cost_microcents=100_000)) is not None
 
     def test_a_limit_beyond_all_money(self) -> None:
-        assert limits.halted(spec(cost_threshold=1e308), Totals(cumulative_cost=10**12)) is None
+        assert limits.find_reached_limit(spec(cost_threshold=1e308), Totals(cumulative_cost=10**12)) is None
 
 
 class TestPlan:
@@ -148,7 +150,7 @@ class TestPlan:
         bounds: RequestBounds | None = None,
     ) -> StepPlan | Halt:
         here = here or state()
-        phase = step.turn(here) or Phase.DOER
+        phase = step.find_due_phase(here) or Phase.DOER
         bounds = bounds or RequestBounds()
         return step.plan(one or spec(), here, role, model, given or Given(), bounds, phase=phase, free=free)
 
@@ -175,7 +177,7 @@ class TestPlan:
             "user_start": user_start,
             "redactions": 0,
             "agent": "",
-            "permissions": EVERYTHING.names(),
+            "permissions": EVERYTHING.list_names(),
             "tools": [],
         }
         assert request.prompt[user_start:].startswith("## Task: Say hello")
@@ -199,14 +201,14 @@ class TestPlan:
     def test_the_worst_case_is_reserved(self) -> None:
         plan = self.planned()
         assert plan.max_output_tokens == MODEL.max_output_tokens
-        assert plan.reserved_microcents == money.worst_case(MODEL, plan.request.prompt, 8192)
+        assert plan.reserved_microcents == money.compute_worst_case(MODEL, plan.request.prompt, 8192)
 
     def test_the_role_says_how_much_it_may_write(self) -> None:
         role = WORKER.model_copy(update={"max_output_tokens": 3000})
         assert self.planned(role=role).max_output_tokens == 3000
 
     def prompt_cost(self) -> int:
-        cost = money.worst_case(MODEL, self.planned().request.prompt, 0)
+        cost = money.compute_worst_case(MODEL, self.planned().request.prompt, 0)
         assert cost is not None
         return cost
 
@@ -217,7 +219,7 @@ class TestPlan:
         plan = self.planned(one)
         assert plan.max_output_tokens == plan.request.metadata["max_output_tokens"] == tokens
         assert plan.reserved_microcents is not None
-        assert plan.reserved_microcents <= limits.left(one, Totals())
+        assert plan.reserved_microcents <= limits.remaining_microcents(one, Totals())
 
     @given(st.integers(0, 20_000_000), st.integers(0, 20_000_000))
     def test_a_cap_is_never_overshot(self, cap: int, used: int) -> None:
@@ -238,7 +240,7 @@ class TestPlan:
         assert halt.limit is Status.HALTED_COST
         needed = room + 1000
         assert halt.needed == needed
-        assert halt.reason.endswith(f"and the next call needs up to {money.dollars(needed)}")
+        assert halt.reason.endswith(f"and the next call needs up to {money.format_money(needed)}")
 
     def test_the_least_output_is_a_setting(self) -> None:
         room = self.prompt_cost() + 10 * 1000
@@ -267,7 +269,7 @@ def conclude(
 ) -> Outcome:
     here = here or state()
     given = given if isinstance(given, Reply) else reply(given)
-    phase = phase or step.owed_by(here) or Phase.DOER
+    phase = phase or step.find_owing_phase(here) or Phase.DOER
     return builders.conclude(one or spec(), here, given, observed(phase, **seen))
 
 
@@ -307,7 +309,7 @@ class TestConclude:
         assert response.summary_for_supervisor == "Done."
         assert (response.output, response.metadata) == ({"n": None}, {"m": [1]})
         assert (response.finish, response.redactions, response.error) == ("stop", 2, None)
-        judged = exit_command.judge(text, SCHEMA).warnings
+        judged = exit_command.judge_answer(text, SCHEMA).warnings
         assert len(judged) == 1
         assert response.warnings == ["the stream was slow", *judged, "evidence is not there: b"]
 
@@ -331,7 +333,7 @@ class TestConclude:
     )
     def test_an_invalid_answer_is_stuck(self, phase: Phase, text: str) -> None:
         outcome = conclude(text, state(PENDING if phase is Phase.DOER else REVIEW))
-        assert outcome.reason == f"invalid answer: {exit_command.judge(text, SCHEMA).reason}"
+        assert outcome.reason == f"invalid answer: {exit_command.judge_answer(text, SCHEMA).reason}"
         assert (outcome.response.status, outcome.response.actions) == ("ERROR", [])
         assert outcome.response.raw_response == text
         where = outcome.place.stuck
@@ -476,7 +478,7 @@ class TestNamedFiles:
 class TestInDoubt:
     @pytest.mark.parametrize(("status", "phase"), [(PENDING, Phase.DOER), (REVIEW, Phase.REVIEWER)])
     def test_a_steward_decides(self, status: Status, phase: Phase) -> None:
-        outcome = step.in_doubt(spec(), state(status, attempts=1), "Somebody")
+        outcome = step.conclude_in_doubt(spec(), state(status, attempts=1), "Somebody")
         where = outcome.place.stuck
         assert where is not None
         assert (where.kind, where.phase, where.role) == (StuckKind.IN_DOUBT, phase, "Somebody")
@@ -485,9 +487,9 @@ class TestInDoubt:
         assert (outcome.place.attempts, outcome.response.status) == (1, "ERROR")
 
     def test_or_the_config_does(self) -> None:
-        again = step.in_doubt(spec(on_doubt="retry"), state(attempts=1), "Worker")
+        again = step.conclude_in_doubt(spec(on_doubt="retry"), state(attempts=1), "Worker")
         assert again.place == Place(status=PENDING, attempts=2)
-        out = step.in_doubt(spec(on_doubt="retry"), state(attempts=2), "Worker")
+        out = step.conclude_in_doubt(spec(on_doubt="retry"), state(attempts=2), "Worker")
         assert out.place.stuck is not None
         assert out.place.stuck.kind is StuckKind.ATTEMPTS
 

@@ -53,19 +53,19 @@ HALTED = Place(status=Status.HALTED_TIME, attempts=1, before=PENDING, halted_at=
     ],
 )
 def test_where_it_leads(kind: Kind, here: Place | None, command: JsonObject, after: Place) -> None:
-    assert steward.decide(kind, here, kinds.read_command(kind, command), spec()) == after
+    assert steward.apply_command(kind, here, kinds.read_command(kind, command), spec()) == after
 
 
 def test_restep_goes_back_to_the_place_before() -> None:
     ended = Place(status=Status.SUCCESS)
-    assert steward.decide(Kind.RESTEP, ended, RestepCommand(to=3), spec(), PENDING) == PENDING
+    assert steward.apply_command(Kind.RESTEP, ended, RestepCommand(to=3), spec(), PENDING) == PENDING
     with pytest.raises(Refused):
-        steward.decide(Kind.RESTEP, ended, RestepCommand(to=3), spec(), None)
+        steward.apply_command(Kind.RESTEP, ended, RestepCommand(to=3), spec(), None)
 
 
 def test_a_rejected_manual_step_is_stuck_with_the_note() -> None:
     manual = Place(status=Status.APPROVAL_REQUIRED, awaiting="manual")
-    after = steward.decide(Kind.REJECT, manual, NoteCommand(note="not possible"), spec())
+    after = steward.apply_command(Kind.REJECT, manual, NoteCommand(note="not possible"), spec())
     assert after.stuck is not None
     assert (after.stuck.kind, after.stuck.phase) == (StuckKind.AGENT, Phase.DOER)
     assert (after.stuck.reason, after.stuck.role) == ("not possible", "")
@@ -73,7 +73,7 @@ def test_a_rejected_manual_step_is_stuck_with_the_note() -> None:
 
 def test_p35_a_new_role_owes_what_the_doer_that_got_stuck_owed() -> None:
     for here in (stuck(), Place(status=Status.SUSPENDED, before=stuck())):
-        after = steward.decide(Kind.ROLE, here, RoleCommand(from_role="Worker", to="Planner"), spec())
+        after = steward.apply_command(Kind.ROLE, here, RoleCommand(from_role="Worker", to="Planner"), spec())
         owing = after.before or after
         assert owing.stuck is not None
         assert (owing.stuck.role, owing.stuck.reason) == ("Planner", "why")
@@ -94,26 +94,26 @@ def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
 def test_a_halt_names_a_limit(limit: object) -> None:
     command = HaltCommand.read({"limit": limit} if limit is not None else {})
     with pytest.raises(Refused):
-        steward.decide(Kind.HALT, PENDING, command, spec())
+        steward.apply_command(Kind.HALT, PENDING, command, spec())
 
 
 def test_only_the_system_halts() -> None:
     with pytest.raises(Refused):
-        steward.decide(Kind.HALT, Place(status=Status.DRAFT), HaltCommand(limit="HALTED_COST"), spec())
+        steward.apply_command(Kind.HALT, Place(status=Status.DRAFT), HaltCommand(limit="HALTED_COST"), spec())
 
 
 def test_an_unknown_step() -> None:
     with pytest.raises(UsageError, match="no step"):
-        steward.decide(Kind.RESUBMIT, stuck(), ResubmitCommand(step="deploy"), spec())
+        steward.apply_command(Kind.RESUBMIT, stuck(), ResubmitCommand(step="deploy"), spec())
 
 
 @pytest.mark.parametrize("name", [7, ["task"]])
 def test_what_is_no_name_of_a_step_has_no_say(name: object) -> None:
     command = ResubmitCommand.read({"step": name})
-    assert steward.decide(Kind.RESUBMIT, stuck(), command, spec()).status is Status.PENDING
+    assert steward.apply_command(Kind.RESUBMIT, stuck(), command, spec()).status is Status.PENDING
 
 
 def test_an_approval_after_a_review_is_the_last_where_no_step_follows() -> None:
     waiting = Place(status=Status.APPROVAL_REQUIRED, awaiting="review")
-    after = steward.decide(Kind.APPROVE, waiting, ApproveCommand(), spec(approval="each"))
+    after = steward.apply_command(Kind.APPROVE, waiting, ApproveCommand(), spec(approval="each"))
     assert after == Place(status=Status.SUCCESS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logist.core.condition import compile_condition
-from logist.core.template import Rendered, TemplateError, problems, render
+from logist.core.template import Rendered, TemplateError, find_template_problems, render
 
 DATA: dict[str, Any] = {
     "input": {"prNumber": 42, "score": 79.5, "note": None, "ok": True, "empty": ""},
@@ -254,7 +254,7 @@ def test_a_broken_block_is_an_error_with_its_place(
         render(template, {})
     assert (caught.value.line, caught.value.column) == (line, column)
     assert message in caught.value.message
-    found = problems(template, [])
+    found = find_template_problems(template, [])
     assert [(problem.severity, problem.line, problem.column) for problem in found] == [
         ("error", line, column)
     ]
@@ -278,7 +278,7 @@ FOUND: list[tuple[str, list[tuple[str, int, int, str]]]] = [
 def test_what_is_wrong_is_found_before_there_is_data(
     template: str, expected: list[tuple[str, int, int, str]]
 ) -> None:
-    found = problems(template, ["input", "Title"])
+    found = find_template_problems(template, ["input", "Title"])
     places = [(problem.severity, problem.line, problem.column) for problem in found]
     assert places == [(severity, line, column) for severity, line, column, _ in expected]
     for problem, (*_, message) in zip(found, expected, strict=True):
@@ -286,7 +286,7 @@ def test_what_is_wrong_is_found_before_there_is_data(
 
 
 def test_a_name_that_is_nearly_known_is_suggested() -> None:
-    assert [problem.fix for problem in problems("{{imput}}{{q}}", ["input"])] == [
+    assert [problem.fix for problem in find_template_problems("{{imput}}{{q}}", ["input"])] == [
         "did you mean `input`?",
         "known: input",
     ]
@@ -308,6 +308,6 @@ def test_a_length_is_that_of_conditions(value: object, length: int | None) -> No
     data = {"output": {"x": value}}
     text = "{{output.x.length}}"
     assert render(text, data).text == (text if length is None else str(length))
-    verdict = compile_condition("output.x.length >= 0", ["output"]).judge(data)
+    verdict = compile_condition("output.x.length >= 0", ["output"]).judge_data(data)
     assert verdict.values.get("output.x.length") == length
     assert verdict.missing == (("output.x.length",) if length is None else ())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.template import Rendered, TemplateError, problems, render
+from logist.core.template import Rendered, TemplateError, find_template_problems, render
 from logist.core.template.actions import MAX_CHARACTERS
 from tests.support import examples
 
@@ -58,13 +58,13 @@ def test_a_bomb_ends_at_once(template: str, data: Any, message: str) -> None:
 def test_text_that_only_opens_is_read_in_linear_time(piece: str) -> None:
     text = piece * (30_000 // len(piece))
     assert render(text, {}).text == text
-    assert len(problems(text, [])) <= 200
+    assert len(find_template_problems(text, [])) <= 200
 
 
 def test_warnings_and_problems_are_bounded() -> None:
     text = "".join(f"{{{{x{number}}}}}" for number in range(500))
     assert len(render(text, {}).warnings) == 50
-    assert len(problems(text, [])) == 100
+    assert len(find_template_problems(text, [])) == 100
 
 
 ACTIONS = """
@@ -85,7 +85,7 @@ JSON = st.recursive(
 @fuzz
 @given(TEXTS, JSON, st.booleans())
 def test_only_a_template_error_comes_out(template: str, data: Any, strict: bool) -> None:
-    found = problems(template, ["x"])
+    found = find_template_problems(template, ["x"])
     try:
         rendered = render(template, data, strict=strict, declared=["y"])
     except TemplateError as error:
@@ -108,4 +108,4 @@ def test_what_comes_from_the_data_is_never_read_as_a_template(value: str) -> Non
 @given(st.text(st.characters(exclude_characters="{")))
 def test_a_text_without_braces_is_itself(text: str) -> None:
     assert render(text, {}) == Rendered(text)
-    assert problems(text, []) == []
+    assert find_template_problems(text, []) == []

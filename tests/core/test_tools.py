@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from logist.core.model import EVERYTHING, Permission, Permissions
-from logist.core.permissions.tools import TOOLS, Tool, function, offered
+from logist.core.permissions.tools import TOOLS, Tool, select_permitted_tools, to_function_schema
 
 NEEDS = {
     "read_file": {"read_files"},
@@ -32,18 +32,18 @@ def test_there_are_these_tools_in_this_order() -> None:
 
 @pytest.mark.parametrize("allowed", SETS, ids=lambda allowed: "+".join(sorted(allowed)) or "nothing")
 def test_a_tool_is_offered_only_with_all_its_permissions(allowed: set[str]) -> None:
-    names = [tool.name for tool in offered(Permissions.of(allowed))]
+    names = [tool.name for tool in select_permitted_tools(Permissions.from_names(allowed))]
     assert names == [name for name, needs in NEEDS.items() if needs <= allowed]
 
 
 def test_a_disabled_tool_is_offered_to_nobody() -> None:
-    names = [tool.name for tool in offered(EVERYTHING, ("execute_command", "search"))]
+    names = [tool.name for tool in select_permitted_tools(EVERYTHING, ("execute_command", "search"))]
     assert names == [name for name in NEEDS if name not in ("execute_command", "search")]
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 def test_a_provider_is_told_a_function_with_a_plain_schema(tool: Tool) -> None:
-    told = function(tool)
+    told = to_function_schema(tool)
     assert json.loads(json.dumps(told)) == {
         "type": "function",
         "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},

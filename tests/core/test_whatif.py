@@ -55,9 +55,9 @@ class Recorded(Recorder):
 
     def __init__(self, **asked: Any) -> None:
         super().__init__(**asked)
-        routed = steward.routed(Kind.CREATE, None, CreateCommand(), self.spec)
+        routed = steward.route_command(Kind.CREATE, None, CreateCommand(), self.spec)
         if routed is not None:
-            place = steward.decide(Kind.CREATE, None, CreateCommand(), self.spec, routed=routed)
+            place = steward.apply_command(Kind.CREATE, None, CreateCommand(), self.spec, routed=routed)
             self.more(after=place, state_after=place.status, state_before=place.status, step=place.step)
 
     def answer(self, text: str | None = None, **fields: Any) -> Outcome:
@@ -68,8 +68,8 @@ class Recorded(Recorder):
     def gather(self, kind: Kind, **command: Any) -> None:
         """What the system does with the children of a step."""
         asked = kinds.read_command(kind, command)
-        routed = steward.routed(kind, self.state, asked, self.spec)
-        place = steward.decide(kind, self.state.place, asked, self.spec, routed=routed)
+        routed = steward.route_command(kind, self.state, asked, self.spec)
+        place = steward.apply_command(kind, self.state.place, asked, self.spec, routed=routed)
         route = routed.route if routed else []
         self._record(kind, place, actor=Actor.SYSTEM, command=command, route=route, usage=Usage(cost_cents=7))
 
@@ -80,7 +80,7 @@ class Recorded(Recorder):
 
 def tried(entries: Sequence[Interaction], *sets: str, **rules: Any) -> WhatIfRun:
     changed = ChangedRules(rules.pop("schema", SCHEMA), read_settings(sets), **rules)
-    return run(iter(entries), changed, replay.restep_targets(entries))
+    return run(iter(entries), changed, replay.collect_restep_targets(entries))
 
 
 def accepted() -> Recorder:
@@ -361,7 +361,7 @@ def test_a_laxer_schema_takes_evidence_as_far_as_it_is_known() -> None:
     assert found.notes == ("interaction 2: whether old.txt was there is not recorded: taken as there",)
 
 
-MAKES = Permissions.of(["read_files", "create_files"])
+MAKES = Permissions.from_names(["read_files", "create_files"])
 
 
 def changing(kind: str, *, refusals: Sequence[JsonObject] = (), tools: JsonObject | None = None) -> Recorder:
@@ -377,7 +377,9 @@ def changing(kind: str, *, refusals: Sequence[JsonObject] = (), tools: JsonObjec
     )
     job.more(observed=seen, response=last.response.model_copy(update={"tools": tools or {}}))
     if refusals:
-        outcome = replay.judge(job.spec, fold.fold(job.entries[:-1]), job.entries[-1], None, SCHEMA)
+        outcome = replay.judge_interaction(
+            job.spec, fold.fold(job.entries[:-1]), job.entries[-1], None, SCHEMA
+        )
         assert outcome is not None
         job.more(after=outcome.place, state_after=outcome.place.status, response=outcome.response)
     return job
@@ -447,7 +449,7 @@ def test_a_tool_that_would_have_been_run_leaves_the_answer_open() -> None:
         "message": "no",
     }
     job = changing("created", refusals=[refusal], tools={"delete_file": 1})
-    entries = with_permissions(job.entries, MAKES.names())
+    entries = with_permissions(job.entries, MAKES.list_names())
     assert tried(entries).same_end
     found = tried(entries, permissions=read_permissions(["Worker:read_files,create_files,delete_files"]))
     assert (named(found.ended), found.needs) == ("PENDING", ("Worker",))
@@ -457,7 +459,7 @@ def test_a_tool_that_would_have_been_run_leaves_the_answer_open() -> None:
 
 
 def test_the_permissions_that_a_role_had_change_nothing() -> None:
-    entries = with_permissions(changing("modified").entries, MAKES.names())
+    entries = with_permissions(changing("modified").entries, MAKES.list_names())
     assert tried(entries, permissions={"Worker": MAKES}).same_end
     assert not tried(changing("modified").entries, permissions={"Worker": MAKES}).same_end
 
@@ -741,7 +743,7 @@ def test_no_rule_spends_what_was_not_recorded(
 ) -> None:
     entries = played(moves, approval=approval, review=with_review).entries
     found = tried(entries, rule)
-    calls = sum(fold.asks(entry) for entry in entries)
+    calls = sum(fold.is_agent_asked(entry) for entry in entries)
     assert 0 <= found.saved.calls <= calls - found.open.calls
     assert sum(each.count for each in found.calls.values()) == calls
     assert found.same_end or found.reason

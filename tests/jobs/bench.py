@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from logist.config.environment import Environment
-from logist.config.layering import merged
+from logist.config.layering import merge_settings
 from logist.config.settings import Settings
 from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, State
 from logist.jobs import job_queue
 from logist.jobs.base import job_reader
-from logist.jobs.base.create import create
+from logist.jobs.base.create import create_job
 from logist.jobs.base.project import Clock, Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load
-from logist.jobs.step_job import GivenAnswer, do_step, poststep
+from logist.jobs.base.session import load_session
+from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.turn.next_request import Choice
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.store import list_jobs
 
@@ -88,8 +88,10 @@ class Bench:
         self.project = Project(
             home=home,
             jobs_dir=home / "jobs",
-            settings=Settings.model_validate(merged(Settings().model_dump(mode="json"), settings or {})),
-            roles=load_roles([resource("roles"), home / "roles"]),
+            settings=Settings.model_validate(
+                merge_settings(Settings().model_dump(mode="json"), settings or {})
+            ),
+            roles=load_roles([find_resource("roles"), home / "roles"]),
             environment=Environment({"HOME": str(place), "PATH": "/usr/bin:/bin"}),
             clock=Clock(clock.now, clock.monotonic),
             steward="ada",
@@ -103,7 +105,7 @@ class Bench:
         self.project = replace(self.project, **changes)
 
     def create(self, job_id: str = "j", *, draft: bool = False, **spec: Any) -> State:
-        return create(
+        return create_job(
             self.project,
             job_id,
             JobSpec.model_validate({"prompt": "Do it.", "repo": False, **spec}),
@@ -144,7 +146,7 @@ class Bench:
         return do_step(self.project, job_id, Choice(**choice))
 
     def give(self, text: str, job_id: str = "j", *, dry_run: bool = False, **choice: Any) -> CommandResult:
-        return poststep(self.project, job_id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
+        return do_poststep(self.project, job_id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
 
     def folder(self, job_id: str = "j") -> Path:
         return self.project.jobs_dir / job_id
@@ -153,10 +155,10 @@ class Bench:
         return self.folder(job_id) / "workspace"
 
     def state(self, job_id: str = "j") -> State:
-        return load(self.project, self.project.job(job_id)).state
+        return load_session(self.project, self.project.open_job(job_id)).state
 
     def history(self, job_id: str = "j") -> list[Interaction]:
-        return list(job_reader.interactions(self.project.job(job_id)))
+        return list(job_reader.read_interactions(self.project.open_job(job_id)))
 
     def files(self, job_id: str = "j") -> dict[str, bytes]:
         """Every byte of the job's directory, for comparing before and after."""

@@ -29,13 +29,15 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
     yield make
     for one in made:
         for job_id in list_jobs(one.project.jobs_dir):
-            job = one.project.job(job_id)
+            job = one.project.open_job(job_id)
             if (job.path / "damaged-on-purpose").exists():
                 continue
-            assert job_reader.verify(one.project, job).problems == ()
-            replayed = archive_replay.replay_job(one.project, job, prompts=archive_drift.prompts(one.project))
+            assert job_reader.verify_job(one.project, job).problems == ()
+            replayed = archive_replay.replay_job(
+                one.project, job, prompts=archive_drift.build_drift_finder(one.project)
+            )
             assert (replayed.differences, replayed.changed_rules) == ((), ())
             assert one.drifts or replayed.drifts == ()
-            for entry in job_reader.interactions(job):
+            for entry in job_reader.read_interactions(job):
                 if entry.request.command:
                     jsonschema.validate({"request": entry.request.command}, one.project.schema)

@@ -16,7 +16,7 @@ from logist.config.settings import Settings
 from logist.core.model import CheckResult, Kind, Status
 from logist.core.model.commands import ResubmitCommand
 from logist.errors import Stopped
-from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import check_runs
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
@@ -183,7 +183,7 @@ def test_an_answer_that_is_given_is_checked_too(bench: MakeBench) -> None:
 def test_what_a_person_sends_to_the_review_is_checked_after_it(bench: MakeBench) -> None:
     stuck = answer(command("STUCK"))
     b = checked(bench, only(command="test -e mended"), PASSES, PASSES, work=stuck)
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert b.step().state.status is Status.PENDING
     assert result(b)["outcome"] == "failed"
 
@@ -192,7 +192,7 @@ def test_old_results_do_not_outlive_what_a_person_did(bench: MakeBench) -> None:
     b = checked(bench, only(command="test -e mended"), answer(command("STUCK")), PASSES)
     b.step()
     (b.workspace() / "mended").touch()
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert b.state().checks is None
     assert b.step().state.status is Status.APPROVAL_REQUIRED
     assert result(b)["outcome"] == "passed"
@@ -223,11 +223,11 @@ def test_only_commands_of_the_config_of_now_are_run(bench: MakeBench) -> None:
 @pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.SUSPEND])
 def test_nobody_who_ends_a_job_waits_for_its_checks(bench: MakeBench, kind: Kind) -> None:
     b = in_flight(bench([WORK, PASSES], only(command="touch ran; sleep 60")))
-    decide(b.project, "j", kind)
+    record_decision(b.project, "j", kind)
     assert (result(b)["outcome"], result(b)["reason"]) == ("not_run", check_runs.STOPPING)
     assert b.state().usage.cumulative_cost == 3
     if kind is Kind.SUSPEND:  # what was not run is run after the review
-        decide(b.project, "j", Kind.RESUME)
+        record_decision(b.project, "j", Kind.RESUME)
         other(b, only(command="test -e a.txt"))
         assert b.step().state.status is Status.APPROVAL_REQUIRED
         assert result(b)["outcome"] == "passed"

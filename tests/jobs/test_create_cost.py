@@ -95,10 +95,13 @@ def test_the_first_checkpoint_is_the_one_that_git_makes(tmp_path: Path) -> None:
     first = ours.populate(None)
     gits = Workspace(tmp_path / "b", tmp_path / "b-git")
     gits.populate(None)
-    with gits._opened() as top:
+    with gits._open_root() as top:
         last = Baseline(None)
-        shot = gits._look(top, last, last.held())
-        assert checkpoint.write(gits.git, gits._reading(top, last), shot, "Empty workspace") == first
+        shot = gits._take_snapshot(top, last, last.list_directories())
+        assert (
+            checkpoint.write_checkpoint(gits.git, gits._make_reading(top, last), shot, "Empty workspace")
+            == first
+        )
 
 
 def test_git_finds_nothing_wrong_with_the_repositories_of_a_new_job(world: World) -> None:
@@ -106,20 +109,20 @@ def test_git_finds_nothing_wrong_with_the_repositories_of_a_new_job(world: World
     for place in (world.folder / "git", world.folder / "workspace"):
         assert support.git(place, "fsck", "--full", "--strict", "--no-progress") == ""
         assert support.git(place, "log", "--all", "--format=%an %s").strip() == "Logist Empty workspace"
-    (index,) = packs.indexes(world.folder / "git")
+    (index,) = packs.list_indexes(world.folder / "git")
     assert support.git(world.folder / "git", "verify-pack", str(index)) == ""
-    assert packs.cut_off(world.folder / "git") == []
+    assert packs.find_cut_off(world.folder / "git") == []
 
 
 def test_a_pack_of_large_objects_reads_like_any_other(tmp_path: Path) -> None:
     support.git(tmp_path, "init", "--quiet")
     who = "A <a@localhost> 0 +0000"
-    tree = packs.object_id("tree", b"")
+    tree = packs.hash_object("tree", b"")
     contents = [
         f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{'x' * size}\n" for size in (1, 9, 5000, 70_000)
     ]
     objects = [("commit", content.encode()) for content in contents]
-    packs.write(tmp_path / ".git", [*objects, ("tree", b"")])
+    packs.write_pack(tmp_path / ".git", [*objects, ("tree", b"")])
     for kind, content in objects:
-        assert support.git(tmp_path, "cat-file", kind, packs.object_id(kind, content)) == content.decode()
+        assert support.git(tmp_path, "cat-file", kind, packs.hash_object(kind, content)) == content.decode()
     assert support.git(tmp_path, "fsck", "--full", "--no-dangling", "--no-progress") == ""

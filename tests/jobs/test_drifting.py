@@ -12,14 +12,14 @@ from logist import __version__
 from logist.config.environment import Environment
 from logist.core.history import fold
 from logist.core.model import EVERYTHING, Kind
-from logist.core.permissions.tools import offered
+from logist.core.permissions.tools import select_permitted_tools
 from logist.core.replay.drift import Drift
 from logist.core.replay.drift_causes import schema_hash
-from logist.core.replay.replay import differences
+from logist.core.replay.replay import find_differences
 from logist.jobs.archive import archive_drift, archive_replay
 from logist.jobs.turn import next_request
 from logist.jobs.turn.next_request import Choice
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.jobs.bench import PLAN, Bench, answer, command
 from tests.jobs.conftest import MakeBench
@@ -38,12 +38,12 @@ def write(bench: Bench, name: str, text: str) -> None:
     place = bench.project.home / name
     place.parent.mkdir(exist_ok=True)
     place.write_text(text, "utf-8")
-    bench.change(roles=load_roles([resource("roles"), bench.project.home / "roles"]))
+    bench.change(roles=load_roles([find_resource("roles"), bench.project.home / "roles"]))
 
 
 def drifts(bench: Bench) -> tuple[Drift, ...]:
     replayed = archive_replay.replay_job(
-        bench.project, bench.project.job("j"), prompts=archive_drift.prompts(bench.project)
+        bench.project, bench.project.open_job("j"), prompts=archive_drift.build_drift_finder(bench.project)
     )
     assert replayed.differences == ()
     return replayed.drifts
@@ -119,7 +119,7 @@ def test_a_role_file_that_has_changed(
 def test_a_role_that_is_not_there(written: Bench, text: str | None, cause: str) -> None:
     if text is None:
         (written.project.home / "roles" / "Poet.json").unlink()
-        written.change(roles=load_roles([resource("roles")]))
+        written.change(roles=load_roles([find_resource("roles")]))
     else:
         write(written, "roles/Poet.json", text)
     found = drifts(written)
@@ -152,7 +152,7 @@ def test_what_is_sent_beside_the_prompt(written: Bench) -> None:
     write(written, "roles/Poet.json", json.dumps(POET | {"llm_model": "another", "temperature": 1}))
     first, *_, last = written.history()
     assert first.spec is not None
-    before = fold.state_before(written.history(), last.sequence)
+    before = fold.fold_before(written.history(), last.sequence)
 
     def told(
         simulated: bool = False, command: Any = None, **metadata: Any
@@ -161,14 +161,14 @@ def test_what_is_sent_beside_the_prompt(written: Bench) -> None:
             update={"metadata": {**last.request.metadata, **metadata}, "command": command}
         )
         entry = last.model_copy(update={"request": request, "simulated": simulated})
-        found = archive_drift.prompts(written.project)(first.spec, before, entry)  # type: ignore[arg-type]
+        found = archive_drift.build_drift_finder(written.project)(first.spec, before, entry)  # type: ignore[arg-type]
         return {(drift.source, drift.diff) for drift in found}
 
     model, temperature = ("model", ('-"m"', '+"another"')), ("temperature", ("-null", "+1.0"))
     assert told() == {model, temperature}
     assert told(command={"options": {"model": "m"}}) == {temperature}
     assert told(simulated=True) == told(agent="given") == set()
-    every = [tool.name for tool in offered(EVERYTHING)]
+    every = [tool.name for tool in select_permitted_tools(EVERYTHING)]
     assert told(agent="litellm", tools=every) == {model, temperature}
     assert ("tools", ("-none", f"+{', '.join(every)}")) in told(agent="litellm", tools=[])
     assert not [name for name, _ in told(agent="litellm", tools=[], permissions=[]) if name == "permissions"]
@@ -176,7 +176,7 @@ def test_what_is_sent_beside_the_prompt(written: Bench) -> None:
 
 def test_whose_turn_it_is(written: Bench) -> None:
     history = written.history()
-    assert [*differences(history, written.project.schema)] == []
+    assert [*find_differences(history, written.project.schema)] == []
     last = history[-1]
     assert last.observed is not None
     other = last.observed.model_copy(update={"role": "Worker"})
@@ -184,7 +184,7 @@ def test_whose_turn_it_is(written: Bench) -> None:
     def found(**metadata: Any) -> list[tuple[str, str, str]]:
         request = last.request.model_copy(update={"metadata": metadata})
         entry = last.model_copy(update={"observed": other, "request": request})
-        every = differences([*history[:-1], entry], written.project.schema)
+        every = find_differences([*history[:-1], entry], written.project.schema)
         return [(each.field, each.recorded, each.today) for each in every if each.field == "role"]
 
     assert found(logist="1") == [("role", "Worker", "Poet")]
@@ -224,7 +224,7 @@ def test_a_workflow_that_does_not_tell_the_step_says_nothing(written: Bench, tex
 def test_a_workflow_is_no_path(written: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "letter.yaml").write_text(LETTER.replace("Send it.", "Burn it."), "utf-8")
     monkeypatch.chdir(tmp_path)
-    asks = archive_drift.prompts(written.project)
+    asks = archive_drift.build_drift_finder(written.project)
     entries = written.history()
     for name in ("letter.yaml", "./letter.yaml", str(tmp_path / "letter.yaml"), "letter.yaml#letter", ""):
         spec = entries[0].spec
@@ -247,9 +247,9 @@ def test_a_step_that_was_filled_when_the_job_was_made_is_not_compared_with_its_t
     assert flow is not None
     filled = [step.model_copy(update={"rendered": True}) for step in flow.steps]
     spec = first.spec.model_copy(update={"workflow": flow.model_copy(update={"steps": tuple(filled)})})
-    state = fold.state_before(written.history(), last.sequence)
-    assert archive_drift.prompts(written.project)(first.spec, state, last)
-    assert archive_drift.prompts(written.project)(spec, state, last) == []
+    state = fold.fold_before(written.history(), last.sequence)
+    assert archive_drift.build_drift_finder(written.project)(first.spec, state, last)
+    assert archive_drift.build_drift_finder(written.project)(spec, state, last) == []
 
 
 def test_a_secret_of_today_is_not_told(written: Bench) -> None:
@@ -262,7 +262,7 @@ def test_a_secret_of_today_is_not_told(written: Bench) -> None:
 def test_a_request_says_which_logist_made_it_and_by_which_schema(bench: MakeBench) -> None:
     one = bench([answer()])
     one.create()
-    _, plan = next_request.preview(one.project, "j", Choice())
+    _, plan = next_request.preview_request(one.project, "j", Choice())
     one.step()
     sent = one.history()[-1].request
     assert getattr(plan, "request", None) == sent

@@ -18,9 +18,9 @@ from logist.core.model import JsonObject
 from logist.core.share.words import NO_NAMES
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
 from logist.jobs.archive import archive_replay, fixture_export, job_fixture, recorded_jobs, redaction
-from logist.jobs.archive.fixture_export import ExportedFixture, export
+from logist.jobs.archive.fixture_export import ExportedFixture, export_fixture
 from logist.store import JobDir
-from logist.store.entries import CLOSING, header_line, seal
+from logist.store.entries import CLOSING, format_header, seal_entry
 from tests import support
 from tests.jobs.bench import Bench, answer, command
 
@@ -54,7 +54,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def job(b: Bench) -> JobDir:
-    return b.project.job("j")
+    return b.project.open_job("j")
 
 
 def entries(folder: Path) -> list[JsonObject]:
@@ -68,9 +68,9 @@ def retold(b: Bench, name: str, change: Callable[[list[JsonObject]], object]) ->
     change(history)
     folder = b.project.jobs_dir / name
     folder.mkdir(exist_ok=True)
-    lines, previous = [header_line()], None
+    lines, previous = [format_header()], None
     for number, entry in enumerate(history, 1):
-        complete, line = seal(entry, number, previous)
+        complete, line = seal_entry(entry, number, previous)
         previous = complete["checksum"]
         lines.append((b"," if number > 1 else b"") + line + b"\n")
     (folder / "jobHistory.json").write_bytes(b"".join([*lines, CLOSING]))
@@ -101,7 +101,7 @@ def shape(value: Any) -> Any:
 
 def test_a_redacted_fixture_holds_nothing_private_and_goes_the_same_way(shelf: Bench, tmp_path: Path) -> None:
     before = shelf.files("j")
-    done = export(shelf.project, job(shelf), tmp_path / "deep" / "f", redacted=True)
+    done = export_fixture(shelf.project, job(shelf), tmp_path / "deep" / "f", redacted=True)
     folder = done.path
     assert shelf.files("j") == before
     assert sorted(os.listdir(folder)) == ["fixture.json", "jobHistory.json"]
@@ -117,14 +117,14 @@ def test_a_redacted_fixture_holds_nothing_private_and_goes_the_same_way(shelf: B
     assert [(each["kind"], each["before"], each["after"]) for each in manifest["transitions"]] == moves
     found = archive_replay.replay_file(shelf.project.schema, folder)
     assert (found.interactions, found.differences) == (len(was), ())
-    assert job_fixture.check(folder) == ()
+    assert job_fixture.find_disagreements(folder) == ()
     assert now[0]["workspace_path"] == "${JOB_DIR}/workspace"
     for one, other in zip(was, now, strict=True):
         assert shape({**one, "workspace_path": ""}) == shape({**other, "workspace_path": ""})
 
 
 def test_names_keep_their_relations(shelf: Bench, tmp_path: Path) -> None:
-    first = entries(export(shelf.project, job(shelf), tmp_path / "f", redacted=True).path)[1]
+    first = entries(export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True).path)[1]
     (path,) = first["response"]["evidence_files"]
     assert path == first["observed"]["evidence"][0]["path"] == first["observed"]["changes"][0]["path"]
     assert path != "ada/a.txt"
@@ -132,12 +132,14 @@ def test_names_keep_their_relations(shelf: Bench, tmp_path: Path) -> None:
 
 
 def test_it_is_the_same_every_time(shelf: Bench, tmp_path: Path) -> None:
-    one, two = (export(shelf.project, job(shelf), tmp_path / name, redacted=True).path for name in "ab")
+    one, two = (
+        export_fixture(shelf.project, job(shelf), tmp_path / name, redacted=True).path for name in "ab"
+    )
     assert support.tree(one) == support.tree(two)
 
 
 def test_without_redact_only_the_paths_of_the_job_change(shelf: Bench, tmp_path: Path) -> None:
-    done = export(shelf.project, job(shelf), tmp_path / "f")
+    done = export_fixture(shelf.project, job(shelf), tmp_path / "f")
     for was, now in zip(entries(shelf.folder("j")), entries(done.path), strict=True):
         own = {"workspace_path": "${JOB_DIR}/workspace", "previous": 0, "checksum": 0}
         assert {**now, "previous": 0, "checksum": 0} == {**was, **own}
@@ -146,18 +148,18 @@ def test_without_redact_only_the_paths_of_the_job_change(shelf: Bench, tmp_path:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_every_recorded_job_can_be_shared(shelf: Bench, path: Path, tmp_path: Path) -> None:
-    done = export(shelf.project, JobDir(path, path.name), tmp_path / "f", redacted=True)
+    done = export_fixture(shelf.project, JobDir(path, path.name), tmp_path / "f", redacted=True)
     archived = archive_replay.replay_file(shelf.project.schema, path)
     again = archive_replay.replay_file(shelf.project.schema, done.path)
     assert [each.sequence for each in again.differences] == [each.sequence for each in archived.differences]
-    assert job_fixture.check(done.path) == ()
+    assert job_fixture.find_disagreements(done.path) == ()
 
 
 def test_a_job_that_goes_another_way_today_can_be_shared_to_show_that(shelf: Bench, tmp_path: Path) -> None:
     def change(history: list[JsonObject]) -> None:
         history[1]["response"]["summary_for_supervisor"] = "Something that ada did not say."
 
-    done = export(shelf.project, retold(shelf, "odd", change), tmp_path / "f", redacted=True)
+    done = export_fixture(shelf.project, retold(shelf, "odd", change), tmp_path / "f", redacted=True)
     assert done.differences == 1
 
 
@@ -171,14 +173,14 @@ def test_a_secret_is_refused_or_taken_out(
 ) -> None:
     leaky = retold(shelf, "leaky", said(secret))
     if redacted:
-        done = export(shelf.project, leaky, tmp_path / "f", redacted=True)
+        done = export_fixture(shelf.project, leaky, tmp_path / "f", redacted=True)
         text = (done.path / "jobHistory.json").read_text("utf-8")
         assert PASSWORD not in text
         assert KEY not in text
         assert done.manifest.replaced["secret"] == 1
         return
     with pytest.raises(Refused) as refused:
-        export(shelf.project, leaky, tmp_path / "f")
+        export_fixture(shelf.project, leaky, tmp_path / "f")
     told = str(refused.value)
     assert f"interaction 2, response.summary_for_supervisor: {kind}" in told
     assert PASSWORD not in told
@@ -189,8 +191,8 @@ def test_a_secret_is_refused_or_taken_out(
 def test_a_secret_in_the_id_of_the_job_is_one_too(shelf: Bench, tmp_path: Path) -> None:
     named = retold(shelf, KEY, lambda history: None)
     with pytest.raises(Refused, match="the id of the job: API key"):
-        export(shelf.project, named, tmp_path / "f")
-    done = export(shelf.project, named, tmp_path / "f", redacted=True)
+        export_fixture(shelf.project, named, tmp_path / "f")
+    done = export_fixture(shelf.project, named, tmp_path / "f", redacted=True)
     assert KEY not in (done.path / "fixture.json").read_text("utf-8")
 
 
@@ -199,15 +201,15 @@ def test_what_is_a_secret_today_is_found_in_what_was_recorded_before(shelf: Benc
     leaky = retold(shelf, "leaky", said(f" {known}"))
     project = replace(shelf.project, environment=Environment({"MY_API_KEY": known}))
     with pytest.raises(Refused, match=r"interaction 2, response\.\w+: value of MY_API_KEY"):
-        export(project, leaky, tmp_path / "f")
-    done = export(project, leaky, tmp_path / "f", redacted=True)
+        export_fixture(project, leaky, tmp_path / "f")
+    done = export_fixture(project, leaky, tmp_path / "f", redacted=True)
     assert "horse" not in (done.path / "jobHistory.json").read_text("utf-8")
 
 
 def test_a_secret_that_is_a_word_of_the_history_is_not_certified(shelf: Bench, tmp_path: Path) -> None:
     project = replace(shelf.project, environment=Environment({"MY_API_KEY": "COMPLETED"}))
     with pytest.raises(LogistError) as refused:
-        export(project, job(shelf), tmp_path / "f", redacted=True)
+        export_fixture(project, job(shelf), tmp_path / "f", redacted=True)
     assert isinstance(refused.value, ReplayDiffers | Refused)
     assert os.listdir(tmp_path) == []
 
@@ -216,15 +218,15 @@ def test_an_empty_folder_is_taken_and_a_fixture_of_the_same_job_with_force(
     shelf: Bench, tmp_path: Path
 ) -> None:
     (tmp_path / "f").mkdir()
-    export(shelf.project, job(shelf), tmp_path / "f")
+    export_fixture(shelf.project, job(shelf), tmp_path / "f")
     with pytest.raises(UsageError, match="holds a fixture"):
-        export(shelf.project, job(shelf), tmp_path / "f", redacted=True)
-    export(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
-    assert job_fixture.check(tmp_path / "f") == ()
+        export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True)
+    export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
+    assert job_fixture.find_disagreements(tmp_path / "f") == ()
     assert "ada" not in without_hashes((tmp_path / "f" / "jobHistory.json").read_text("utf-8"))
     before = support.tree(tmp_path)
     with pytest.raises(UsageError, match="a fixture of another job, j"):
-        export(shelf.project, retold(shelf, "odd", said(".")), tmp_path / "f", force=True)
+        export_fixture(shelf.project, retold(shelf, "odd", said(".")), tmp_path / "f", force=True)
     assert support.tree(tmp_path) == before
 
 
@@ -251,18 +253,18 @@ def test_what_is_there_is_never_overwritten(
 ) -> None:
     make(tmp_path / "f")
     with pytest.raises(UsageError):
-        export(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
+        export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
     assert os.listdir(tmp_path) == ["f"]
 
 
 def test_a_history_from_before_that_is_not_redacted_does_not_stay(shelf: Bench, tmp_path: Path) -> None:
-    done = export(shelf.project, job(shelf), tmp_path / "f")
+    done = export_fixture(shelf.project, job(shelf), tmp_path / "f")
     (done.path / "jobHistory.before.json").write_bytes(
         shelf.folder("j").joinpath("jobHistory.json").read_bytes()
     )
     before = support.tree(tmp_path)
     with pytest.raises(UsageError, match=r"jobHistory\.before\.json is not redacted"):
-        export(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
+        export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
     assert support.tree(tmp_path) == before
 
 
@@ -279,30 +281,32 @@ def test_what_is_refused_does_not_lie_on_the_disk_meanwhile(
 
     monkeypatch.setattr(redaction.Leaks, "require_none", look)
     with pytest.raises(Refused, match="stopped"):
-        export(shelf.project, leaky, tmp_path / "f")
+        export_fixture(shelf.project, leaky, tmp_path / "f")
     assert seen
     assert not [data for data in seen if KEY.encode() in data]
 
 
 def test_a_fixture_does_not_go_among_the_jobs(shelf: Bench) -> None:
     with pytest.raises(UsageError, match="among the jobs"):
-        export(shelf.project, job(shelf), shelf.project.jobs_dir / "f")
+        export_fixture(shelf.project, job(shelf), shelf.project.jobs_dir / "f")
 
 
 def test_who_works_here_is_private_even_under_another_name(shelf: Bench, tmp_path: Path) -> None:
     project = replace(shelf.project, environment=Environment({"HOME": "/srv/people/quibble"}))
-    done = export(project, retold(shelf, "odd", said(" Quibble did it.")), tmp_path / "f", redacted=True)
+    done = export_fixture(
+        project, retold(shelf, "odd", said(" Quibble did it.")), tmp_path / "f", redacted=True
+    )
     assert b"quibble" not in (done.path / "jobHistory.json").read_bytes().lower()
 
 
 def test_the_name_of_this_machine_is_private(shelf: Bench) -> None:
     name = os.uname().nodename.lower()
-    assert name in redaction.private_values(shelf.project).hosts or len(name) < 3 or name in NO_NAMES
+    assert name in redaction.collect_private_values(shelf.project).hosts or len(name) < 3 or name in NO_NAMES
 
 
 def test_a_fixture_does_not_go_into_the_job(shelf: Bench) -> None:
     with pytest.raises(UsageError, match="in the job itself"):
-        export(shelf.project, job(shelf), shelf.folder("j") / "f")
+        export_fixture(shelf.project, job(shelf), shelf.folder("j") / "f")
 
 
 def test_a_damaged_history_gives_no_fixture(shelf: Bench, tmp_path: Path) -> None:
@@ -310,13 +314,13 @@ def test_a_damaged_history_gives_no_fixture(shelf: Bench, tmp_path: Path) -> Non
     data = damaged.history_file.read_bytes()
     damaged.history_file.write_bytes(data.replace(b'"sequence":2,', b'"sequence":9,'))
     with pytest.raises(Damaged):
-        export(shelf.project, damaged, tmp_path / "f")
+        export_fixture(shelf.project, damaged, tmp_path / "f")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture
 def made(shelf: Bench, tmp_path: Path) -> ExportedFixture:
-    return export(shelf.project, job(shelf), tmp_path / "f")
+    return export_fixture(shelf.project, job(shelf), tmp_path / "f")
 
 
 def edit(folder: Path, change: Callable[[Any], object]) -> None:
@@ -338,7 +342,7 @@ def test_a_manifest_that_says_something_else_is_told(
     made: ExportedFixture, change: Any, problem: str
 ) -> None:
     edit(made.path, change)
-    (found,) = job_fixture.check(made.path)
+    (found,) = job_fixture.find_disagreements(made.path)
     assert problem in found
 
 
@@ -357,22 +361,22 @@ def test_a_manifest_that_does_not_read_is_an_error(
 ) -> None:
     (made.path / "fixture.json").write_text(text, "utf-8")
     with pytest.raises(error, match=message):
-        job_fixture.check(made.path)
+        job_fixture.find_disagreements(made.path)
 
 
 def test_a_history_without_a_manifest_has_nothing_to_agree_with(made: ExportedFixture) -> None:
     (made.path / "fixture.json").unlink()
-    assert job_fixture.read(made.path) is None
-    assert job_fixture.check(made.path) == ()
-    assert [archive.path.parent for archive in recorded_jobs.find([str(made.path)])] == [made.path]
+    assert job_fixture.read_manifest(made.path) is None
+    assert job_fixture.find_disagreements(made.path) == ()
+    assert [archive.path.parent for archive in recorded_jobs.find_histories([str(made.path)])] == [made.path]
 
 
 def test_what_a_killed_export_leaves_is_no_history(shelf: Bench, tmp_path: Path) -> None:
-    done = export(shelf.project, job(shelf), tmp_path / "f")
+    done = export_fixture(shelf.project, job(shelf), tmp_path / "f")
     left = []
-    with contextlib.suppress(RuntimeError), fixture_export._beside(tmp_path / "g") as made:
+    with contextlib.suppress(RuntimeError), fixture_export._make_temporary_folder(tmp_path / "g") as made:
         (made / "jobHistory.json").write_bytes(b"{")
-        left = [archive.path for archive in recorded_jobs.find([str(tmp_path)])]
+        left = [archive.path for archive in recorded_jobs.find_histories([str(tmp_path)])]
         raise RuntimeError
     assert left == [done.path / "jobHistory.json"]
     assert os.listdir(tmp_path) == ["f"]
@@ -383,10 +387,10 @@ def test_a_history_in_several_files_becomes_one(tmp_path: Path) -> None:
     b.create()
     b.run()
     assert (b.folder() / "jobHistory.1.json.gz").exists()
-    done = export(b.project, job(b), tmp_path / "f")
+    done = export_fixture(b.project, job(b), tmp_path / "f")
     assert sorted(os.listdir(done.path)) == ["fixture.json", "jobHistory.json"]
     assert [each["kind"] for each in entries(done.path)] == ["create", "ask", "ask"]
-    assert job_fixture.check(done.path) == ()
+    assert job_fixture.find_disagreements(done.path) == ()
 
 
 def test_what_is_nested_without_end_is_refused(shelf: Bench, tmp_path: Path) -> None:
@@ -397,8 +401,8 @@ def test_what_is_nested_without_end_is_refused(shelf: Bench, tmp_path: Path) -> 
         history[1]["request"]["metadata"]["deep"] = deep
 
     try:
-        done = export(shelf.project, retold(shelf, "deep", change), tmp_path / "f", redacted=True)
+        done = export_fixture(shelf.project, retold(shelf, "deep", change), tmp_path / "f", redacted=True)
     except LogistError:
         assert os.listdir(tmp_path) == []
     else:
-        assert job_fixture.check(done.path) == ()
+        assert job_fixture.find_disagreements(done.path) == ()

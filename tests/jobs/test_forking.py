@@ -11,7 +11,7 @@ import pytest
 from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
 from logist.jobs.archive.history_import import import_history
-from logist.jobs.archive.job_fork import ForkedJob, fork
+from logist.jobs.archive.job_fork import ForkedJob, fork_job
 from logist.jobs.base import job_reader
 from logist.jobs.steward import steward_decisions
 from logist.store import history_copy, list_jobs
@@ -43,10 +43,10 @@ def reviewed(b: Bench, steps: int = 3) -> Bench:
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """The job `j`, which nobody changes: after what `reviewed` says it was put back to before 3 (6)."""
     b = reviewed(Bench(tmp_path_factory.mktemp("shelf"), ANSWERS), 4)
-    steward_decisions.restep(b.project, "j", 3)
+    steward_decisions.restep_job(b.project, "j", 3)
     yield b
     for job_id in list_jobs(b.project.jobs_dir):
-        assert job_reader.verify(b.project, b.project.job(job_id)).problems == ()
+        assert job_reader.verify_job(b.project, b.project.open_job(job_id)).problems == ()
 
 
 def files(b: Bench, job_id: str) -> dict[str, str]:
@@ -60,7 +60,7 @@ def lines(b: Bench, job_id: str) -> list[bytes]:
 def forked(b: Bench, job_id: str = "j", at: int | None = None, **more: str) -> ForkedJob:
     """A fork, of which the other job notices nothing."""
     before = b.files(job_id)
-    made = fork(b.project, job_id, at, new_id=more.get("new_id"), note=more.get("note"))
+    made = fork_job(b.project, job_id, at, new_id=more.get("new_id"), note=more.get("note"))
     assert b.files(job_id) == before
     return made
 
@@ -70,9 +70,9 @@ def test_a_fork_at_a_decision_has_what_was_edited_by_hand_before_it(bench: MakeB
     b.create()
     b.step()
     (b.workspace() / "a.txt").write_text("by hand", "utf-8")
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
-    steward_decisions.decide(b.project, "j", Kind.RESUME)
+    steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.RESUME)
     assert files(b, forked(b).job.id) == {"a.txt": "agent"}  # the workspace of the other job is not read
     b.step()
     assert files(b, forked(b, at=2).job.id) == {"a.txt": "agent"}
@@ -120,11 +120,11 @@ def test_it_goes_its_own_way(shelf: Bench) -> None:
 
 def test_it_can_be_put_back_to_before_the_fork_and_started_over(shelf: Bench) -> None:
     name = forked(shelf).job.id
-    there = steward_decisions.restep(shelf.project, name, 5)  # a restep had left that behind
+    there = steward_decisions.restep_job(shelf.project, name, 5)  # a restep had left that behind
     assert (there.state.status, len(files(shelf, name))) == (Status.REVIEW_REQUIRED, 2)
     assert there.state.forked is not None
     assert there.state.forked.at == 6
-    over = steward_decisions.rerun(shelf.project, name)
+    over = steward_decisions.rerun_job(shelf.project, name)
     assert (over.state.status, files(shelf, name)) == (Status.PENDING, {})
     assert over.state.forked == there.state.forked
     assert over.state.usage.cumulative_cost == 0
@@ -168,7 +168,7 @@ def test_what_can_not_be_forked(
 ) -> None:
     before = sorted(shelf.project.jobs_dir.iterdir())
     with pytest.raises(error, match=said):
-        fork(shelf.project, "j", at, new_id=new_id)
+        fork_job(shelf.project, "j", at, new_id=new_id)
     assert sorted(shelf.project.jobs_dir.iterdir()) == before
 
 
@@ -178,7 +178,7 @@ def test_nothing_is_left_of_one_that_could_not_be_made(bench: MakeBench) -> None
     for pack in (b.folder() / "git" / "objects" / "pack").iterdir():
         pack.unlink()
     with pytest.raises(Damaged, match="the checkpoint repository lacks"):
-        fork(b.project, "j")
+        fork_job(b.project, "j")
     assert list(b.project.jobs_dir.iterdir()) == [b.folder()]
 
 
@@ -208,8 +208,8 @@ def test_what_is_in_flight_stays_with_the_other(bench: MakeBench) -> None:
 
 
 def test_an_agent_may_be_at_work_on_the_other(shelf: Bench) -> None:
-    with shelf.project.job("j").lock(command="job step", since="now"):
-        assert fork(shelf.project, "j", 1).state.status is Status.PENDING
+    with shelf.project.open_job("j").hold_lock(command="job step", since="now"):
+        assert fork_job(shelf.project, "j", 1).state.status is Status.PENDING
 
 
 def test_nothing_is_merged_because_of_a_fork(bench: MakeBench, tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
     with pytest.raises(Refused, match="waits for jobs that are not here: j--3-1"):
         import_history(b.project, b.folder(), new_id="other")
     with pytest.raises(Refused, match="waits for jobs of its own: j--3-1, j--3-2") as refused:
-        fork(b.project, "j")
+        fork_job(b.project, "j")
     assert refused.value.fix == "fork before they were made: --at 2, or after their work was gathered"
     assert forked(b, at=2).state.place.spawns
     b.step("j-fork-1")
@@ -247,11 +247,11 @@ def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
     assert b.step().state.status is not Status.WAITING
     gathered = forked(b)
     with pytest.raises(Refused, match="before interaction 4 it was j that waited") as back:
-        steward_decisions.restep(b.project, gathered.job.id, 4)
+        steward_decisions.restep_job(b.project, gathered.job.id, 4)
     assert back.value.fix == (
         f"to have them made anew for this job: logist job restep --job {gathered.job.id} --to 3"
     )
-    anew = steward_decisions.restep(b.project, gathered.job.id, 3)
+    anew = steward_decisions.restep_job(b.project, gathered.job.id, 3)
     assert (anew.state.place.spawns, anew.state.children) == (True, [])
     assert {b.state(child).status for child in children} == {Status.SUCCESS}
 
@@ -266,7 +266,7 @@ def test_a_fork_of_a_child_is_nobodys_child(bench: MakeBench) -> None:
     b.step(made.job.id)
     kinds = [entry.kind for entry in b.history(made.job.id)]
     assert kinds == [Kind.CREATE, Kind.FORK, Kind.ASK]
-    assert steward_decisions.restep(b.project, made.job.id, 2).state.parent is None
+    assert steward_decisions.restep_job(b.project, made.job.id, 2).state.parent is None
     assert import_history(b.project, b.folder("p--3-1"), new_id="other").state.parent is None
 
 
@@ -280,7 +280,7 @@ def test_what_comes_after_may_be_damaged(bench: MakeBench) -> None:
     history.write_bytes(history.read_bytes().replace(b"Again.", b"Never."))
     assert forked(b, at=2).state.status is Status.REVIEW_REQUIRED
     with pytest.raises(Damaged):
-        fork(b.project, "j", 3)
+        fork_job(b.project, "j", 3)
 
 
 def test_a_pack_that_is_damaged_is_damage_of_the_other(bench: MakeBench) -> None:
@@ -292,20 +292,20 @@ def test_a_pack_that_is_damaged_is_damage_of_the_other(bench: MakeBench) -> None
             data = path.read_bytes()
             path.write_bytes(data[:12] + bytes(byte ^ 255 for byte in data[12:-20]) + data[-20:])
     with pytest.raises(Damaged, match="the checkpoint repository is damaged") as caught:
-        fork(b.project, "j")
+        fork_job(b.project, "j")
     assert caught.value.where == str(b.folder() / "git")
     assert list(list_jobs(b.project.jobs_dir)) == ["j"]
 
 
 def test_entries_that_their_checksums_do_not_hold_are_not_taken(shelf: Bench, tmp_path: Path) -> None:
-    entries = list(shelf.project.job("j").entries())
-    end = history_copy.begin(tmp_path / "jobHistory.json", entries)
+    entries = list(shelf.project.open_job("j").read_entries())
+    end = history_copy.copy_history(tmp_path / "jobHistory.json", entries)
     assert (tmp_path / "jobHistory.json").read_bytes() == (shelf.folder() / "jobHistory.json").read_bytes()
     assert (end.sequence, end.hash) == (6, entries[-1]["checksum"])
     (tmp_path / "jobHistory.json").unlink()
     entries[0]["timestamp"] = "2000-01-01T00:00:00Z"
     with pytest.raises(Damaged, match="interaction 1 is not as its checksum says"):
-        history_copy.begin(tmp_path / "jobHistory.json", entries)
+        history_copy.copy_history(tmp_path / "jobHistory.json", entries)
     assert list(tmp_path.glob("*.json*")) == []
 
 
@@ -313,6 +313,6 @@ def test_of_a_history_in_segments_the_fork_has_all_in_one(bench: MakeBench) -> N
     b = reviewed(bench(ANSWERS, {"history": {"rotate_at": 1}}), 1)
     assert (b.folder() / "jobHistory.1.json.gz").exists()
     forked(b, at=2)
-    entries = list(b.project.job("j").entries())
-    assert list(b.project.job("j-fork-1").entries())[:2] == entries
+    entries = list(b.project.open_job("j").read_entries())
+    assert list(b.project.open_job("j-fork-1").read_entries())[:2] == entries
     assert b.step("j-fork-1").state.status is Status.PENDING

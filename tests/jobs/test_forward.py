@@ -73,7 +73,7 @@ def appended(desk: Desk, entry: Json, state: Json | None = None) -> None:
     """What a newer Logist leaves: its entry, and with `state` a state.json that has seen it."""
     job = opened(desk)
     loaded = job.load()
-    done = job.append(loaded.position, [entry])
+    done = job.append_entries(loaded.position, [entry])
     if state is not None:
         place = {name: value for name, value in entry["after"].items() if name != "version"}
         revised(desk, revision=done.position.sequence, **{**place, **state}, head=done.position)

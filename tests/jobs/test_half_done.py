@@ -15,7 +15,7 @@ import pytest
 from logist.core.model import Call, Interaction, Kind, Permissions, Reply, Status, StuckKind
 from logist.core.model.commands import ResubmitCommand
 from logist.jobs.base.session import Session
-from logist.jobs.steward.steward_decisions import decide, rerun
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job
 from logist.store import JobDir
 from tests.jobs.bench import Bench, Json
 from tests.jobs.conftest import MakeBench
@@ -31,9 +31,9 @@ def killed_at_work(b: Bench, server: Loopback) -> JobDir:
     """The courier was killed while a command of the model's first turn was at work."""
     b.create()
     stepper = step_as_process_of(b, server)
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     waiting_for((job.workspace / "started").exists)
-    holder = job.holder()
+    holder = job.find_lock_holder()
     assert holder is not None
     assert holder.courier is not None
     os.kill(holder.courier.pid, signal.SIGKILL)
@@ -55,7 +55,7 @@ def no_such_tool(b: Bench) -> None:
 
 
 def lower_limit(b: Bench) -> None:
-    b.project.job("j").spec_file.write_text("prompt: Do it.\nlimits: {cost_threshold: 1}\n")
+    b.project.open_job("j").spec_file.write_text("prompt: Do it.\nlimits: {cost_threshold: 1}\n")
 
 
 def no_sandbox(b: Bench) -> None:
@@ -109,9 +109,9 @@ def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -
         b = quickly_paid(bench(), server.url)
         job = killed_at_work(b, server)
         os.rename(job.git_dir, job.path / "away")
-        decide(b.project, "j", Kind.CANCEL)  # what is in flight can't be recorded, and stays
+        record_decision(b.project, "j", Kind.CANCEL)  # what is in flight can't be recorded, and stays
         os.rename(job.path / "away", job.git_dir)
-        rerun(b.project, "j")
+        rerun_job(b.project, "j")
         b.step()
         result = b.step()
     assert [message["role"] for message in server.requests[-1].body["messages"]] == ["system", "user"]
@@ -133,7 +133,7 @@ def test_a_refusal_is_not_lost_by_a_decision(bench: MakeBench) -> None:
         result = {"id": "call_0", "name": "x", "content": "refused", "error": True}
         work = {"results": [result], "refusals": [refusal], "seconds": 0.0, "redactions": 0}
         (job.inflight / "1.tools").write_text(json.dumps(work))  # killed before it could say how it ends
-        decide(b.project, "j", Kind.SUSPEND)
+        record_decision(b.project, "j", Kind.SUSPEND)
     entry = b.history()[1]
     assert entry.kind is Kind.ASK
     assert entry.after.stuck is not None
@@ -164,7 +164,7 @@ def test_a_breach_is_found_again_after_a_crash(
         result = b.step()
     assert result.state.place.stuck is not None
     assert result.state.place.stuck.kind is StuckKind.PERMISSION
-    assert not os.path.lexists(b.project.job("j").workspace / "p")
+    assert not os.path.lexists(b.project.open_job("j").workspace / "p")
 
 
 @pytest.mark.deep
@@ -175,7 +175,7 @@ def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
         role(b, "Worker", SHELL)
         b.create()
         assert b.step().state.status is Status.STUCK
-        decide(b.project, "j", Kind.RESUBMIT)
+        record_decision(b.project, "j", Kind.RESUBMIT)
         server.steps = [END]
         b.step()
     assert [message["role"] for message in server.requests[-1].body["messages"]] == ["system", "user"]
@@ -200,7 +200,7 @@ def test_turns_of_an_earlier_version_are_gone_on_from(bench: MakeBench) -> None:
         b = quickly_paid(bench(), server.url)
         b.create()
         assert b.step().exit_code == 6
-        (file,) = b.project.job("j").logs.glob("*.kept.json")
+        (file,) = b.project.open_job("j").logs.glob("*.kept.json")
         kept = json.loads(file.read_bytes())
         assert kept["envelope"]["model"].pop("context_window") is None
         file.write_text(json.dumps(kept), "utf-8")
@@ -217,7 +217,7 @@ def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
         b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         b.step()
-        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
+        record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
         assert b.step().state.status is Status.REVIEW_REQUIRED
         reviewed = b.step()
     assert reviewed.state.place.stuck is not None

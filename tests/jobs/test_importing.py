@@ -16,10 +16,10 @@ from logist.errors import Damaged, LogistError, Refused, UsageError
 from logist.jobs.archive import recorded_jobs
 from logist.jobs.archive.archive_replay import replay_archive, replay_job
 from logist.jobs.archive.history_import import Imported, import_history
-from logist.jobs.archive.job_fork import fork
+from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.steward import steward_decisions
-from logist.resources import schema
+from logist.resources import load_schema
 from logist.store import foreign
 from tests import support
 from tests.jobs.bench import Bench, Json, answer
@@ -63,17 +63,17 @@ def written(place: Path, document: object, name: str = "jobHistory.json", **layo
 def test_a_history_of_ours_that_was_written_anew_is_read(
     tmp_path: Path, document: object, layout: dict[str, Any]
 ) -> None:
-    archive = recorded_jobs.one(written(tmp_path, document, **layout))
-    expected = list(recorded_jobs.one(MAIN).interactions())
-    assert list(archive.interactions()) == expected
-    assert list(archive.notes()) == [
+    archive = recorded_jobs.find_history(written(tmp_path, document, **layout))
+    expected = list(recorded_jobs.find_history(MAIN).read_interactions())
+    assert list(archive.read_interactions()) == expected
+    assert list(archive.read_notes()) == [
         "the file was written anew since Logist wrote it: that nobody changed it can't be proven"
     ]
 
 
 def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
     changed = [*OURS[:2], {**OURS[2], "timestamp": "2000-01-01T00:00:00Z"}, *OURS[3:]]
-    notes = list(recorded_jobs.one(written(tmp_path, changed)).notes())
+    notes = list(recorded_jobs.find_history(written(tmp_path, changed)).read_notes())
     assert notes[1].startswith("its checksum does not hold")
     assert notes[1].endswith("(interaction 3)")
 
@@ -91,19 +91,19 @@ def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_entry(tmp_path: Path, document: object, said: str) -> None:
-    archive = recorded_jobs.one(written(tmp_path, document))
+    archive = recorded_jobs.find_history(written(tmp_path, document))
     with pytest.raises(Damaged, match=said) as raised:
-        list(archive.interactions())
+        list(archive.read_interactions())
     assert raised.value.where == str(tmp_path / "jobHistory.json")
 
 
 def test_it_is_found_and_nothing_is_written(tmp_path: Path) -> None:
     written(tmp_path / "a", OLD)
     before = support.tree(tmp_path)
-    (archive,) = recorded_jobs.find([str(tmp_path)])
-    assert [one.kind for one in archive.interactions()] == [Kind.CREATE, Kind.ASK, Kind.ASK]
-    assert [entry["kind"] for entry in archive.entries()] == ["create", "ask", "ask"]
-    assert archive.restep_targets() == set()
+    (archive,) = recorded_jobs.find_histories([str(tmp_path)])
+    assert [one.kind for one in archive.read_interactions()] == [Kind.CREATE, Kind.ASK, Kind.ASK]
+    assert [entry["kind"] for entry in archive.read_entries()] == ["create", "ask", "ask"]
+    assert archive.find_restep_targets() == set()
     assert support.tree(tmp_path) == before
 
 
@@ -111,22 +111,22 @@ def test_it_is_found_and_nothing_is_written(tmp_path: Path) -> None:
 def test_two_readings_are_enough_for_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: list[Json]
 ) -> None:
-    path, read, real = written(tmp_path, document), [], foreign.entries
+    path, read, real = written(tmp_path, document), [], foreign.read_foreign_entries
 
     def entries(path: Path) -> Any:
         read.append(path)
         return real(path)
 
-    monkeypatch.setattr(foreign, "entries", entries)
-    archive = recorded_jobs.one(path)
-    found = replay_archive(archive, schema("llm-chat-schema"))
+    monkeypatch.setattr(foreign, "read_foreign_entries", entries)
+    archive = recorded_jobs.find_history(path)
+    found = replay_archive(archive, load_schema("llm-chat-schema"))
     assert found.error is None
     assert found.notes != ()
     assert read == [path] * 2
-    assert set(archive.notes()) <= set(found.notes)
+    assert set(archive.read_notes()) <= set(found.notes)
     assert len(read) == 2
     written(tmp_path, document[:1])
-    assert len(list(archive.interactions())) < found.interactions
+    assert len(list(archive.read_interactions())) < found.interactions
     assert len(read) == 4
 
 
@@ -189,17 +189,17 @@ def test_an_old_history_becomes_a_job_that_goes_on(bench: MakeBench, tmp_path: P
     assert create.command["imported"] == made.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert create.command["notes"] == list(made.notes[:-1])
     assert (b.folder("Old-Job") / "job.yaml").read_text("utf-8") == "id: Old-Job\nprompt: Do it.\n"
-    assert replay_job(b.project, b.project.job("Old-Job")).differences == ()
+    assert replay_job(b.project, b.project.open_job("Old-Job")).differences == ()
     assert b.step("Old-Job").state.status is Status.REVIEW_REQUIRED
     assert (b.workspace("Old-Job") / "new.txt").exists()
-    assert steward_decisions.restep(b.project, "Old-Job", 3).state.status is Status.REVIEW_REQUIRED
+    assert steward_decisions.restep_job(b.project, "Old-Job", 3).state.status is Status.REVIEW_REQUIRED
     assert list(b.workspace("Old-Job").glob("*.txt")) == []
 
 
 def test_a_history_of_the_first_tool_becomes_a_job_that_replays(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     path = written(tmp_path / "j", FIRST_TOOL)
-    assert replay_archive(recorded_jobs.one(path), schema("llm-chat-schema")).differences == ()
+    assert replay_archive(recorded_jobs.find_history(path), load_schema("llm-chat-schema")).differences == ()
     made = imported(b, path)
     assert (made.state.status, made.differences) == (Status.APPROVAL_REQUIRED, ())
     assert [entry.kind.value for entry in b.history("j")] == [
@@ -235,7 +235,9 @@ def test_a_history_of_ours_becomes_a_job(bench: MakeBench) -> None:
     b.drifts = True  # it is older than some words of the prompts
     made = imported(b, MAIN)
     assert (made.job.id, made.state.status) == ("main-job", Status.SUCCESS)
-    ours = [one.model_dump(exclude=NOT_THE_SAME) for one in recorded_jobs.one(MAIN).interactions()]
+    ours = [
+        one.model_dump(exclude=NOT_THE_SAME) for one in recorded_jobs.find_history(MAIN).read_interactions()
+    ]
     assert [one.model_dump(exclude=NOT_THE_SAME) for one in b.history("main-job")] == ours
     assert imported(b, MAIN).job.id == "main-job-2"
     assert imported(b, MAIN, "mine").job.id == "mine"
@@ -313,7 +315,7 @@ def test_a_file_that_is_written_to_meanwhile_is_not_taken(
             file.write("\n")
         return set()
 
-    monkeypatch.setattr(Archive, "restep_targets", written_to)
+    monkeypatch.setattr(Archive, "find_restep_targets", written_to)
     b = bench()
     with pytest.raises(Refused, match="the file was changed while it was read"):
         import_history(b.project, written(tmp_path, [old(request={"prompt": prompt})]))
@@ -328,9 +330,9 @@ def test_an_import_does_not_take_up_the_children_of_another(bench: MakeBench) ->
     made = import_history(b.project, b.folder(), new_id="other")
     assert "workflow: Fan-out" in (made.job.path / "job.yaml").read_text("utf-8")
     with pytest.raises(Refused, match="before interaction 4 it was another job that waited"):
-        steward_decisions.restep(b.project, "other", 4)
+        steward_decisions.restep_job(b.project, "other", 4)
     assert b.step("other").state.status is Status.SUCCESS
-    assert steward_decisions.restep(b.project, "other", 3).state.place.spawns
+    assert steward_decisions.restep_job(b.project, "other", 3).state.place.spawns
     assert b.step("other").state.children == ["other--7-1", "other--7-2"]
 
 
@@ -343,7 +345,7 @@ def test_one_that_waits_for_nobody_knows_whom_is_refused(bench: MakeBench, tmp_p
     made = imported(b, written(tmp_path / "again", [old(state_after="WAITING"), failed]))
     (made.job.path / "damaged-on-purpose").touch()  # no rule leads there, and so its replay differs
     with pytest.raises(Refused, match="before interaction 3 it was another job that waited"):
-        steward_decisions.restep(b.project, made.job.id, 3)
+        steward_decisions.restep_job(b.project, made.job.id, 3)
 
 
 def test_of_what_was_undone_the_import_names_no_checkpoint(bench: MakeBench, tmp_path: Path) -> None:
@@ -352,7 +354,7 @@ def test_of_what_was_undone_the_import_names_no_checkpoint(bench: MakeBench, tmp
     seen = {**OURS[1]["observed"], "found": "0" * 40}
     undone = [OURS[0], {**OURS[1], "observed": seen}, *OURS[2:]]
     made = imported(b, written(tmp_path, undone))
-    assert fork(b.project, made.job.id).job.id == f"{made.job.id}-fork-1"
+    assert fork_job(b.project, made.job.id).job.id == f"{made.job.id}-fork-1"
 
 
 def test_a_name_that_is_too_long_keeps_nobody_from_importing(bench: MakeBench, tmp_path: Path) -> None:
@@ -401,5 +403,5 @@ def test_of_a_job_from_a_repository_the_source_stays_behind(bench: MakeBench, tm
 
 
 def test_what_was_read_has_a_name() -> None:
-    found: Iterator[Archive] = recorded_jobs.find([str(MAIN)])
+    found: Iterator[Archive] = recorded_jobs.find_histories([str(MAIN)])
     assert [one.name for one in found] == [str(MAIN)]

@@ -91,7 +91,7 @@ COLLECTED = other("collect", "person", command=GATHERED, awaiting="manual")
 
 
 def way(*more: Json) -> Way:
-    found = workflow_progress.told(entries(*more))
+    found = workflow_progress.read_progress(entries(*more))
     assert found is not None
     return found.way
 
@@ -194,7 +194,7 @@ STUCK = Status.STUCK
     ],
 )  # fmt: skip
 def test_how_each_step_stands(history: list[Json], state: State, expected: dict[str, Mark]) -> None:
-    assert workflow_progress.marks(FLOW, state, way(*history)) == expected
+    assert workflow_progress.mark_steps(FLOW, state, way(*history)) == expected
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_how_each_step_stands(history: list[Json], state: State, expected: dict[
     [(Status.PENDING, Mark("running")), (Status.REVIEW_REQUIRED, Mark("running", "review"))],
 )
 def test_an_agent_is_out(status: Status, mark: Mark) -> None:
-    assert workflow_progress.marks(FLOW, at("a", status), Way(), running=True) == {"a": mark}
+    assert workflow_progress.mark_steps(FLOW, at("a", status), Way(), running=True) == {"a": mark}
 
 
 DEEP = SeenChild(
@@ -233,13 +233,13 @@ DEEP = SeenChild(
     ],
 )
 def test_how_a_child_stands(seen: SeenChild, expected: DrawnChild) -> None:
-    assert workflow_progress.child_mark(seen) == expected
+    assert workflow_progress.mark_child(seen) == expected
 
 
 def test_the_children_are_counted_at_the_step_that_waits_for_them() -> None:
     seen = [SeenChild("j--3-1", "SUCCESS"), SeenChild("j--3-2", "PENDING"), DEEP]
-    mark = workflow_progress.marks(FLOW, at("each", Status.WAITING), Way(), seen)["each"]
-    assert (mark.state, mark.counted(), [child.name for child in mark.children]) == (
+    mark = workflow_progress.mark_steps(FLOW, at("each", Status.WAITING), Way(), seen)["each"]
+    assert (mark.state, mark.count_children(), [child.name for child in mark.children]) == (
         "waiting",
         (1, 3),
         ["j--3-1", "j--3-2", "c"],
@@ -262,13 +262,13 @@ def test_the_children_are_counted_at_the_step_that_waits_for_them() -> None:
     ],
 )
 def test_whether_an_agent_may_be_asked_for_a_child(seen: SeenChild, goes_on: bool) -> None:
-    assert seen.open is goes_on
+    assert seen.is_open is goes_on
 
 
 def test_what_a_lost_decision_saw_and_files_that_do_not_fit() -> None:
     lost = way(asked("a", LOST))
-    assert workflow_progress.lost_at(at("a", STUCK, StuckKind.NO_BRANCH), lost) == "gate"
-    assert workflow_progress.lost_at(at("a", STUCK, StuckKind.AGENT), lost) is None
+    assert workflow_progress.find_decision_without_branch(at("a", STUCK, StuckKind.NO_BRANCH), lost) == "gate"
+    assert workflow_progress.find_decision_without_branch(at("a", STUCK, StuckKind.AGENT), lost) is None
     assert lost.decisions["gate"]["values"] == {"output.ok": 0}
     conflict = {"gathered": "conflict", "children": [], "left_out": {"j--3-2": ["x.txt"]}}
     assert way(other("collect", "each", command=conflict)).conflicts == {"j--3-2": ["x.txt"]}
@@ -291,7 +291,7 @@ def test_what_a_lost_decision_saw_and_files_that_do_not_fit() -> None:
 def test_what_a_person_is_asked(outputs: Json, inputs: Json) -> None:
     spec = EffectiveSpec.model_validate(SPEC)
     state = at("person", Status.APPROVAL_REQUIRED, outputs=outputs, output_of="a")
-    found = workflow_progress.asked(spec, state)
+    found = workflow_progress.describe_manual_step(spec, state)
     assert found is not None
     assert (found.prompt, found.inputs) == ("Look at 3, {{gone}}.", inputs)
     assert len(found.notes) == 1
@@ -302,13 +302,13 @@ def test_what_a_person_is_asked(outputs: Json, inputs: Json) -> None:
 def test_a_prompt_that_does_not_fill_is_shown_as_it_is(prompt: str, shown: str) -> None:
     step = Step(id="a", name="A", execution=Execution.MANUAL, prompt=prompt)
     spec = EffectiveSpec(title="T", workflow=Workflow(name="f", start="a", steps=(step,)), input={"n": 3})
-    found = workflow_progress.asked(spec, at("a"))
+    found = workflow_progress.describe_manual_step(spec, at("a"))
     assert found is not None
     assert found.prompt == shown
     done = spec.model_copy(
         update={"workflow": FLOW.model_copy(update={"steps": (step.model_copy(update={"rendered": True}),)})}
     )
-    assert (kept := workflow_progress.asked(done, at("a"))) is not None
+    assert (kept := workflow_progress.describe_manual_step(done, at("a"))) is not None
     assert kept.prompt == prompt
 
 
@@ -316,10 +316,10 @@ def test_a_prompt_that_does_not_fill_is_shown_as_it_is(prompt: str, shown: str) 
     ("step", "targets"), [("a", ["each", "", "a"]), ("gate", ["each", "", "a"]), ("each", []), ("last", [])]
 )
 def test_between_what_an_output_chooses(step: str, targets: list[str]) -> None:
-    assert [edge.target for edge in workflow_progress.onward(FLOW, step)] == targets
+    assert [edge.target for edge in workflow_progress.list_next_branches(FLOW, step)] == targets
 
 
 def test_a_history_without_a_spec_says_nothing() -> None:
-    assert workflow_progress.told([]) is None
-    assert workflow_progress.number(FLOW, "each") == 3
-    assert workflow_progress.number(FLOW, "gone") is None
+    assert workflow_progress.read_progress([]) is None
+    assert workflow_progress.find_step_number(FLOW, "each") == 3
+    assert workflow_progress.find_step_number(FLOW, "gone") is None

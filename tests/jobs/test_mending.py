@@ -27,9 +27,9 @@ STRICT = {"review": {"mode": "strict", "auto_merge": True}}
 )
 def test_it_is_the_same_spec(bench: MakeBench, settings: dict[str, Any], asked: dict[str, Any]) -> None:
     project = bench(settings=settings).project
-    recorded = specs.effective(project, JobSpec.model_validate({"prompt": "Do it.", **asked}))
+    recorded = specs.build_effective_spec(project, JobSpec.model_validate({"prompt": "Do it.", **asked}))
     told = repairs.in_short(project, repairs.as_asked(recorded), None)
-    assert specs.effective(project, JobSpec.model_validate(told)) == recorded
+    assert specs.build_effective_spec(project, JobSpec.model_validate(told)) == recorded
     assert {name for name in asked if name in ("review_mode", "auto_merge", "role")} >= {
         name for name in told if name in ("review_mode", "auto_merge", "role")
     }

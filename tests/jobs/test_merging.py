@@ -45,11 +45,11 @@ def test_the_source_is_as_it_was_until_the_merge(tmp_path: Path) -> None:
     desk = bench(tmp_path)
     before = support.tree(repository)
     desk.run()
-    steward_decisions.decide(desk.project, "j", Kind.APPROVE)
+    steward_decisions.record_decision(desk.project, "j", Kind.APPROVE)
     assert support.tree(repository) == before
     assert desk.state().merge is None
 
-    made = job_merge.merge(desk.project, "j")
+    made = job_merge.merge_job(desk.project, "j")
     assert (made.published.how, made.result.state.merge) == ("fast_forward", "merged")
     assert subjects(tmp_path) == "Do it\nsecond\nfirst\n"
     entry = desk.history()[-1]
@@ -58,7 +58,7 @@ def test_the_source_is_as_it_was_until_the_merge(tmp_path: Path) -> None:
     assert entry.command["revert"] == made.published.revert
 
     after = support.tree(repository)
-    again = job_merge.merge(desk.project, "j")
+    again = job_merge.merge_job(desk.project, "j")
     assert (again.published.how, again.result.entries) == ("already", ())
     assert support.tree(repository) == after
 
@@ -68,7 +68,7 @@ def test_only_finished_work_is_merged(tmp_path: Path) -> None:
     before = support.tree(tmp_path / "repo")
     for mode in ("merge", "branch", "look"):
         with pytest.raises(Refused, match="can't merge: the job is PENDING"):
-            job_merge.merge(desk.project, "j", mode=mode)
+            job_merge.merge_job(desk.project, "j", mode=mode)
     assert support.tree(tmp_path / "repo") == before
 
 
@@ -77,7 +77,7 @@ def test_a_job_without_a_repository_has_nothing_to_merge(tmp_path: Path) -> None
     desk.create(approval="none", auto_merge=True)
     assert desk.run().state.merge is None
     with pytest.raises(Refused, match="did not begin from a repository"):
-        job_merge.merge(desk.project, "j")
+        job_merge.merge_job(desk.project, "j")
 
 
 def test_the_work_of_a_child_is_its_parents(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_work_of_a_child_is_its_parents(tmp_path: Path) -> None:
     before = support.tree(repository)
     assert desk.run("c").state.merge is None
     with pytest.raises(Refused, match="goes into the one of p"):
-        job_merge.merge(desk.project, "c")
+        job_merge.merge_job(desk.project, "c")
     assert support.tree(repository) == before
 
 
@@ -137,15 +137,15 @@ def test_what_nobody_has_reviewed_is_not_merged_by_itself(
     assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, None, 0)
     assert "'logist job merge --job j' does it" in result.warnings[-1]
     assert subjects(tmp_path) == "second\nfirst\n"
-    assert job_queue.ready_jobs(desk.project) == []
-    assert job_merge.merge(desk.project, "j").result.state.merge == "merged"
+    assert job_queue.list_ready_jobs(desk.project) == []
+    assert job_merge.merge_job(desk.project, "j").result.state.merge == "merged"
 
 
 def test_with_auto_merge_the_approval_merges_it(tmp_path: Path) -> None:
     desk = bench(tmp_path, settings={"review": {"auto_merge": True}})
     assert desk.run().state.status is Status.APPROVAL_REQUIRED
     assert subjects(tmp_path) == "second\nfirst\n"
-    result = steward_decisions.decide(desk.project, "j", Kind.APPROVE)
+    result = steward_decisions.record_decision(desk.project, "j", Kind.APPROVE)
     assert [entry.kind for entry in result.entries] == [Kind.APPROVE, Kind.MERGE]
     assert subjects(tmp_path) == "Do it\nsecond\nfirst\n"
 
@@ -155,7 +155,7 @@ def test_a_conflict_makes_it_stuck_and_a_later_merge_heals_it(tmp_path: Path) ->
     desk.run()
     theirs(tmp_path)
     before = support.tree(tmp_path / "repo")
-    result = steward_decisions.decide(desk.project, "j", Kind.APPROVE)
+    result = steward_decisions.record_decision(desk.project, "j", Kind.APPROVE)
     assert (result.state.status, result.exit_code) == (Status.STUCK, 3)
     assert result.state.place.stuck is not None
     assert result.state.place.stuck.kind is StuckKind.MERGE
@@ -163,11 +163,11 @@ def test_a_conflict_makes_it_stuck_and_a_later_merge_heals_it(tmp_path: Path) ->
     assert "logist job merge --job j" in result.next_command
     assert support.tree(tmp_path / "repo") == before
     with pytest.raises(Refused, match=r"does not fit to main in: src/app\.py"):
-        job_merge.merge(desk.project, "j")
+        job_merge.merge_job(desk.project, "j")
     assert desk.state().status is Status.STUCK
 
     git(tmp_path / "repo", "revert", "--no-edit", "HEAD")
-    healed = job_merge.merge(desk.project, "j")
+    healed = job_merge.merge_job(desk.project, "j")
     assert (healed.result.state.status, healed.result.state.merge) == (Status.SUCCESS, "merged")
     assert git(tmp_path / "repo", "show", "HEAD:src/app.py") == "ANSWER = 43\n"
 
@@ -176,7 +176,7 @@ def test_a_conflict_can_go_back_to_work(tmp_path: Path) -> None:
     desk = bench(tmp_path, auto_merge=True, approval="none")
     theirs(tmp_path)
     assert desk.run().exit_code == 3
-    result = steward_decisions.decide(desk.project, "j", Kind.RESUBMIT, note="Leave app.py alone.")
+    result = steward_decisions.record_decision(desk.project, "j", Kind.RESUBMIT, note="Leave app.py alone.")
     assert (result.state.status, result.state.note) == (Status.PENDING, "Leave app.py alone.")
 
 
@@ -186,7 +186,7 @@ def test_a_person_who_meets_a_conflict_is_refused_and_nothing_is_recorded(tmp_pa
     theirs(tmp_path)
     before = desk.state()
     with pytest.raises(Refused, match=r"src/app\.py") as refused:
-        job_merge.merge(desk.project, "j")
+        job_merge.merge_job(desk.project, "j")
     assert "--branch" in str(refused.value.fix)
     assert desk.state() == before
 
@@ -198,11 +198,11 @@ def test_what_can_not_be_merged_now_stays_due(tmp_path: Path) -> None:
     result = desk.run()
     assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, "due", 8)
     assert "src/app.py" in result.warnings[-1]
-    assert job_queue.ready_jobs(desk.project) == ["j"]
+    assert job_queue.list_ready_jobs(desk.project) == ["j"]
     mine.write_text("ANSWER = 42\n")
     result = desk.step()
     assert (result.state.merge, result.exit_code) == ("merged", 0)
-    assert job_queue.ready_jobs(desk.project) == []
+    assert job_queue.list_ready_jobs(desk.project) == []
     with pytest.raises(Refused):
         desk.step()
 
@@ -231,7 +231,7 @@ class Desk(NamedTuple):
     bench: Bench
 
     def job_file(self, key: str, value: object) -> None:
-        specs.edit(self.bench.project, self.bench.project.job("j"), {(key,): value}, draft=False)
+        specs.edit_spec(self.bench.project, self.bench.project.open_job("j"), {(key,): value}, draft=False)
 
 
 @pytest.mark.deep_beyond(1)
@@ -257,7 +257,7 @@ def test_only_what_is_wanted_here_today_is_merged_by_itself(
     assert re.search(told, result.warnings[-1])
     assert "logist job merge --job j --repo DIR" in result.warnings[-1]
     assert subjects(tmp_path) == "second\nfirst\n"
-    job_merge.merge(changed.project, "j", repository=tmp_path / "repo")
+    job_merge.merge_job(changed.project, "j", repository=tmp_path / "repo")
     assert subjects(tmp_path) == "Do it\nsecond\nfirst\n"
 
 
@@ -278,10 +278,10 @@ def test_a_merge_that_was_not_recorded_any_more_still_tells_how_to_take_it_back(
     desk = bench(tmp_path, approval="none")
     desk.run()
     job = shutil.copytree(tmp_path / ".logist", tmp_path / "before", symlinks=True)
-    made = job_merge.merge(desk.project, "j")
+    made = job_merge.merge_job(desk.project, "j")
     shutil.rmtree(tmp_path / ".logist")
     job.rename(tmp_path / ".logist")
-    again = job_merge.merge(desk.project, "j")
+    again = job_merge.merge_job(desk.project, "j")
     assert again.published.how == "already"
     assert desk.history()[-1].command["revert"] == made.published.revert != ""
 
@@ -306,7 +306,7 @@ def test_a_bare_repository_can_be_worked_on_and_merged_into(tmp_path: Path) -> N
     desk = Bench(tmp_path, [answer(files=CHANGES)])
     desk.create(repo=str(tmp_path / "repo.git"), title="Do it", review=False, approval="none")
     assert desk.run().state.source == str(tmp_path / "repo.git")
-    assert job_merge.merge(desk.project, "j").published.how == "fast_forward"
+    assert job_merge.merge_job(desk.project, "j").published.how == "fast_forward"
     assert git(tmp_path / "repo.git", "show", "main:new.txt") == "new\n"
 
 
@@ -316,8 +316,8 @@ def test_another_clone_may_take_the_work(tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "repo", "clone")
     (tmp_path / "repo").rename(tmp_path / "moved")
     with pytest.raises(Refused, match=r"is not a git repository|did not begin"):
-        job_merge.merge(desk.project, "j")
-    made = job_merge.merge(desk.project, "j", repository=tmp_path / "clone")
+        job_merge.merge_job(desk.project, "j")
+    made = job_merge.merge_job(desk.project, "j", repository=tmp_path / "clone")
     assert made.published.place == tmp_path / "clone"
     assert (tmp_path / "clone" / "new.txt").read_text() == "new\n"
 
@@ -325,7 +325,7 @@ def test_another_clone_may_take_the_work(tmp_path: Path) -> None:
 def test_a_job_that_was_started_over_merges_its_new_work_on_top(tmp_path: Path) -> None:
     desk = bench(tmp_path, approval="none", auto_merge=True)
     desk.run()
-    steward_decisions.rerun(desk.project, "j")
+    steward_decisions.rerun_job(desk.project, "j")
     desk.script({}, [answer(files={**CHANGES, "new.txt": "newer\n"}), PASSES])
     assert desk.run().state.merge == "merged"
     assert (tmp_path / "repo" / "new.txt").read_text() == "newer\n"

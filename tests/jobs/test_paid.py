@@ -18,8 +18,8 @@ from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Kind, Status
 from logist.core.step.step import StepPlan
 from logist.errors import Busy, InvalidFile, Refused, Stopped
-from logist.jobs.steward.steward_decisions import decide
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.steward.steward_decisions import record_decision
+from logist.jobs.turn.next_request import Choice, preview_request
 from tests import quickly, support
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
@@ -65,7 +65,7 @@ def test_worker_and_supervisor_over_http(bench: MakeBench) -> None:
         b.create()
         plans = []
         for _ in range(2):
-            _, plan = preview(b.project, "j", Choice())
+            _, plan = preview_request(b.project, "j", Choice())
             assert isinstance(plan, StepPlan)
             plans.append(plan)
             result = b.step()
@@ -114,7 +114,7 @@ def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_pa
         waiting_for(lambda: bool(server.requests))
         stepper.send_signal(signal.SIGKILL)
         stepper.wait()
-        assert b.project.job("j").running()
+        assert b.project.open_job("j").has_running_agent()
         logs = [tmp_path / f"stepper-{number}.log" for number in range(3)]
         crowd = [step_as_process(b, stderr=log) for log in logs]
         open_once_all_wait(gate, logs)
@@ -167,7 +167,7 @@ def waiting_for(condition: object, seconds: float = 60.0) -> None:
 def test_the_output_is_lowered_to_what_the_limit_leaves(bench: MakeBench) -> None:
     b = quickly_paid(bench(), "http://127.0.0.1:9/v1")
     b.create(limits={"cost_threshold": 1})
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert 2048 <= plan.max_output_tokens < 8192
     assert plan.reserved_microcents is not None
@@ -222,7 +222,7 @@ def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBenc
             b.step()
         assert stopped.value.exit_code == 130
         assert "--assume-paid" in (stopped.value.fix or "")
-        assert b.project.job("j").holder() is None
+        assert b.project.open_job("j").find_lock_holder() is None
         assert (len(server.requests), [entry.kind for entry in b.history()]) == (
             1,
             [Kind.CREATE, Kind.RECOVER],
@@ -288,9 +288,9 @@ def test_a_steward_takes_the_job_from_the_agent_at_work(bench: MakeBench, kind: 
         b.create()
         leave_at_work(b, server)
         with pytest.raises(Busy):
-            decide(b.project, "j", Kind(kind))
-        result = decide(b.project, "j", Kind(kind), ends_agent=True)
-        assert b.project.job("j").holder() is None
+            record_decision(b.project, "j", Kind(kind))
+        result = record_decision(b.project, "j", Kind(kind), ends_agent=True)
+        assert b.project.open_job("j").find_lock_holder() is None
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.RECOVER, Kind(kind)]
     assert (result.state.status, len(server.requests)) == (Status(ended), 1)
     assert b.state().usage.cumulative_cost_microcents > 0
@@ -304,7 +304,7 @@ def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) 
         configured(b, server)
         stepper = step_as_process(b)
         waiting_for(lambda: bool(server.requests))
-        result = decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+        result = record_decision(b.project, "j", Kind.CANCEL, ends_agent=True)
         assert stepper.wait() == 3
     assert (result.state.status, len(server.requests)) == (Status.CANCELED, 1)
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
@@ -342,8 +342,8 @@ def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench
         b.create()
         leave_at_work(b, server)
         shutil.copytree(b.folder(), b.folder("copy"))
-        assert b.project.job("copy").holder() is None
-        decide(b.project, "copy", Kind.CANCEL, ends_agent=True)
+        assert b.project.open_job("copy").find_lock_holder() is None
+        record_decision(b.project, "copy", Kind.CANCEL, ends_agent=True)
         last = b.step().state.last
         assert last is not None
         assert last.summary == "Mine."
@@ -382,9 +382,9 @@ def test_ctrl_c_while_a_refusal_is_on_its_way_does_not_wait_to_ask_again(bench: 
 def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
     b = bench()
     b.create()
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     with (
-        job.lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
+        job.hold_lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
         subprocess.Popen(
             [sys.executable, "-c", "input()"],
             stdin=subprocess.PIPE,
@@ -392,9 +392,9 @@ def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
             pass_fds=[lock.fd],
         ) as other,
     ):
-        lock.note_courier(other.pid)
+        lock.sign_for_courier(other.pid)
         with pytest.raises(Refused, match="not an agent of Logist"):
-            decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+            record_decision(b.project, "j", Kind.CANCEL, ends_agent=True)
         assert other.poll() is None
         other.communicate(b"\n")
     assert other.returncode == 0

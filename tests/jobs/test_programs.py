@@ -33,7 +33,7 @@ from logist.core.model import (
 from logist.core.money import money
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview_request
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, paid, step_as_process, waiting_for
@@ -84,7 +84,7 @@ def test_a_program_does_the_work(bench: MakeBench) -> None:
     result = b.step()
     assert result.state.status is Status.REVIEW_REQUIRED
     entry = b.history()[-1]
-    workspace = b.project.job("j").workspace
+    workspace = b.project.open_job("j").workspace
     argv, environment, prompt, cwd = json.loads((workspace / "seen.json").read_text())
     assert argv == ["--model", "worker-model", "--url", "http://127.0.0.1:9/v1"]
     assert prompt == entry.request.prompt
@@ -98,7 +98,7 @@ def test_a_program_does_the_work(bench: MakeBench) -> None:
     assert (usage.cost_cents, usage.cost_microcents) == (0, 70_000)  # by our prices, not by its own figure
     assert entry.response.session == "s-1"
     assert entry.request.metadata["agent"] == "fake"
-    archived = json.loads((b.project.job("j").logs / "000002.turns.jsonl").read_text())
+    archived = json.loads((b.project.open_job("j").logs / "000002.turns.jsonl").read_text())
     assert json.loads(archived["stdout"])["id"] == "s-1"
     assert not [
         name for name, data in b.files().items() if KEY.encode() in data and not name.startswith("workspace/")
@@ -173,7 +173,7 @@ def test_what_a_program_may_not_change_is_undone(bench: MakeBench, may: Permissi
     body = "\n".join(f"try: {line}\nexcept OSError: pass" for line in tries)
     b = made(bench, body, read_only_argv=["--read-only"])
     role(b, "Worker", may)
-    workspace = b.project.job("j").workspace
+    workspace = b.project.open_job("j").workspace
     (workspace / "kept.txt").write_text("kept")
     result = b.step()
     left = {path.name for path in workspace.iterdir() if path.name != ".git"}
@@ -181,7 +181,7 @@ def test_what_a_program_may_not_change_is_undone(bench: MakeBench, may: Permissi
     if may.can_execute_commands:  # the workspace could be written to, and was
         assert result.state.place.stuck is not None
         assert result.state.place.stuck.kind is StuckKind.PERMISSION
-    argv = json.loads(next(b.project.job("j").logs.glob("*.turns.jsonl")).read_text())["argv"]
+    argv = json.loads(next(b.project.open_job("j").logs.glob("*.turns.jsonl")).read_text())["argv"]
     assert ("--read-only" in argv) is (may is READ_ONLY)
 
 
@@ -197,7 +197,7 @@ def test_a_hook_that_an_agent_planted_is_gone_for_the_next(bench: MakeBench) -> 
     )
     b = made(bench, plant)
     b.step()
-    git = b.project.job("j").workspace / ".git"
+    git = b.project.open_job("j").workspace / ".git"
     assert (git / "hooks" / "pre-commit").exists()
     program(b, 'import subprocess; subprocess.run(["git", "status"])')
     b.step()
@@ -215,11 +215,11 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         said = whole | {"agent": "fake"}
         (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
         user = b.project.home.parent / "user" / "logist"
-        trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow()
+        trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow_claims()
         stepper = step_as_process(b, XDG_CONFIG_HOME=str(user.parent))
-        workspace = b.project.job("j").workspace
+        workspace = b.project.open_job("j").workspace
         waiting_for((workspace / "made.txt").exists)
-        holder = b.project.job("j").holder()
+        holder = b.project.open_job("j").find_lock_holder()
         assert holder is not None
         assert holder.courier is not None
         os.kill(holder.courier.pid, signal.SIGKILL)
@@ -238,7 +238,9 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
 def test_a_machine_without_a_sandbox(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]
 ) -> None:
-    monkeypatch.setattr(sandbox, "means", lambda: sandbox.Means("none", ("bubblewrap: not installed",)))
+    monkeypatch.setattr(
+        sandbox, "detect_sandbox", lambda: sandbox.Means("none", ("bubblewrap: not installed",))
+    )
     b = made(bench, WRITES)
     rules = b.project.settings.sandbox.model_copy(update={"mode": mode})
     b.change(settings=b.project.settings.model_copy(update={"sandbox": rules}))
@@ -276,19 +278,21 @@ def test_a_program_that_was_ended_is_booked_at_what_one_exchange_can_cost(
 ) -> None:
     b = made(bench, body)
     b.change(settings=b.project.settings.model_copy(update={"agent_timeout_minutes": seconds / 60}))
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     b.step()
     entry = b.history()[-1]
     assert entry.response.error is not None
     assert entry.response.error.kind is kind
-    worst = money.worst_case(plan.model, entry.request.prompt, plan.max_output_tokens) if booked else 0
+    worst = (
+        money.compute_worst_case(plan.model, entry.request.prompt, plan.max_output_tokens) if booked else 0
+    )
     assert worst is not None
-    spent = money.join(entry.usage.cost_cents, entry.usage.cost_microcents)
+    spent = money.join_cents(entry.usage.cost_cents, entry.usage.cost_microcents)
     assert (spent, entry.usage.source) == (worst, "worst_case" if booked else "none")
     assert (spent > 0) is booked
     total = b.state().usage
-    assert money.join(total.cumulative_cost, total.cumulative_cost_microcents) == worst
+    assert money.join_cents(total.cumulative_cost, total.cumulative_cost_microcents) == worst
     told = "the program told no usage: " + (
         "what one exchange can cost at most is booked" if booked else "nothing is booked"
     )
@@ -324,23 +328,23 @@ def ran(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Repl
     def run(gives: Any, *, metered: bool = True, **asked: Any) -> Reply:
         b = bench()
         b.create()
-        job = b.project.job("j")
-        monkeypatch.setattr(errand, "handed", lambda *_: ThirdParty(gives, metered))
-        monkeypatch.setattr(ProgramErrand, "_start", lambda *_: ENDED)
+        job = b.project.open_job("j")
+        monkeypatch.setattr(errand, "load_errand_program", lambda *_: ThirdParty(gives, metered))
+        monkeypatch.setattr(ProgramErrand, "_start_program", lambda *_: ENDED)
         known: Json = {"model": PRICED, "allowance_microcents": 10**9, "reserved_microcents": 10**9}
         ask = Ask(request=Request(prompt="Do it."), role="Worker", agent="odd", **{**known, **asked})
         job.begin_exchange(1, {})
-        ProgramErrand(job, ask, KEY, [], Workplace.of(job, {})).run()
-        return Reply.model_validate(job.exchanges()[0].response)
+        ProgramErrand(job, ask, KEY, [], Workplace.for_job(job, {})).run()
+        return Reply.model_validate(job.read_exchanges()[0].response)
 
     return run
 
 
 def cost(reply: Reply) -> int:
-    return money.join(reply.usage.cost_cents, reply.usage.cost_microcents)
+    return money.join_cents(reply.usage.cost_cents, reply.usage.cost_microcents)
 
 
-WORST = money.worst_case(PRICED, "Do it.", 8192)
+WORST = money.compute_worst_case(PRICED, "Do it.", 8192)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from logist.core.step.step import Idle
 from logist.jobs.archive import archive_drift, archive_replay
 from logist.jobs.turn import next_request
 from logist.jobs.turn.next_request import Choice
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
@@ -28,7 +28,7 @@ def poet(bench: Bench, **fields: Any) -> None:
     roles.mkdir(exist_ok=True)
     role = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m", **fields}
     (roles / "Poet.json").write_text(json.dumps(role), "utf-8")
-    bench.change(roles=load_roles([resource("roles"), roles]))
+    bench.change(roles=load_roles([find_resource("roles"), roles]))
 
 
 def write(bench: Bench, **files: str) -> None:
@@ -39,7 +39,7 @@ def write(bench: Bench, **files: str) -> None:
 
 
 def sources(bench: Bench) -> list[str]:
-    _, plan = next_request.preview(bench.project, "j", Choice())
+    _, plan = next_request.preview_request(bench.project, "j", Choice())
     assert not isinstance(plan, Halt | Idle)
     return [part.source for part in plan.request.parts]
 
@@ -68,7 +68,7 @@ def test_a_role_is_told_what_it_asks_for(bench: MakeBench, asked: list[str] | No
     one.create(prompt="Mend poem.txt.", role="Poet", review=False)
     write(one, poem_txt="roses\n", other_txt="violets\n")
     assert sources(one) == [*ALWAYS, *told]
-    _, plan = next_request.preview(one.project, "j", Choice())
+    _, plan = next_request.preview_request(one.project, "j", Choice())
     one.step()
     sent = last_ask(one).request
     assert not isinstance(plan, Halt | Idle)
@@ -190,7 +190,7 @@ def test_a_workspace_is_called_empty_only_if_it_is(
     poet(one, **fields)
     one.create(role="Poet", review=False)
     write(one, **({file: "xx\n"} if file else {}))
-    _, plan = next_request.preview(one.project, "j", Choice())
+    _, plan = next_request.preview_request(one.project, "j", Choice())
     assert not isinstance(plan, Halt | Idle)
     assert f"\n\n{told}" in plan.request.prompt
 
@@ -234,7 +234,7 @@ def test_l62_an_attempt_after_retry_is_shown_what_the_last_one_wrote(bench: Make
     assert "I tried the lexer.\n\nIt has no tests." in written
     assert '"action"' not in written
     replayed = archive_replay.replay_job(
-        b.project, b.project.job("j"), prompts=archive_drift.prompts(b.project)
+        b.project, b.project.open_job("j"), prompts=archive_drift.build_drift_finder(b.project)
     )
     assert (replayed.differences, replayed.drifts) == ((), ())
 
@@ -272,7 +272,7 @@ def test_l62_later_attempts_have_their_own_temperature_and_model(bench: MakeBenc
     models = [each["model"] for each in asked]
     assert models == ["grok-code-fast-1", "grok-code-fast-1", "gemini-2.5-flash", "gemini-2.5-flash"]
     replayed = archive_replay.replay_job(
-        b.project, b.project.job("j"), prompts=archive_drift.prompts(b.project)
+        b.project, b.project.open_job("j"), prompts=archive_drift.build_drift_finder(b.project)
     )
     assert (replayed.differences, replayed.drifts) == ((), ())
 

@@ -13,7 +13,7 @@ from logist.core.model import Status
 from logist.errors import Damaged
 from logist.jobs import job_queue
 from logist.jobs.base.result import CommandResult
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, gave
 from tests.jobs.conftest import MakeBench
@@ -45,7 +45,7 @@ def test_the_queue_goes_by_rank_then_age(bench: MakeBench) -> None:
     b.create("first", rank=-1)
     b.create("third")
     b.create("draft", draft=True)
-    assert job_queue.ready_jobs(b.project) == ["first", "second", "third", "late"]
+    assert job_queue.list_ready_jobs(b.project) == ["first", "second", "third", "late"]
 
 
 def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
@@ -57,7 +57,7 @@ def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
     ended = {one.job_id: one for one in job_queue.run_queue(b.project, 2, lambda _: None)}
     assert ended["a"].exit_code == ended["c"].exit_code == 0
     assert isinstance(ended["b"].error, Damaged)
-    assert job_queue.exit_code([one.exit_code for one in ended.values()]) == 10
+    assert job_queue.choose_exit_code([one.exit_code for one in ended.values()]) == 10
 
 
 def test_a_stop_leaves_every_job_steppable(bench: MakeBench) -> None:
@@ -75,9 +75,9 @@ def test_a_stop_leaves_every_job_steppable(bench: MakeBench) -> None:
 
 
 def test_exit_code_is_the_first_present() -> None:
-    assert job_queue.exit_code([0, 11, 3, 6]) == 6
-    assert job_queue.exit_code([0, 11]) == 11
-    assert job_queue.exit_code([]) == 0
+    assert job_queue.choose_exit_code([0, 11, 3, 6]) == 6
+    assert job_queue.choose_exit_code([0, 11]) == 11
+    assert job_queue.choose_exit_code([]) == 0
 
 
 def test_on_stuck_is_run_once(bench: MakeBench, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
 @pytest.mark.parametrize("first", range(len(job_queue.FIRST_OF)))
 def test_what_is_broken_comes_before_what_waits_for_a_person(first: int) -> None:
     order = [1, 10, 5, 2, 6, 3, 7, 4, 11, 8]
-    assert job_queue.exit_code([0, *reversed(order[first:])]) == order[first]
+    assert job_queue.choose_exit_code([0, *reversed(order[first:])]) == order[first]
 
 
 def spawned(b: Bench, tmp_path: Path, inner: str = "{id: s, prompt: x}", **spec: Any) -> str:
@@ -167,7 +167,7 @@ def held(b: Bench) -> list[tuple[str, int, str]]:
     """What a run that finds nothing ready says; and that it finds nothing."""
     assert list(job_queue.run_queue(b.project, 2, lambda _: None)) == []
     before = {job: b.files(job) for job in ("j", *b.children())}
-    found = [(one.job_id, one.exit_code, one.waits) for one in job_queue.held_up(b.project)]
+    found = [(one.job_id, one.exit_code, one.waits) for one in job_queue.find_held_up_jobs(b.project)]
     assert {job: b.files(job) for job in before} == before
     return found
 
@@ -175,7 +175,7 @@ def held(b: Bench) -> list[tuple[str, int, str]]:
 def test_a_job_that_waits_for_a_stuck_one_is_held_up(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     child = spawned(b, tmp_path)
-    assert job_queue.held_up(b.project) == []
+    assert job_queue.find_held_up_jobs(b.project) == []
     b.script({"s": [gave(action="STUCK")]})
     assert b.run(child).exit_code == 3
     assert held(b) == [("j", 3, f"waiting for 1 of 1 jobs: {child} (STUCK)")]
@@ -189,7 +189,7 @@ def test_only_the_outermost_of_those_that_wait_is_told(bench: MakeBench, tmp_pat
     b.run()
     assert held(b) == [("j", 11, f"waiting for 1 of 1 jobs: {child} (WAITING)")]
     shutil.rmtree(b.folder("j"))
-    assert [one.job_id for one in job_queue.held_up(b.project)] == [child]
+    assert [one.job_id for one in job_queue.find_held_up_jobs(b.project)] == [child]
 
 
 def test_a_role_that_is_gone_and_a_refused_job_are_no_success(bench: MakeBench, tmp_path: Path) -> None:
@@ -198,12 +198,12 @@ def test_a_role_that_is_gone_and_a_refused_job_are_no_success(bench: MakeBench, 
     role.parent.mkdir()
     role.write_text("name: Mine\ndescription: x\ninstructions: x\nllm_model: default\n")
     shipped = b.project.roles
-    b.change(roles=load_roles([resource("roles"), role.parent]))
+    b.change(roles=load_roles([find_resource("roles"), role.parent]))
     child = spawned(b, tmp_path, "{id: s, prompt: x, role: Mine}")
     b.change(roles=shipped)
     codes = {one.job_id: one.exit_code for one in job_queue.run_queue(b.project, 1, lambda _: None)}
-    assert (codes, job_queue.exit_code([*codes.values()])) == ({child: 2}, 2)
+    assert (codes, job_queue.choose_exit_code([*codes.values()])) == ({child: 2}, 2)
     shutil.rmtree(b.folder(child))
     b.create(child, draft=True)
     assert held(b) == [("j", 8, f"waiting for 1 of 1 jobs: {child} (another job has its name)")]
-    assert job_queue.exit_code([8]) == 8
+    assert job_queue.choose_exit_code([8]) == 8

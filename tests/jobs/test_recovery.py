@@ -18,13 +18,13 @@ from logist.core.step.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, LogistError, Refused
 from logist.jobs.archive import archive_replay
 from logist.jobs.base import job_reader
-from logist.jobs.base.session import changing
+from logist.jobs.base.session import open_session
 from logist.jobs.doctor import job_checks
-from logist.jobs.step_job import GivenAnswer, poststep
+from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward import job_edits, steward_decisions
-from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.jobs.turn import agent_calls
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import JobDir, Position
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
@@ -33,10 +33,10 @@ from tests.jobs.conftest import MakeBench
 
 def left_in_flight(b: Bench, job_id: str = "j", *, reserved: int = 1_500_000) -> tuple[JobDir, Json]:
     """A job whose stepper was killed after `1.request` became durable; returns the envelope too."""
-    with changing(b.project, job_id, "job step") as session:
-        spec, _ = session.changed_spec()
-        kept = b.project.workspace(session.job).checkpoint("before")
-        _, plan = preview(b.project, job_id, Choice())
+    with open_session(b.project, job_id, "job step") as session:
+        spec, _ = session.detect_spec_change()
+        kept = b.project.open_workspace(session.job).create_checkpoint("before")
+        _, plan = preview_request(b.project, job_id, Choice())
         assert isinstance(plan, StepPlan)
         ask = agent_calls.record_ask(session, spec, plan, kept.commit)
         envelope = replace(ask, reserved_microcents=reserved).data()
@@ -112,15 +112,15 @@ def test_nobody_decides_on_an_answer_they_have_not_seen(bench: MakeBench) -> Non
     job.mark_sent(1)
     job.save_response(1, response(command(summary="I deleted everything.")))
     with pytest.raises(Refused, match="came in meanwhile"):
-        steward_decisions.decide(b.project, "j", Kind.APPROVE)
+        steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     assert b.state().status is Status.APPROVAL_REQUIRED
-    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
 
 
 def test_a_job_can_be_ended_whatever_is_in_flight(bench: MakeBench) -> None:
     b = bench()
     in_flight(b, command())
-    result = steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    result = steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
     assert result.state.place.before is not None
     assert result.state.place.before.status is Status.REVIEW_REQUIRED
@@ -130,7 +130,7 @@ def test_a_job_can_be_ended_whatever_is_in_flight(bench: MakeBench) -> None:
 def test_preview_asks_nothing_while_an_answer_waits(bench: MakeBench) -> None:
     b = bench()
     in_flight(b, command())
-    _, found = preview(b.project, "j", Choice())
+    _, found = preview_request(b.project, "j", Choice())
     assert isinstance(found, Idle)
     assert "in flight" in found.reason
 
@@ -140,7 +140,7 @@ def test_the_hook_hears_of_every_way_to_get_stuck(bench: MakeBench, tmp_path: Pa
     b = bench(settings={"on_stuck": f"echo $LOGIST_STATUS >> {told}"})
     in_flight(b, "not json")
     with pytest.raises(Refused):
-        steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
+        steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT)
     assert told.read_text("utf-8") == "STUCK\n"
 
 
@@ -174,7 +174,7 @@ def test_sent_without_an_answer_is_in_doubt(bench: MakeBench) -> None:
     assert not (b.workspace() / "half-made.txt").exists()
     found = result.entries[0].checkpoint_before
     assert found is not None
-    b.project.workspace(b.project.job("j")).restore(found)
+    b.project.open_workspace(b.project.open_job("j")).restore(found)
     assert (b.workspace() / "half-made.txt").read_text("utf-8") == "?"  # nothing is lost
     assert b.step().entries == ()
     assert b.give(command(summary="I found the answer.")).state.status is Status.REVIEW_REQUIRED
@@ -200,13 +200,15 @@ def test_what_is_in_doubt_is_asked_again_only_when_a_steward_says_what_it_cost(b
     b = in_doubt(bench)
     before = b.files()
     with pytest.raises(Refused, match="in doubt: say which it is"):
-        decide(b.project, "j", Kind.RESUBMIT)
+        record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.history() == b.history()[:2]
     assert {k: v for k, v in b.files().items() if k != "lock"} == {
         k: v for k, v in before.items() if k != "lock"
     }
     assert (
-        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid")).state.status
+        record_decision(
+            b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid")
+        ).state.status
         is Status.PENDING
     )
     assert spent(b) == (1, 500_000)
@@ -214,11 +216,11 @@ def test_what_is_in_doubt_is_asked_again_only_when_a_steward_says_what_it_cost(b
 
 def test_a_steward_takes_back_the_booking_of_what_was_not_charged_and_only_once(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    made = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
+    made = record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
     assert made.entries[-1].command == {"doubt": "retry", "released_microcents": 1_500_000, "released_of": 2}
     assert spent(b) == (0, 0)
-    assert restep(b.project, "j", 3).state.status is Status.STUCK
-    assert decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[
+    assert restep_job(b.project, "j", 3).state.status is Status.STUCK
+    assert record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[
         -1
     ].command == {"doubt": "retry"}
     assert spent(b) == (0, 0)
@@ -230,7 +232,7 @@ def test_an_answer_that_is_supplied_with_its_charge_replaces_the_booking(bench: 
     charged = GivenAnswer(
         command(summary="From the provider's log."), charge=Usage(cost_cents=1, source="steward")
     )
-    result = poststep(b.project, "j", charged, Choice())
+    result = do_poststep(b.project, "j", charged, Choice())
     assert (result.state.status, spent(b)) == (Status.REVIEW_REQUIRED, (1, 0))
 
 
@@ -242,29 +244,29 @@ def test_an_answer_that_is_supplied_without_a_charge_leaves_the_booking(bench: M
 
 def test_the_doubt_that_a_restep_went_back_to_is_the_one_that_is_settled(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
     job, envelope = left_in_flight(b)
     job.end_exchanges()
     job.begin_exchange(1, envelope | {"sequence": 4, "after": None, "reserved_microcents": 700_000})
     job.mark_sent(1)
     b.step()
     assert (b.history()[-1].sequence, spent(b)) == (4, (2, 200_000))
-    restep(b.project, "j", 3)
-    made = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[-1]
+    restep_job(b.project, "j", 3)
+    made = record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[-1]
     assert (made.command["released_of"], spent(b)) == (2, (0, 700_000))
-    restep(b.project, "j", 5)
-    made = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[-1]
+    restep_job(b.project, "j", 5)
+    made = record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[-1]
     assert (made.command["released_of"], spent(b)) == (4, (0, 0))
 
 
 def test_a_booking_from_before_a_rerun_is_not_taken_back_from_what_came_after(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
-    rerun(b.project, "j")
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
+    rerun_job(b.project, "j")
     charged = GivenAnswer(command(summary="By hand."), charge=Usage(cost_cents=1, source="steward"))
-    poststep(b.project, "j", charged, Choice())
-    restep(b.project, "j", 3)
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
+    do_poststep(b.project, "j", charged, Choice())
+    restep_job(b.project, "j", 3)
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
     assert spent(b) == (1, 0)
 
 
@@ -281,19 +283,19 @@ def answered_while_git_is_gone(bench: MakeBench) -> Bench:
 
 
 def mended(b: Bench) -> None:
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     job.git_dir.unlink()
     (job.path / "away").rename(job.git_dir)
 
 
 def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeBench) -> None:
     b = answered_while_git_is_gone(bench)
-    assert decide(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
+    assert record_decision(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
     assert any("stays there" in line for line in b.said)
     mended(b)
-    told = [found.message for found in job_checks.examine(b.project, b.project.job("j"), deep=False)]
+    told = [found.message for found in job_checks.examine(b.project, b.project.open_job("j"), deep=False)]
     assert any("an agent's answer waits in inflight/" in message for message in told)
-    decide(b.project, "j", Kind.RESUME)
+    record_decision(b.project, "j", Kind.RESUME)
     result = b.step()
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.SUSPEND, Kind.RESUME, Kind.ASK]
     last = result.entries[0]
@@ -306,7 +308,7 @@ def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeB
 def test_an_answer_that_could_not_be_recorded_stops_a_change_of_the_spec(bench: MakeBench) -> None:
     b = answered_while_git_is_gone(bench)
     with pytest.raises(LogistError):
-        job_edits.configure(b.project, "j", {("title",): "x"})
+        job_edits.configure_job(b.project, "j", {("title",): "x"})
     mended(b)
     assert b.step().entries[0].response.summary_for_supervisor == "Paid for."
 
@@ -317,8 +319,8 @@ def test_an_answer_whose_turn_is_over_is_booked_and_its_words_are_kept(bench: Ma
     b.step()
     job, envelope = left_in_flight(b)
     job.end_exchanges()
-    decide(b.project, "j", Kind.CANCEL)
-    rerun(b.project, "j")
+    record_decision(b.project, "j", Kind.CANCEL)
+    rerun_job(b.project, "j")
     job.begin_exchange(1, envelope)
     job.mark_sent(1)
     job.save_response(1, response(command(summary="Too late.")))
@@ -358,11 +360,11 @@ def test_state_is_rebuilt_from_the_history(bench: MakeBench) -> None:
     (b.folder() / "state.json").unlink()
     (b.folder() / "damaged-on-purpose").touch()
     assert b.state() == expected
-    verified = job_reader.verify(b.project, b.project.job("j"))
+    verified = job_reader.verify_job(b.project, b.project.open_job("j"))
     assert (verified.problems, "missing" in verified.notes[0]) == ((), True)
     b.step()
     assert (b.folder() / "state.json").is_file()
-    assert job_reader.verify(b.project, b.project.job("j")) == job_reader.Verified(())
+    assert job_reader.verify_job(b.project, b.project.open_job("j")) == job_reader.Verified(())
 
 
 def test_a_state_that_is_behind_is_brought_up(bench: MakeBench) -> None:
@@ -371,11 +373,11 @@ def test_a_state_that_is_behind_is_brought_up(bench: MakeBench) -> None:
     b.step()
     old = (b.folder() / "state.json").read_bytes()
     b.step()
-    steward_decisions.restep(b.project, "j", 3)
+    steward_decisions.restep_job(b.project, "j", 3)
     expected = b.state()
     (b.folder() / "state.json").write_bytes(old)
     assert b.state() == expected
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
 
 
 def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
@@ -388,7 +390,7 @@ def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
     calls: list[Callable[[], object]] = [
         b.step,
         lambda: b.give(command()),
-        lambda: steward_decisions.decide(b.project, "j", Kind.CANCEL),
+        lambda: steward_decisions.record_decision(b.project, "j", Kind.CANCEL),
     ]
     for call in calls:
         with pytest.raises(Damaged):
@@ -403,7 +405,7 @@ def test_restep_restores_state_and_workspace_and_keeps_usage(bench: MakeBench) -
     b.create()
     for _ in range(3):
         b.step()
-    result = steward_decisions.restep(b.project, "j", 3, note="Look again.")
+    result = steward_decisions.restep_job(b.project, "j", 3, note="Look again.")
     assert result.state.status is Status.REVIEW_REQUIRED
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
     assert result.state.usage.current_action_count == 3
@@ -428,11 +430,11 @@ def test_restep_brings_back_what_was_edited_by_hand_before_that_interaction(benc
     b.step()
     b.step()
     assert edited(b) == "again"
-    result = steward_decisions.restep(b.project, "j", 3)
+    result = steward_decisions.restep_job(b.project, "j", 3)
     assert edited(b) == "by hand"
     found = next(entry for entry in b.history() if entry.sequence == 3).checkpoint_before
     assert result.state.checkpoint == found
-    steward_decisions.restep(b.project, "j", 5)  # and that is taken back in the same way
+    steward_decisions.restep_job(b.project, "j", 5)  # and that is taken back in the same way
     assert edited(b) == "again"
 
 
@@ -442,12 +444,12 @@ def test_restep_to_a_decision_brings_back_what_the_next_agent_met(bench: MakeBen
     b.create()
     b.step()
     edit(b, "by hand")
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="I changed it.")
-    job_edits.configure(b.project, "j", {("prompt",): "Do it well."})
+    steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT, note="I changed it.")
+    job_edits.configure_job(b.project, "j", {("prompt",): "Do it well."})
     b.step()
     assert [entry.kind.value for entry in b.history()[2:]] == ["resubmit", "spec", "ask"]
     for to in (3, 4, 5):
-        steward_decisions.restep(b.project, "j", to)
+        steward_decisions.restep_job(b.project, "j", to)
         assert edited(b) == "by hand"
         edit(b, "something else")
 
@@ -457,8 +459,8 @@ def test_restep_leaves_the_workspace_where_no_agent_has_worked_since(bench: Make
     b.create()
     b.step()
     edit(b, "by hand")
-    steward_decisions.decide(b.project, "j", Kind.CANCEL)
-    assert steward_decisions.restep(b.project, "j", 3).state.status is Status.STUCK
+    steward_decisions.record_decision(b.project, "j", Kind.CANCEL)
+    assert steward_decisions.restep_job(b.project, "j", 3).state.status is Status.STUCK
     assert edited(b) == "by hand"
 
 
@@ -472,7 +474,7 @@ def test_restep_to_a_doubt_brings_back_what_the_agent_had_met(bench: MakeBench) 
     edit(b, "half-done")
     assert b.step().entries[0].kind is Kind.RECOVER
     edit(b, "later")
-    steward_decisions.restep(b.project, "j", 2)
+    steward_decisions.restep_job(b.project, "j", 2)
     assert edited(b) == "by hand"
 
 
@@ -480,14 +482,14 @@ def test_restep_of_an_ended_job(bench: MakeBench) -> None:
     b = bench([answer()])
     b.create(review=False, approval="none")
     b.step()
-    assert steward_decisions.restep(b.project, "j", 2).state.status is Status.PENDING
+    assert steward_decisions.restep_job(b.project, "j", 2).state.status is Status.PENDING
 
 
 def test_rerun_starts_over(bench: MakeBench) -> None:
     b = bench([answer(command(evidence=["a.txt"]), files={"a.txt": "1"})])
     b.create()
     b.step()
-    result = steward_decisions.rerun(b.project, "j", keep_files=True)
+    result = steward_decisions.rerun_job(b.project, "j", keep_files=True)
     assert result.state.status is Status.PENDING
     assert result.state.usage.current_action_count == 0
     assert result.state.artefacts == []
@@ -503,9 +505,9 @@ def test_replay_names_the_first_difference(bench: MakeBench) -> None:
     b.step()
     entries = b.history()
     changed = entries[1].model_copy(update={"state_after": Status.SUCCESS})
-    from logist.core.replay.replay import differences
+    from logist.core.replay.replay import find_differences
 
-    found = list(differences([entries[0], changed, entries[2]], b.project.schema))
+    found = list(find_differences([entries[0], changed, entries[2]], b.project.schema))
     assert found[0].sequence == 2
     assert (found[0].recorded, found[0].today) == ("SUCCESS", "REVIEW_REQUIRED")
 
@@ -527,7 +529,9 @@ def test_the_fold_of_the_history_is_the_state(bench: MakeBench) -> None:
     b.create()
     b.step()
     b.step()
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="x", command=ResubmitCommand(review=True))
+    steward_decisions.record_decision(
+        b.project, "j", Kind.RESUBMIT, note="x", command=ResubmitCommand(review=True)
+    )
     b.step()
     stored = json.loads((b.folder() / "state.json").read_text("utf-8"))
     folded = fold.fold(b.history()).model_dump(mode="json", exclude={"head"})
@@ -540,7 +544,7 @@ def test_a_tampered_state_is_found(bench: MakeBench) -> None:
     (b.folder() / "damaged-on-purpose").touch()
     state = b.folder() / "state.json"
     state.write_bytes(state.read_bytes().replace(b'"attempts": 0', b'"attempts": 1'))
-    assert job_reader.verify(b.project, b.project.job("j")).problems
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems
     with pytest.raises(Damaged):
         b.step()
 
@@ -549,11 +553,13 @@ def test_suspend_and_resume(bench: MakeBench) -> None:
     b = bench([answer(), answer()])
     b.create()
     b.step()
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     assert b.step().exit_code == 8
     with pytest.raises(Refused):
-        steward_decisions.decide(b.project, "j", Kind.SUSPEND)
-    assert steward_decisions.decide(b.project, "j", Kind.RESUME).state.status is Status.REVIEW_REQUIRED
+        steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
+    assert (
+        steward_decisions.record_decision(b.project, "j", Kind.RESUME).state.status is Status.REVIEW_REQUIRED
+    )
     assert b.step().state.status is Status.APPROVAL_REQUIRED
 
 
@@ -562,7 +568,7 @@ def test_reject_goes_back_with_the_note(bench: MakeBench) -> None:
     b.create()
     b.step()
     b.step()
-    result = steward_decisions.decide(b.project, "j", Kind.REJECT, note="Too long.")
+    result = steward_decisions.record_decision(b.project, "j", Kind.REJECT, note="Too long.")
     assert (result.state.status, result.state.note) == (Status.PENDING, "Too long.")
     b.step()
     assert "Too long." in b.history()[-1].request.prompt
@@ -577,11 +583,11 @@ def test_a_restep_that_was_cut_off_never_happened(bench: MakeBench) -> None:
     start = b.state().start_checkpoint
     assert kept is not None
     assert start is not None
-    with changing(b.project, "j", "job restep") as session:  # killed after the restore, before the append
+    with open_session(b.project, "j", "job restep") as session:  # killed after the restore, before the append
         session.job.begin_restore(session.state.revision + 1, kept)
-        b.project.workspace(session.job).restore(start)
+        b.project.open_workspace(session.job).restore(start)
     assert not (b.workspace() / "a.txt").exists()
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "2"
     assert not (b.folder() / "restoring").exists()
 
@@ -591,15 +597,15 @@ def test_a_restore_that_could_not_be_undone_outlives_a_suspension(bench: MakeBen
     b.create()
     b.step()
     kept, start = b.state().checkpoint or "", b.state().start_checkpoint or ""
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     job.begin_restore(b.state().revision + 1, kept)
-    b.project.workspace(job).restore(start)
+    b.project.open_workspace(job).restore(start)
     job.git_dir.rename(job.path / "away")
     job.git_dir.write_text("no directory", "utf-8")
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     assert not (b.workspace() / "a.txt").exists()
     mended(b)
-    steward_decisions.decide(b.project, "j", Kind.RESUME)
+    steward_decisions.record_decision(b.project, "j", Kind.RESUME)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
 
 
@@ -610,17 +616,19 @@ def test_a_restep_that_was_recorded_stays(bench: MakeBench) -> None:
         b.step()
     before = b.state().checkpoint
     assert before is not None
-    steward_decisions.restep(b.project, "j", 3)
-    b.project.job("j").begin_restore(b.state().revision, before)  # killed before the note of it went away
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.restep_job(b.project, "j", 3)
+    b.project.open_job("j").begin_restore(
+        b.state().revision, before
+    )  # killed before the note of it went away
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
 
 
 def test_an_entry_that_does_not_read_is_damage(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     archive = JobDir(tmp_path / "archive", "archive")
-    with JobDir.creating(tmp_path, "archive") as job:
-        job.append(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
+    with JobDir.create_job(tmp_path, "archive") as job:
+        job.append_entries(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
     with pytest.raises(Damaged, match="interaction 1 does not read"):
         archive_replay.replay_file(b.project.schema, archive.path)
 
@@ -640,9 +648,9 @@ def test_the_prompt_can_not_be_taken_from_a_job_that_runs(bench: MakeBench) -> N
     b = bench()
     b.create()
     with pytest.raises(InvalidFile, match="prompt"):
-        job_edits.configure(b.project, "j", {("prompt",): None})
+        job_edits.configure_job(b.project, "j", {("prompt",): None})
     b.create("d", draft=True, prompt=None)
-    job_edits.configure(b.project, "d", {("title",): "Later"})
+    job_edits.configure_job(b.project, "d", {("title",): "Later"})
 
 
 @pytest.mark.parametrize("name", ["inflight/1.request", "restoring"])
@@ -655,12 +663,12 @@ def test_what_can_not_be_read_keeps_no_job_from_being_ended(bench: MakeBench, na
     (path.parent / "1.sent").touch()
     with pytest.raises(Damaged):
         b.step()
-    assert steward_decisions.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
+    assert steward_decisions.record_decision(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
 
 
 def test_an_empty_history_is_damage(bench: MakeBench) -> None:
     b = bench()
-    with JobDir.creating(b.project.jobs_dir, "e"):
+    with JobDir.create_job(b.project.jobs_dir, "e"):
         pass
     (b.folder("e") / "damaged-on-purpose").touch()
     with pytest.raises(Damaged, match="empty"):

@@ -18,16 +18,16 @@ from logist.core.history import fold
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, State, Status
 from logist.core.replay.difference import Difference
 from logist.core.replay.drift import Drift
-from logist.core.replay.replay import replay, restep_targets
+from logist.core.replay.replay import collect_restep_targets, replay
 from logist.core.whatif import ChangedRules
 from logist.errors import Damaged, Stopped, StorageError, UsageError
 from logist.jobs.archive import archive_drift, archive_replay, recorded_jobs, replay_report
 from logist.jobs.archive.archive_replay import Replayed, replay_all, replay_archive
 from logist.jobs.archive.archive_whatif import try_all
 from logist.jobs.archive.recorded_jobs import Archive
-from logist.jobs.base.session import dump
+from logist.jobs.base.session import dump_interaction
 from logist.store import JobDir
-from logist.store.entries import CLOSING, header_line, seal
+from logist.store.entries import CLOSING, format_header, seal_entry
 from tests import support
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
 from tests.jobs.bench import Bench
@@ -41,10 +41,10 @@ def written(folder: Path, entries: list[Interaction], name: str = "jobHistory.js
     folder.mkdir(parents=True, exist_ok=True)
     lines, previous = [], None
     for number, entry in enumerate(entries, 1):
-        sealed, line = seal(dump(entry), number, previous)
+        sealed, line = seal_entry(dump_interaction(entry), number, previous)
         lines.append(line)
         previous = sealed["checksum"]
-    (folder / name).write_bytes(header_line() + b"\n,".join(lines) + (b"\n" if lines else b"") + CLOSING)
+    (folder / name).write_bytes(format_header() + b"\n,".join(lines) + (b"\n" if lines else b"") + CLOSING)
     return Archive(folder.name, folder / name)
 
 
@@ -61,7 +61,7 @@ def changed(**fields: object) -> list[Interaction]:
 
 class TestArchives:
     def names(self, *paths: str) -> list[str]:
-        return [archive.name for archive in recorded_jobs.find(paths)]
+        return [archive.name for archive in recorded_jobs.find_histories(paths)]
 
     def test_jobs_files_folders_and_patterns(self, tmp_path: Path) -> None:
         for name in ("b", "a", "deep/c", ".git/no", ".new-x-1/no", "a/workspace/inner"):
@@ -87,27 +87,29 @@ class TestArchives:
 
     def test_an_error_of_the_walk_is_told(self) -> None:
         with pytest.raises(StorageError, match="can't list it: gone"):
-            recorded_jobs._not_listed(OSError(5, "gone", "x"))
+            recorded_jobs._raise_unlistable(OSError(5, "gone", "x"))
 
     def test_a_file_of_another_name_is_read_itself(self, tmp_path: Path) -> None:
         written(tmp_path, HISTORY[:1])
         other = written(tmp_path, HISTORY, "other.json")
-        assert len(list(other.interactions())) == len(HISTORY)
+        assert len(list(other.read_interactions())) == len(HISTORY)
         assert replayed(other).interactions == len(HISTORY)
 
     def test_the_targets_of_resteps(self, tmp_path: Path) -> None:
         archive = written(tmp_path, HISTORY)
-        assert archive.restep_targets() == restep_targets(HISTORY) != set()
+        assert archive.find_restep_targets() == collect_restep_targets(HISTORY) != set()
 
     @pytest.mark.parametrize("rotate_at", [1, 6_000])
     def test_a_rotated_history_is_one(self, tmp_path: Path, rotate_at: int) -> None:
-        with JobDir.creating(tmp_path / "jobs", "j") as job:
+        with JobDir.create_job(tmp_path / "jobs", "j") as job:
             position = job.load().position
             for entry in HISTORY:
-                position = job.append(position, [dump(entry)], rotate_at=rotate_at).position
-        archive = Archive.of(job)
+                position = job.append_entries(
+                    position, [dump_interaction(entry)], rotate_at=rotate_at
+                ).position
+        archive = Archive.from_job(job)
         assert len(list((tmp_path / "jobs" / "j").glob("*.gz"))) > 1
-        assert archive.restep_targets() == restep_targets(HISTORY)
+        assert archive.find_restep_targets() == collect_restep_targets(HISTORY)
         found = replayed(archive)
         assert (found.name, found.interactions, found.differences, found.error) == (
             "j",
@@ -121,7 +123,7 @@ class TestArchives:
         archive = written(
             tmp_path, [HISTORY[0], HISTORY[1], HISTORY[2].model_copy(update={"request": request})]
         )
-        assert archive.restep_targets() == set()
+        assert archive.find_restep_targets() == set()
 
 
 class TestOneHistory:
@@ -133,7 +135,7 @@ class TestOneHistory:
             (),
             None,
         )
-        assert not found.fails(prompts=True)
+        assert not found.has_failed(prompts=True)
 
     def test_what_was_found_before_the_damage_is_kept(self, tmp_path: Path) -> None:
         archive = written(tmp_path / "x", changed(state_after=Status.WAITING))
@@ -150,7 +152,7 @@ class TestOneHistory:
         [
             (b"", "first line"),
             (b"\0" * 5000, "first line"),
-            (header_line() + CLOSING, "empty"),
+            (format_header() + CLOSING, "empty"),
             (b'{"version":1' + b" " * 5000, "first line"),
         ],
     )
@@ -189,8 +191,8 @@ class TestOneHistory:
         odd = HISTORY[0].model_copy(update={"command": {"children": 1.5}, "kind": Kind.COLLECT})
         entries = [HISTORY[0], *(odd.model_copy(update={"kind": kind}) for kind in Kind)]
         found = list(replay_all([written(tmp_path / "a", entries), written(tmp_path / "b", HISTORY)], SCHEMA))
-        assert found[0].fails()
-        assert not found[1].fails()
+        assert found[0].has_failed()
+        assert not found[1].has_failed()
 
     def test_a_rule_that_fails_stops_no_other_history(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -200,11 +202,11 @@ class TestOneHistory:
 
         one, other = written(tmp_path / "a", HISTORY), written(tmp_path / "b", HISTORY)
         with monkeypatch.context() as patched:
-            patched.setattr(fold, "apply", odd)
+            patched.setattr(fold, "apply_interaction", odd)
             found = replayed(one)
         assert found.error is not None
         assert found.error.message.endswith("makes no sense to the rules, at interaction 1: KeyError(1)")
-        assert not replayed(other).fails()
+        assert not replayed(other).has_failed()
 
     def test_only_so_many_findings_are_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(archive_replay, "KEPT", 2)
@@ -216,7 +218,7 @@ class TestOneHistory:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         archive = written(tmp_path, HISTORY)
-        monkeypatch.setattr(Archive, "restep_targets", lambda self: set())
+        monkeypatch.setattr(Archive, "find_restep_targets", lambda self: set())
         found = replayed(archive)
         assert (found.interactions, found.differences) == (len(HISTORY), ())
 
@@ -250,9 +252,9 @@ class TestPrompts:
         asks = [entry.sequence for entry in HISTORY if entry.kind is Kind.ASK]
         assert [number for number, _ in seen] == [each.sequence for each in found.drifts] == asks
         for number, state in seen:
-            assert state == fold.state_before(HISTORY, number)
+            assert state == fold.fold_before(HISTORY, number)
         assert found.differences == ()
-        assert (found.fails(), found.fails(prompts=True)) == (False, True)
+        assert (found.has_failed(), found.has_failed(prompts=True)) == (False, True)
 
 
 OPENED: list[str] = []
@@ -272,8 +274,8 @@ def test_it_opens_the_history_and_nothing_else(tmp_path: Path, monkeypatch: pyte
     """No path of the machine it was recorded on, no socket, no process and no clock; prompts included."""
     folder = tmp_path / "archive"
     shutil.copytree(FIXTURES / "main-job", folder)
-    prompts = archive_drift.prompts(Bench(tmp_path / "project").project)
-    archive = recorded_jobs.one(folder)
+    prompts = archive_drift.build_drift_finder(Bench(tmp_path / "project").project)
+    archive = recorded_jobs.find_history(folder)
     replay_archive(archive, SCHEMA, prompts=prompts)  # the first time round, modules and roles are loaded
     OPENED.clear()
     with monkeypatch.context() as patched:
@@ -297,7 +299,7 @@ def _no_clock(*_: object) -> float:
 class TestReport:
     def test_a_difference_with_its_cause(self, tmp_path: Path) -> None:
         found = replayed(written(tmp_path / "x", changed(state_after=Status.WAITING)))
-        head, *told = replay_report.lines(found)
+        head, *told = replay_report.format_replay_lines(found)
         assert head == f"x: 1 difference in {len(HISTORY)} interactions"
         assert told[:4] == [
             "  interaction 3: state_after",
@@ -310,19 +312,21 @@ class TestReport:
         drifts = tuple(Drift(number, "role:A", "changed", "why", ("-a", "+b")) for number in range(2, 14))
         found = Replayed(20, (), drifts=drifts, name="x")
         shown: set[str] = set()
-        assert list(replay_report.lines(found, shown=shown)) == [
+        assert list(replay_report.format_replay_lines(found, shown=shown)) == [
             "x: 20 interactions go the same way today; 12 prompts would be put in another way",
             "  prompts of interactions 2, 3, 4, 5, 6, 7, 8, 9 and 4 more: role:A changed",
             "    cause     why",
             "    -a",
             "    +b",
         ]
-        assert list(replay_report.lines(found, shown=shown))[-1] == "    the diff is shown above"
+        assert (
+            list(replay_report.format_replay_lines(found, shown=shown))[-1] == "    the diff is shown above"
+        )
 
     def test_what_is_too_much_is_counted(self) -> None:
         many = tuple(Difference(number, "after", "a", "b", "why") for number in range(1, 31))
         drift = Drift(2, "task", "added", "why", tuple(f"+{number}" for number in range(99)))
-        told = list(replay_report.lines(Replayed(30, many, drifts=(drift,), more=7, name="x")))
+        told = list(replay_report.format_replay_lines(Replayed(30, many, drifts=(drift,), more=7, name="x")))
         assert "  and 10 more differences" in told
         assert "    ... 69 more lines" in told
         assert told[-1] == "  and 7 more findings, which were not kept"
@@ -332,7 +336,7 @@ class TestReport:
         report = replay_report.Junit(prompts)
         for each in found:
             report.add(each)
-        suite = ElementTree.fromstring(b"".join(report.document())).find("testsuite")
+        suite = ElementTree.fromstring(b"".join(report.generate_document())).find("testsuite")
         assert suite is not None
         return suite
 
@@ -368,7 +372,7 @@ class TestReport:
 def test_a_change_of_the_schema_is_found_in_every_fixture(tmp_path: Path) -> None:
     stricter: JsonObject = json.loads(json.dumps(SCHEMA))
     stricter["properties"]["response"]["properties"]["action"]["enum"] = ["STUCK"]
-    found = list(replay_all(recorded_jobs.find([str(FIXTURES)]), stricter))
+    found = list(replay_all(recorded_jobs.find_histories([str(FIXTURES)]), stricter))
     assert len(found) >= 5
     for each in found:
         fields = {one.field for one in each.differences}
@@ -399,7 +403,7 @@ def test_a_stop_ends_all_and_nonsense_one_history(
         raise problem
 
     found = [written(tmp_path / "a", HISTORY)]
-    monkeypatch.setattr(Archive, "interactions", broken)
+    monkeypatch.setattr(Archive, "read_interactions", broken)
     ways = (lambda: replay_archive(found[0], SCHEMA), lambda: next(try_all(found, ChangedRules(SCHEMA))))
     for way in ways:
         if isinstance(problem, Stopped):
@@ -419,8 +423,8 @@ def test_prompts_that_can_not_be_compared_are_told(tmp_path: Path) -> None:
     archive = written(tmp_path / "old", asked)
     found = replay_archive(archive, SCHEMA, prompts=lambda *_: ())
     (note,) = found.notes
-    assert (found.fails(), found.fails(prompts=True)) == (False, True)
+    assert (found.has_failed(), found.has_failed(prompts=True)) == (False, True)
     count = sum(entry.kind is Kind.ASK for entry in asked)
     assert note.startswith(f"{count} prompts are not compared with today's")
     assert replay_archive(archive, SCHEMA).notes == ()
-    assert not replay_archive(archive, SCHEMA).fails(prompts=True)
+    assert not replay_archive(archive, SCHEMA).has_failed(prompts=True)

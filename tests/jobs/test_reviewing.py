@@ -13,8 +13,8 @@ from logist.core.model.commands import ApproveCommand
 from logist.core.replay import replay
 from logist.errors import Refused
 from logist.jobs.base import specs
-from logist.jobs.steward.steward_decisions import decide
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.steward.steward_decisions import record_decision
+from logist.jobs.turn.next_request import Choice, preview_request
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
@@ -35,7 +35,7 @@ PASS = verdict("PASS")
 
 def override(b: Bench, reason: str = "It is known, and harmless.", **more: Any) -> Status:
     given = ApproveCommand(override=True, **more)
-    return decide(b.project, "j", Kind.APPROVE, note=reason, command=given).state.status
+    return record_decision(b.project, "j", Kind.APPROVE, note=reason, command=given).state.status
 
 
 def made(bench: MakeBench, *answers: Json, settings: Json | None = None, **spec: Any) -> Bench:
@@ -65,14 +65,14 @@ def test_review_rework_review_approve(bench: MakeBench) -> None:
     assert b.state().findings is None
     assert "+2\n" in b.step().entries[0].request.prompt
     assert b.state().status is Status.APPROVAL_REQUIRED
-    assert decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert record_decision(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
 
 
 def test_what_the_preview_shows_is_what_the_reviewer_gets(bench: MakeBench) -> None:
     settings = {"review": {"checks": {"ours": {"command": "echo nice; exit 1", "severity": "warning"}}}}
     b = made(bench, WORK, PASS, settings=settings)
     b.step()
-    _, shown = preview(b.project, "j", Choice())
+    _, shown = preview_request(b.project, "j", Choice())
     sent = b.step().entries[0].request
     assert shown.request.prompt == sent.prompt  # type: ignore[union-attr]
     assert {"verdict", "checklist", "checks", "diff"} <= {part.source for part in sent.parts}
@@ -96,7 +96,7 @@ def test_a_warning_is_reported_and_a_steward_may_send_it_back(bench: MakeBench) 
     assert b.state().status is Status.APPROVAL_REQUIRED
     found = [small, {"severity": "suggestion", "message": "Split it."}]
     assert b.state().findings == found
-    decide(b.project, "j", Kind.REJECT, note="Do split it.")
+    record_decision(b.project, "j", Kind.REJECT, note="Do split it.")
     prompt = b.step().entries[0].request.prompt
     assert "- warning (code_quality): Long.\n- suggestion: Split it." in prompt
     assert "## What happened before" in prompt
@@ -169,7 +169,7 @@ def test_in_a_workflow_an_override_leads_to_the_next_step(bench: MakeBench, tmp_
 def test_what_a_mode_brings_along(
     bench: MakeBench, settings: Json, job: Json, expected: tuple[Any, ...]
 ) -> None:
-    spec = specs.effective(bench([], settings).project, JobSpec(prompt="Do it.", **job))
+    spec = specs.build_effective_spec(bench([], settings).project, JobSpec(prompt="Do it.", **job))
     assert (spec.review_mode, str(spec.approval), spec.auto_merge) == expected
 
 
@@ -178,7 +178,7 @@ def test_a_config_that_says_nothing_leaves_no_trace_in_the_spec(bench: MakeBench
         "review": {"mode": "normal", "checks": {"security": {"enabled": True}}, "check_timeout_minutes": 10}
     }
     hashes = {
-        spec_hash(specs.effective(bench([], settings).project, JobSpec(prompt="Do it.")))
+        spec_hash(specs.build_effective_spec(bench([], settings).project, JobSpec(prompt="Do it.")))
         for settings in ({}, said)
     }
     assert len(hashes) == 1
@@ -187,7 +187,7 @@ def test_a_config_that_says_nothing_leaves_no_trace_in_the_spec(bench: MakeBench
 def test_of_a_check_that_logist_knows_only_what_is_said_is_other(bench: MakeBench) -> None:
     checks = {"build_passes": {"command": ["make", "all"]}, "security": {"enabled": False}, "ours": {}}
     b = bench([], {"review": {"checks": checks, "check_timeout_minutes": 2}})
-    spec = specs.effective(b.project, JobSpec(prompt="Do it."))
+    spec = specs.build_effective_spec(b.project, JobSpec(prompt="Do it."))
     assert spec.checks is not None
     assert list(spec.checks)[-1] == "ours"
     assert (spec.checks["build_passes"].severity, spec.checks["build_passes"].command) == (
@@ -205,7 +205,7 @@ def test_a_replay_tells_where_a_review_comes_to_something_else(bench: MakeBench)
     b.step()
     *before, last = b.history()
     said = last.model_copy(update={"command": {"verdict": "FAIL", "findings": []}})
-    (difference,) = replay.differences([*before, said], b.project.schema)
+    (difference,) = replay.find_differences([*before, said], b.project.schema)
     assert (difference.sequence, difference.field) == (3, "review")
     assert "It leaks." in difference.today
 
@@ -249,7 +249,7 @@ def test_a_reviewer_that_did_not_see_all_lets_nothing_in(
     listed = [line for line in told.splitlines() if line.startswith(("- created: ", "- modified: "))]
     assert listed == sorted(listed, key=lambda line: line.startswith("- created"))
     assert "## Not all of it is shown" in told or "## Left out" in told or merge
-    assert list(replay.differences(b.history(), b.project.schema)) == []
+    assert list(replay.find_differences(b.history(), b.project.schema)) == []
 
 
 def test_what_a_person_changed_since_the_checks_is_checked_again(tmp_path: Path) -> None:

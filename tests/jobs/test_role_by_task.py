@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from logist.core.model import JobSpec
-from logist.documents import dumped
+from logist.documents import dump_yaml
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import specs
 from logist.jobs.steward import job_edits
-from logist.jobs.steward.role_switch import switch
+from logist.jobs.steward.role_switch import switch_role
 from logist.roles import load_roles
 from tests.jobs.bench import Bench
 from tests.jobs.conftest import MakeBench
@@ -22,8 +22,8 @@ OTHER = {"default": "Actor"}
 
 
 def chosen(b: Bench, **spec: Any) -> tuple[str, str]:
-    name, source = specs.doer(b.project, JobSpec(prompt="x", **spec))
-    return name, specs.because(source)
+    name, source = specs.choose_doer(b.project, JobSpec(prompt="x", **spec))
+    return name, specs.describe_doer_source(source)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_role_of_the_project_comes_before_the_shipped_one_and_the_config_befor
     folder = b.project.home / "roles"
     folder.mkdir()
     mine = {"name": "mine", "base": "fix", "applicable_task_types": ["bug", "test"]}
-    (folder / "mine.yaml").write_text(dumped(mine), "utf-8")
+    (folder / "mine.yaml").write_text(dump_yaml(mine), "utf-8")
     found = load_roles([*{one.path.parent for one in b.project.roles.by_name.values()}, folder])
     b.change(roles=found)
     assert [chosen(b, task_type=one)[0] for one in ("bug", "test")] == ["mine", "Tester"]
@@ -85,10 +85,10 @@ def test_it_is_recorded_and_shown(bench: MakeBench) -> None:
     b = bench()
     state = b.create(task_type="bug")
     assert (state.agent_role, state.agent_role_source) == ("fix", "task_type bug")
-    switch(b.project, "j", "Planner")
-    assert specs.because(b.state().agent_role_source) == "a steward switched to it"
-    switch(b.project, "j", None)
-    job_edits.configure(b.project, "j", {("task_type",): "chore"})
+    switch_role(b.project, "j", "Planner")
+    assert specs.describe_doer_source(b.state().agent_role_source) == "a steward switched to it"
+    switch_role(b.project, "j", None)
+    job_edits.configure_job(b.project, "j", {("task_type",): "chore"})
     assert (b.state().agent_role, b.state().agent_role_source) == (
         "implement",
         "task_type chore, which no role is for",
@@ -126,4 +126,4 @@ def test_a_broken_role_is_not_replaced_by_another(bench: MakeBench) -> None:
     assert not (b.project.jobs_dir / "j").exists()
     b.create(task_type="feature")
     with pytest.raises(InvalidFile, match="`description` is missing"):
-        job_edits.configure(b.project, "j", {("task_type",): "bug"})
+        job_edits.configure_job(b.project, "j", {("task_type",): "bug"})

@@ -19,20 +19,20 @@ from logist.core.machine import kinds, steward
 from logist.core.machine.limits import Shared
 from logist.core.model import Call, ErrorKind, Kind, Reply, Status, Totals, Usage
 from logist.core.money import totals
-from logist.core.replay.replay import differences
+from logist.core.replay.replay import find_differences
 from logist.core.step.step import StepPlan
 from logist.errors import Busy, Refused, Stopped
 from logist.jobs import job_queue
 from logist.jobs.archive import archive_replay
-from logist.jobs.archive.job_fork import fork
+from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.base import job_reader, specs
-from logist.jobs.base.session import changing
+from logist.jobs.base.session import open_session
 from logist.jobs.doctor import job_checks
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import Repairs
 from logist.jobs.steward import job_edits, steward_decisions
-from logist.jobs.steward.steward_decisions import decide, rerun, restep
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
+from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import JobDir
 from tests import support
 from tests.jobs.bench import Bench, Json, command, gave
@@ -48,13 +48,13 @@ COST = {"cost_cents": 3, "seconds": 60}
 
 def limited(b: Bench, name: str, value: float) -> None:
     """The parent has this limit from here on, where its children are made already."""
-    job_edits.configure(b.project, "j", {("limits", name): value})
+    job_edits.configure_job(b.project, "j", {("limits", name): value})
 
 
 def raised(b: Bench, name: str, value: float, job_id: str = "j") -> None:
     """The limit of the parent is raised, and it goes on: the two commands that a person needs."""
-    job_edits.configure(b.project, job_id, {("limits", name): value})
-    decide(b.project, job_id, Kind.RESUME)
+    job_edits.configure_job(b.project, job_id, {("limits", name): value})
+    record_decision(b.project, job_id, Kind.RESUME)
 
 
 def runs(b: Bench) -> int:
@@ -113,11 +113,11 @@ def test_a_run_of_all_jobs_says_that_a_family_is_at_its_limit(bench: MakeBench) 
     limited(b, "max_allowed_iterations", 3)
     ended = list(job_queue.run_queue(b.project, 1, lambda _: None))
     assert 7 in [one.exit_code for one in ended]
-    assert [(held.job_id, held.exit_code) for held in job_queue.held_up(b.project)] == [("j", 7)]
-    assert job_queue.ready_jobs(b.project) == []
+    assert [(held.job_id, held.exit_code) for held in job_queue.find_held_up_jobs(b.project)] == [("j", 7)]
+    assert job_queue.list_ready_jobs(b.project) == []
     raised(b, "max_allowed_iterations", 9)
     list(job_queue.run_queue(b.project, 2, lambda _: None))
-    assert (b.state().status, job_queue.held_up(b.project)) == (Status.SUCCESS, [])
+    assert (b.state().status, job_queue.find_held_up_jobs(b.project)) == (Status.SUCCESS, [])
 
 
 def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> None:
@@ -127,11 +127,11 @@ def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> Non
     limited(b, "max_allowed_iterations", 3)
     b.run()
     *before, halt = b.history()
-    assert list(differences([*before, halt], b.project.schema)) == []
+    assert list(find_differences([*before, halt], b.project.schema)) == []
     fewer = halt.model_copy(update={"command": {**halt.command, "runs": 1}})
-    found = next(differences([*before, fewer], b.project.schema))
+    found = next(find_differences([*before, fewer], b.project.schema))
     assert (found.field, found.recorded, found.today) == ("state_after", "HALTED_ITERATION", "WAITING")
-    decide(b.project, "j", Kind.CANCEL)
+    record_decision(b.project, "j", Kind.CANCEL)
     assert sorted(b.state(child).status for child in b.children()) == ["CANCELED", "SUCCESS", "SUCCESS"]
 
 
@@ -168,8 +168,8 @@ def test_an_item_has_a_limit_of_its_own_where_the_step_says_so(bench: MakeBench,
         50,
         60,
     )
-    job_edits.configure(b.project, first, {("limits", "max_allowed_iterations"): 3})
-    decide(b.project, first, Kind.RESUME)
+    job_edits.configure_job(b.project, first, {("limits", "max_allowed_iterations"): 3})
+    record_decision(b.project, first, Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
 
 
@@ -184,11 +184,11 @@ def test_a_job_yaml_that_is_made_again_shares_the_limits_too(bench: MakeBench, t
     b.step()
     b.step()
     (child,) = b.children()
-    job = b.project.job(child)
+    job = b.project.open_job(child)
     limited(b, "max_allowed_iterations", 9)
     job.spec_file.unlink()
     job_checks.repair(b.project, job, Repairs(Backup(b.project)), deep=False)
-    asked = specs.read(job)
+    asked = specs.read_job_spec(job)
     assert (asked.shares_limits, asked.limits.model_dump(exclude_none=True)) == (True, {"cost_threshold": 50})
     b.run(child)
     assert b.state(child).limits.max_allowed_iterations == 9
@@ -219,7 +219,7 @@ def test_what_a_child_used_before_it_was_started_over_counts(bench: MakeBench) -
         b, "a", "b", each={1: [gave(1, usage=COST)] * 2}, limits={"max_allowed_iterations": 3}
     )
     b.run(first)
-    rerun(b.project, first)
+    rerun_job(b.project, first)
     assert b.state(first).usage.current_action_count == 0
     b.run(first)
     result = b.run(second)
@@ -233,7 +233,7 @@ def test_a_preview_says_that_the_shared_limit_is_reached_and_writes_nothing(benc
     limited(b, "max_allowed_iterations", 2)
     b.run(first)
     before = b.files(second) | b.files("j")
-    _, plan = preview(b.project, second, Choice())
+    _, plan = preview_request(b.project, second, Choice())
     assert (getattr(plan, "limit", None), getattr(plan, "job", None)) == (Status.HALTED_ITERATION, "j")
     assert b.files(second) | b.files("j") == before
 
@@ -241,7 +241,7 @@ def test_a_preview_says_that_the_shared_limit_is_reached_and_writes_nothing(benc
 def test_a_fork_of_a_child_has_the_limits_of_the_config(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a", limits={"max_allowed_iterations": 3})
-    made = fork(b.project, child, 1, new_id="k")
+    made = fork_job(b.project, child, 1, new_id="k")
     assert (made.state.shares_limits, made.state.parent) == (None, None)
     b.step("k")
     assert b.state("k").limits.max_allowed_iterations == 50
@@ -265,10 +265,10 @@ def test_what_jobs_below_used_before_a_job_was_started_over_counts_above(bench: 
         b.run(child)
     before = family(b, middle).used
     assert spent(before) == (9_000_000, 3)
-    rerun(b.project, middle)
+    rerun_job(b.project, middle)
     assert spent(b.state(middle).usage) == (0, 0)
     assert family(b, middle).used == before
-    assert archive_replay.replay_job(b.project, b.project.job(middle)).differences == ()
+    assert archive_replay.replay_job(b.project, b.project.open_job(middle)).differences == ()
 
 
 # --- calls in flight ---
@@ -276,22 +276,22 @@ def test_what_jobs_below_used_before_a_job_was_started_over_counts_above(bench: 
 
 def family(b: Bench, job_id: str) -> Shared:
     """What the job above leaves to a child."""
-    (found,) = shared_limits.shared_by(b.project.jobs_dir, job_id, "j")
+    (found,) = shared_limits.list_shared_limits(b.project.jobs_dir, job_id, "j")
     return found
 
 
 def spent(used: Totals) -> tuple[int, int]:
-    return totals.cost(used), used.current_action_count
+    return totals.get_microcents(used), used.current_action_count
 
 
 def test_a_call_counts_at_its_worst_case_until_its_outcome_is_recorded(bench: MakeBench) -> None:
     b = bench()
     first, second = given_away(b, "a", "b", each={1: [gave(), gave("after all")]})
-    assert (family(b, second).left, family(b, second).waiting) == (1000 * 10**6, 2)
+    assert (family(b, second).remaining_microcents, family(b, second).waiting) == (1000 * 10**6, 2)
     job = left_in_flight(b, first)[0]
     nothing = (0, 0)
     assert spent(family(b, second).calls_out) == spent(family(b, second).unsettled) == nothing
-    with job.lock(command="test", since="now"):
+    with job.hold_lock(command="test", since="now"):
         assert spent(family(b, second).calls_out) == (1_500_000, 1)
         assert family(b, second).waiting == 1
         assert spent(family(b, first).calls_out) == nothing, "its own call is the next one"
@@ -311,7 +311,7 @@ def test_a_command_that_ends_while_its_call_is_counted_has_used_its_run(
     first, second = given_away(b, "a", "b")
     job = left_in_flight(b, first)[0]
     at_work = ExitStack()
-    read = JobDir.entries
+    read = JobDir.read_entries
 
     def reads_just_before_the_end(self: JobDir) -> Iterator[Json]:
         yield from read(self)
@@ -319,11 +319,11 @@ def test_a_command_that_ends_while_its_call_is_counted_has_used_its_run(
             at_work.close()
 
     monkeypatch.setattr(shared_limits, "_accounts", shared_limits._Accounts())  # so that it reads again
-    monkeypatch.setattr(JobDir, "entries", reads_just_before_the_end)
+    monkeypatch.setattr(JobDir, "read_entries", reads_just_before_the_end)
     with at_work:
-        at_work.enter_context(job.lock(command="test", since="now"))
+        at_work.enter_context(job.hold_lock(command="test", since="now"))
         assert spent(family(b, second).calls_out) == (1_500_000, 1)
-        assert job.holder() is None
+        assert job.find_lock_holder() is None
 
 
 def test_a_call_that_is_recorded_and_whose_files_are_left_counts_once(bench: MakeBench) -> None:
@@ -331,7 +331,7 @@ def test_a_call_that_is_recorded_and_whose_files_are_left_counts_once(bench: Mak
     first, second = given_away(b, "a", "b")
     job = left_in_flight(b, first)[0]
     job.mark_sent(1)
-    exchange = job.exchanges()[0].request
+    exchange = job.read_exchanges()[0].request
     assert exchange is not None
     b.run(first)
     before = spent(family(b, second).used)
@@ -348,7 +348,7 @@ def test_who_finds_no_room_waits_for_calls_that_are_out(bench: MakeBench) -> Non
     job = left_in_flight(b, first)[0]
     waiting, done = threading.Event(), []
     b.change(say=lambda text: waiting.set() if "waiting for calls of other jobs of j" in text else None)
-    with job.lock(command="test", since="now"):
+    with job.hold_lock(command="test", since="now"):
         thread = threading.Thread(target=lambda: done.append(b.step(second)))
         thread.start()
         assert waiting.wait(60)
@@ -367,7 +367,7 @@ def test_who_waits_for_calls_stops_on_ctrl_c(bench: MakeBench) -> None:
     b.change(
         stopping=lambda: 130 if stop else 0, say=lambda text: stop.append(1) if "waiting" in text else None
     )
-    with job.lock(command="test", since="now"), pytest.raises(Stopped, match="before anything was sent"):
+    with job.hold_lock(command="test", since="now"), pytest.raises(Stopped, match="before anything was sent"):
         b.step(second)
 
 
@@ -410,7 +410,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     server = Dearest({"text": command(output=1)})
     with server:
         quickly_paid(b, server.url)
-        _, plan = preview(b.project, children[0], Choice())
+        _, plan = preview_request(b.project, children[0], Choice())
         assert isinstance(plan, StepPlan)
         assert plan.reserved_microcents
         most = 2.5 * plan.reserved_microcents
@@ -423,7 +423,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     assert 2 <= asked < len(children)
     used = b.state().usage
     assert b.state().status is Status.HALTED_COST
-    assert most / 2 < totals.cost(used) <= most
+    assert most / 2 < totals.get_microcents(used) <= most
     assert [b.state(child).status for child in children].count(Status.SUCCESS) == asked
     server = Dearest({"text": command(output=1)})
     server.release.set()
@@ -468,7 +468,9 @@ def begun(b: Bench, job_id: str, cents: int) -> JobDir:
     reply = Reply(calls=(called,), finish="tool_calls", usage=Usage(cost_cents=cents, source="provider"))
     job.save_response(1, reply.model_dump(mode="json"))
     listed = {"id": "a", "name": "list_directory", "content": "empty", "error": False}
-    job.save_tools(1, {"results": [listed], "refusals": [], "seconds": 0, "redactions": 0, "end": None})
+    job.save_tool_results(
+        1, {"results": [listed], "refusals": [], "seconds": 0, "redactions": 0, "end": None}
+    )
     return job
 
 
@@ -492,7 +494,7 @@ def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
     if not asked:
         assert last.response.error is not None
         assert last.response.error.kind is ErrorKind.SHARED_LIMIT
-        assert totals.cost(b.state(child).usage) == 1_000_000
+        assert totals.get_microcents(b.state(child).usage) == 1_000_000
 
 
 def test_turns_that_are_gone_on_with_have_their_run_reserved(bench: MakeBench) -> None:
@@ -527,7 +529,7 @@ def test_what_turns_of_other_calls_have_cost_is_not_waited_for(bench: MakeBench)
         quickly_paid(b, server.url)
         begun(b, first, 0)
         other = begun(b, second, 1)
-        with other.lock(command="test", since="now"):
+        with other.hold_lock(command="test", since="now"):
             b.step(first)
         assert server.requests == []
     error = b.history(first)[-1].response.error
@@ -545,14 +547,14 @@ def test_a_courier_asks_no_more_once_no_job_above_counts_its_cost(
         quickly_paid(b, server.url)
         job = begun(b, child, 0)
         monkeypatch.setattr(
-            steward_decisions, "dismiss", lambda *_: None
+            steward_decisions, "cancel_children", lambda *_: None
         )  # killed before it could end the child
-        restep(b.project, "j", 3)
-        asked = job.exchanges()[0].request
+        restep_job(b.project, "j", 3)
+        asked = job.read_exchanges()[0].request
         assert asked is not None
-        Errand(job, RecordedAsk.read(asked), None, [], Workplace.of(job, {})).run()
+        Errand(job, RecordedAsk.read(asked), None, [], Workplace.for_job(job, {})).run()
         assert server.requests == []
-    tools = job.exchanges()[0].tools
+    tools = job.read_exchanges()[0].tools
     assert tools is not None
     assert tools["end"]["kind"] == "shared_cost"
     assert "j does not wait for this job any more" in tools["end"]["message"]
@@ -565,16 +567,16 @@ def test_turns_are_not_gone_on_with_once_the_parent_is_ended(bench: MakeBench, k
     with Loopback({"text": command(output=1)}) as server:
         quickly_paid(b, server.url)
         begun(b, child, 0)
-        with changing(b.project, "j", f"job {kind}") as session:
-            after = steward.decide(
-                kind, session.state.place, kinds.read_command(kind, {}), session.changed_spec()[0]
+        with open_session(b.project, "j", f"job {kind}") as session:
+            after = steward.apply_command(
+                kind, session.state.place, kinds.read_command(kind, {}), session.detect_spec_change()[0]
             )
-            session.record(session.entry(kind, after))
+            session.record(session.build_interaction(kind, after))
         with pytest.raises(Refused, match="its parent j"):
             b.step(child)
         assert server.requests == []
         if kind is Kind.SUSPEND:
-            decide(b.project, "j", Kind.RESUME)
+            record_decision(b.project, "j", Kind.RESUME)
             b.step(child)
             assert len(server.requests[0].body["messages"]) == 4
 
@@ -594,15 +596,15 @@ def test_who_waits_for_calls_asks_nobody_once_the_parent_is_ended(bench: MakeBen
         except Refused as error:
             raised_by.append(error)
 
-    with job.lock(command="test", since="now"):
+    with job.hold_lock(command="test", since="now"):
         thread = threading.Thread(target=step_second)
         thread.start()
         assert waiting.wait(60)
-        with changing(b.project, "j", f"job {kind}") as session:
-            after = steward.decide(
-                kind, session.state.place, kinds.read_command(kind, {}), session.changed_spec()[0]
+        with open_session(b.project, "j", f"job {kind}") as session:
+            after = steward.apply_command(
+                kind, session.state.place, kinds.read_command(kind, {}), session.detect_spec_change()[0]
             )
-            session.record(session.entry(kind, after))
+            session.record(session.build_interaction(kind, after))
         job.end_exchanges()
     thread.join(60)
     assert Kind.ASK not in {entry.kind for entry in b.history(second)}
@@ -640,8 +642,8 @@ def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench
 
     def require_sound() -> None:
         for job_id in jobs:
-            job = b.project.job(job_id)
-            assert job_reader.verify(b.project, job).problems == ()
+            job = b.project.open_job(job_id)
+            assert job_reader.verify_job(b.project, job).problems == ()
             assert archive_replay.replay_job(b.project, job).differences == ()
 
     require_sound()
@@ -649,7 +651,7 @@ def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench
     assert (halted.status, halted.limits.max_allowed_iterations) == (Status.HALTED_ITERATION, 2)
     assert b.run("items").exit_code == 7
     raised(b, "max_allowed_iterations", 4, "items--3-2")
-    job_edits.configure(b.project, "items", {("limits", "max_allowed_iterations"): 20})
+    job_edits.configure_job(b.project, "items", {("limits", "max_allowed_iterations"): 20})
     assert b.run("items").state.status is Status.SUCCESS
     require_sound()
 
@@ -659,7 +661,7 @@ def test_a_limit_that_was_raised_by_hand_is_noticed_before_anything_halts(bench:
     first, second = given_away(b, "a", "b")
     limited(b, "max_allowed_iterations", 2)
     b.run(first)
-    file = b.project.job("j").spec_file
+    file = b.project.open_job("j").spec_file
     file.write_text(file.read_text().replace("max_allowed_iterations: 2", "max_allowed_iterations: 9"))
     assert b.step(second).state.status is Status.SUCCESS
     assert b.run().state.status is Status.SUCCESS

@@ -16,9 +16,9 @@ from logist.core.model import Kind, Phase, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs.step_job import GivenAnswer, poststep
+from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward import job_edits, steward_decisions
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview_request
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -34,7 +34,7 @@ def test_worker_then_supervisor_then_approval(bench: MakeBench) -> None:
         "end",
         11,
     )
-    done = steward_decisions.decide(b.project, "j", Kind.APPROVE)
+    done = steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     assert done.state.status is Status.SUCCESS
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK, Kind.ASK, Kind.APPROVE]
     assert [e.observed.role for e in b.history() if e.observed] == ["Worker", "Supervisor"]
@@ -86,7 +86,7 @@ def test_last_evidence_and_summary_reach_the_next_prompt(bench: MakeBench) -> No
     b.create()
     result = b.step()
     assert result.warnings == ("evidence is not there: gone.txt",)
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert plan.request.files_context == ["a.txt", "gone.txt"]
     for text in ("I made a.", "text of A", "named as evidence, but not there: gone.txt", "created: a.txt"):
@@ -97,7 +97,7 @@ def test_preview_is_what_step_sends_and_changes_nothing(bench: MakeBench) -> Non
     b = bench([answer()])
     b.create(files=["missing.txt"])
     before = b.files()
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert b.files() == before
     assert isinstance(plan, StepPlan)
     b.step()
@@ -146,7 +146,7 @@ def test_stuck_refuses_a_step_and_is_resolved(bench: MakeBench) -> None:
     again = b.step()
     assert (again.exit_code, again.entries) == (3, ())
     assert b.files() == before
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="Use the JSON.")
+    steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT, note="Use the JSON.")
     assert b.state().note == "Use the JSON."
     assert b.step().state.status is Status.REVIEW_REQUIRED
     assert "Use the JSON." in b.history()[3].request.prompt
@@ -157,7 +157,9 @@ def test_resubmit_for_review_skips_the_doer(bench: MakeBench) -> None:
     b = bench([answer("?")])
     b.create()
     b.step()
-    result = steward_decisions.decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
+    result = steward_decisions.record_decision(
+        b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True)
+    )
     assert result.state.status is Status.REVIEW_REQUIRED
 
 
@@ -193,7 +195,7 @@ def test_supervisor_retry_is_rework(bench: MakeBench) -> None:
     b.create()
     b.step()
     assert b.step().state.status is Status.PENDING
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert plan.phase is Phase.DOER
     assert "Add a test." in plan.request.prompt
@@ -221,9 +223,9 @@ def test_ended_jobs_refuse_and_keep_every_byte(bench: MakeBench) -> None:
     calls: list[Callable[[], object]] = [
         b.step,
         lambda: b.give(command()),
-        lambda: steward_decisions.decide(b.project, "j", Kind.CANCEL),
-        lambda: steward_decisions.decide(b.project, "j", Kind.RESUBMIT),
-        lambda: job_edits.configure(b.project, "j", {("title",): "New."}),
+        lambda: steward_decisions.record_decision(b.project, "j", Kind.CANCEL),
+        lambda: steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT),
+        lambda: job_edits.configure_job(b.project, "j", {("title",): "New."}),
     ]
     for call in calls:
         with pytest.raises(Refused):
@@ -248,7 +250,7 @@ def test_poststep_costs_nothing_unless_charged(bench: MakeBench) -> None:
     assert b.state().usage.current_action_count == 0
     assert b.state().usage.cumulative_cost == 0
     charge = Usage(cost_cents=12, cost_microcents=500_000, source="steward")
-    poststep(b.project, "j", GivenAnswer(command("RETRY"), charge=charge), Choice())
+    do_poststep(b.project, "j", GivenAnswer(command("RETRY"), charge=charge), Choice())
     usage = b.state().usage
     assert (usage.cumulative_cost, usage.cumulative_cost_microcents) == (12, 500_000)
 
@@ -267,7 +269,7 @@ def test_poststep_takes_a_role(bench: MakeBench) -> None:
 def test_an_answer_that_is_not_utf8_is_stuck(bench: MakeBench) -> None:
     b = bench()
     b.create()
-    result = poststep(b.project, "j", GivenAnswer(command(), broken=True), Choice())
+    result = do_poststep(b.project, "j", GivenAnswer(command(), broken=True), Choice())
     assert result.state.status is Status.STUCK
     assert "UTF-8" in result.state.reason
 
@@ -296,9 +298,9 @@ def test_resume_wants_a_raised_limit(bench: MakeBench) -> None:
     b.create(limits={"max_allowed_iterations": 0})
     b.step()
     with pytest.raises(Refused, match="not raised"):
-        steward_decisions.decide(b.project, "j", Kind.RESUME)
-    job_edits.configure(b.project, "j", {("limits", "max_allowed_iterations"): 5})
-    assert steward_decisions.decide(b.project, "j", Kind.RESUME).state.status is Status.PENDING
+        steward_decisions.record_decision(b.project, "j", Kind.RESUME)
+    job_edits.configure_job(b.project, "j", {("limits", "max_allowed_iterations"): 5})
+    assert steward_decisions.record_decision(b.project, "j", Kind.RESUME).state.status is Status.PENDING
     assert b.step().state.status is Status.REVIEW_REQUIRED
 
 
@@ -323,7 +325,7 @@ def test_a_broken_spec_stops_a_step_but_not_a_cancel(bench: MakeBench) -> None:
     with pytest.raises(InvalidFile, match=r"job\.yaml"):
         b.step()
     assert b.files() == before
-    assert steward_decisions.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
+    assert steward_decisions.record_decision(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
 
 
 def test_no_answer_uses_an_attempt_only_when_another_may_help(bench: MakeBench) -> None:
@@ -354,11 +356,11 @@ def test_secrets_never_reach_a_file(bench: MakeBench) -> None:
     b.create(prompt="Use canary-0123456789 to log in.")
     b.step()
     b.step()
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="Try canary-0123456789 again.")
+    steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT, note="Try canary-0123456789 again.")
     history = b.history()
     assert "[redacted]" in history[1].request.prompt
     assert history[1].response.redactions == 1
-    job_edits.configure(b.project, "j", {("description",): "canary-0123456789"})
+    job_edits.configure_job(b.project, "j", {("description",): "canary-0123456789"})
     assert [name for name, data in b.files().items() if b"canary" in data] == []
 
 
@@ -396,7 +398,7 @@ def test_a_reason_outlives_a_change_of_the_spec(bench: MakeBench) -> None:
     b.create()
     b.step()
     reason = b.state().reason
-    job_edits.rank(b.project, "j", 3)
+    job_edits.set_rank(b.project, "j", 3)
     assert (b.state().reason, b.state().rank) == (reason, 3)
 
 
@@ -405,7 +407,7 @@ def test_the_reviewer_sees_changes_made_by_hand(bench: MakeBench) -> None:
     b.create()
     b.step()
     (b.workspace() / "human.txt").write_text("H", "utf-8")
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert "created: human.txt" in plan.request.prompt
     b.step()
@@ -457,7 +459,7 @@ def test_an_answer_is_judged_once_by_the_checks_the_evidence_and_the_conclusion(
 
     def count(frame: FrameType, event: str, _: object) -> None:
         nonlocal judged
-        judged += event == "call" and frame.f_code is exit_command.judge.__code__
+        judged += event == "call" and frame.f_code is exit_command.judge_answer.__code__
 
     before = sys.getprofile()
     sys.setprofile(count)

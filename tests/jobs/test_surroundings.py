@@ -53,7 +53,7 @@ def run(
 
 def told(history: list[Interaction], **more: Any) -> list[str]:
     more = {"limit": 3, **more}
-    return surroundings.attempts(history, lambda text: text.replace("hunter2", "[redacted]"), **more)
+    return surroundings.describe_attempts(history, lambda text: text.replace("hunter2", "[redacted]"), **more)
 
 
 def test_the_last_three_runs_are_told_oldest_first() -> None:
@@ -117,12 +117,14 @@ def test_the_runs_of_a_real_job(bench: MakeBench) -> None:
     made.create()
     for _ in range(2):
         made.step()
-    found = surroundings.attempts(surroundings.runs(made.project.job("j")), made.project.redacted, limit=3)
+    found = surroundings.describe_attempts(
+        surroundings.read_runs(made.project.open_job("j")), made.project.redact_text, limit=3
+    )
     assert found == [f"Worker (work) ended with RETRY: Try {n}." for n in range(2)]
 
 
 def others(made: Bench, job_id: str = "mine") -> list[str]:
-    return surroundings.others(made.project, job_id)
+    return surroundings.describe_other_jobs(made.project, job_id)
 
 
 def test_jobs_with_work_under_way_are_told(bench: MakeBench) -> None:
@@ -213,7 +215,7 @@ def test_jobs_with_a_tag_or_two_words_in_common_are_related(
     made = bench()
     spec = EffectiveSpec(title="Parse the users", tags=("parsing",), parent="top")
     plant(made, job_id, **state)
-    found = surroundings.related(made.project, spec, "mine")
+    found = surroundings.describe_related_jobs(made.project, spec, "mine")
     unplant(made)
     assert found == ([line] if line else [])
 
@@ -224,7 +226,7 @@ def test_the_closest_are_told_first_and_only_a_few(bench: MakeBench) -> None:
     for n in range(8):
         plant(made, f"job{n}", title="Parse users")
     plant(made, "best", title="Parse users", tags=["parsing"])
-    found = surroundings.related(made.project, spec, "mine")
+    found = surroundings.describe_related_jobs(made.project, spec, "mine")
     unplant(made)
     assert found[0].startswith("best:")
     assert len(found) == 6
@@ -240,7 +242,7 @@ def test_of_very_many_jobs_those_that_changed_last_are_looked_at(
         plant(made, name, title=name)
     for age, name in enumerate(("b", "a", "c")):
         os.utime(made.project.jobs_dir / name, ns=(0, 10**18 - age * 10**9))
-    found = [one.id for one in surroundings.look(made.project)]
+    found = [one.id for one in surroundings.load_glances(made.project)]
     unplant(made)
     assert found == ["a", "b"]
 
@@ -255,7 +257,7 @@ def test_a_file_that_the_source_tracks_is_told_of_though_git_would_ignore_it(tmp
     made = Bench(tmp_path, [answer(command("RETRY"), files={"lib/made.py": "MADE = True\n"})])
     made.create(repo=str(repository), prompt="Mend charge.py and lib/made.py.", role="fix", review=False)
     made.step()
-    _, plan = next_request.preview(made.project, "j", Choice())
+    _, plan = next_request.preview_request(made.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert "lib/ (1 file)" in plan.request.prompt
     assert "CHARGED = True" in plan.request.prompt

@@ -19,17 +19,17 @@ from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.archive import archive_replay
 from logist.jobs.base import job_reader
 from logist.jobs.steward import job_edits, steward_decisions
-from logist.jobs.steward.role_switch import needless, switch
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.steward.role_switch import find_needless_switch, switch_role
+from logist.jobs.turn.next_request import Choice, preview_request
 from logist.roles import load_roles, role_hash
-from logist.store.entries import CLOSING, header_line, seal
+from logist.store.entries import CLOSING, format_header, seal_entry
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
 
 
 def planned(b: Bench, role: str | None = None) -> StepPlan:
     """What the next step would send."""
-    _, found = preview(b.project, "j", Choice(role))
+    _, found = preview_request(b.project, "j", Choice(role))
     assert isinstance(found, StepPlan)
     return found
 
@@ -49,7 +49,7 @@ ACTOR = ("Actor", SWITCH, "⚡", "green")
 def test_p33_p34_p36_a_switch_is_recorded_and_moves_nothing(bench: MakeBench) -> None:
     b = bench()
     before = b.create()
-    done = switch(b.project, "j", "Planner", note="Look first.")
+    done = switch_role(b.project, "j", "Planner", note="Look first.")
     entry = last(b)
     assert (entry.kind, entry.actor, entry.sequence) == (Kind.ROLE, "steward", 2)
     assert entry.steward is not None
@@ -75,11 +75,11 @@ def test_p1_p3_p35_the_next_step_has_prompt_permissions_and_model_of_the_new_rol
     b = bench([answer(), answer()])
     b.create()
     worker = planned(b)
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     plan = planned(b)
     assert (plan.role.name, plan.model.name) == ("Planner", plan.role.llm_model)
     assert plan.model.name != worker.model.name
-    assert (worker.role.permissions, plan.role.permissions.names()) == (EVERYTHING, ["read_files"])
+    assert (worker.role.permissions, plan.role.permissions.list_names()) == (EVERYTHING, ["read_files"])
     assert plan.role.instructions in plan.request.prompt
     assert worker.role.instructions not in plan.request.prompt
     b.step()
@@ -93,7 +93,7 @@ def test_p38_the_last_role_holds_in_every_later_command(bench: MakeBench) -> Non
     b = bench()
     b.create()
     for name in ("Planner", "Tester", "Actor"):
-        switch(b.project, "j", name)
+        switch_role(b.project, "j", name)
     assert doer(b.state()) == ACTOR
     (b.folder() / "state.json").unlink()
     assert doer(b.state()) == ACTOR
@@ -104,14 +104,14 @@ def test_the_reviewer_stays(bench: MakeBench) -> None:
     b = bench([answer(), answer()])
     b.create()
     b.step()
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     assert planned(b).role.name == "Supervisor"
 
 
 def test_role_of_the_step_comes_before_the_switch(bench: MakeBench) -> None:
     b = bench([answer(command("RETRY"))])
     b.create()
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     assert planned(b, role="Tester").role.name == "Tester"
     b.step(role="Tester")
     assert planned(b).role.name == "Planner"
@@ -121,23 +121,23 @@ def test_the_switch_comes_before_the_role_of_the_job_and_of_its_type(bench: Make
     b = bench(settings={"roles": {"type_mapping": {"design": "Designer"}}})
     b.create(role="Tester", task_type="design")
     assert doer(b.state()) == ("Tester", "job", "🧪", "red")
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     assert planned(b).role.name == "Planner"
-    switch(b.project, "j", None)
+    switch_role(b.project, "j", None)
     assert doer(b.state()) == ("Tester", "job", "🧪", "red")
-    job_edits.configure(b.project, "j", {("role",): None})
+    job_edits.configure_job(b.project, "j", {("role",): None})
     assert doer(b.state())[:2] == ("Designer", "task_type design")
 
 
 def test_a_changed_spec_does_not_lose_the_switch(bench: MakeBench) -> None:
     b = bench()
     b.create()
-    switch(b.project, "j", "Planner")
-    job_edits.configure(b.project, "j", {("role",): "Tester", ("title",): "New"})
+    switch_role(b.project, "j", "Planner")
+    job_edits.configure_job(b.project, "j", {("role",): "Tester", ("title",): "New"})
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ROLE, Kind.SPEC]
     assert (doer(b.state()), b.state().title) == (PLANNER, "New")
     assert planned(b).role.name == "Planner"
-    switch(b.project, "j", None)
+    switch_role(b.project, "j", None)
     assert doer(b.state()) == ("Tester", "job", "🧪", "red")
     assert (last(b).command["from"], last(b).command["to"]) == ("Planner", "Tester")
 
@@ -147,7 +147,7 @@ def test_a_spec_that_changed_by_hand_is_recorded_before_the_switch(bench: MakeBe
     b.create()
     file = b.folder() / "job.yaml"
     file.write_text(file.read_text("utf-8") + "role: Tester\n", "utf-8")
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.SPEC, Kind.ROLE]
     assert last(b).command["from"] == "Tester"
 
@@ -157,11 +157,11 @@ def test_going_back_keeps_the_switch_as_it_is_now(bench: MakeBench, kind: str) -
     b = bench([answer()])
     b.create()
     b.step()
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     if kind == "restep":
-        steward_decisions.restep(b.project, "j", 2)
+        steward_decisions.restep_job(b.project, "j", 2)
     else:
-        steward_decisions.rerun(b.project, "j")
+        steward_decisions.rerun_job(b.project, "j")
     assert doer(b.state()) == PLANNER
     (b.folder() / "state.json").unlink()
     assert doer(b.state()) == PLANNER
@@ -170,7 +170,7 @@ def test_going_back_keeps_the_switch_as_it_is_now(bench: MakeBench, kind: str) -
 
 def suspended(b: Bench) -> None:
     b.create()
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
 
 
 def halted(b: Bench) -> None:
@@ -209,7 +209,7 @@ def test_in_every_state_that_rests(
     prepare(b)
     before = b.state()
     assert before.status is status
-    switch(b.project, "j", "Planner", note="Because.")
+    switch_role(b.project, "j", "Planner", note="Because.")
     after = b.state()
     assert doer(after) == PLANNER
     assert (after.status, after.reason, after.place.before) == (status, before.reason, before.place.before)
@@ -220,12 +220,12 @@ def test_in_every_state_that_rests(
 def test_a_job_that_has_ended_takes_none(bench: MakeBench, kind: Kind, name: str | None) -> None:
     b = bench()
     b.create()
-    steward_decisions.decide(b.project, "j", kind)
+    steward_decisions.record_decision(b.project, "j", kind)
     (b.folder() / "job.yaml").write_text("prompt: [", "utf-8")
     before = b.files()
-    assert needless(b.project, "j", name) is None
+    assert find_needless_switch(b.project, "j", name) is None
     with pytest.raises(Refused, match="can't switch the role"):
-        switch(b.project, "j", name)
+        switch_role(b.project, "j", name)
     after = b.files()
     assert {path for path in after if after[path] != before.get(path)} <= {"lock"}
     (b.folder() / "damaged-on-purpose").touch()
@@ -234,11 +234,11 @@ def test_a_job_that_has_ended_takes_none(bench: MakeBench, kind: Kind, name: str
 def test_p35_who_got_stuck_no_longer_owes_the_answer(bench: MakeBench) -> None:
     b = bench([answer("no exit command"), answer()])
     stuck(b)
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     given = b.give(command(), dry_run=True).entries[0]
     assert given.observed is not None
     assert given.observed.role == "Planner"
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
+    steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT)
     b.step()
     assert last(b).request.metadata["role"] == "Planner"
 
@@ -246,10 +246,10 @@ def test_p35_who_got_stuck_no_longer_owes_the_answer(bench: MakeBench) -> None:
 def test_a_reset_gives_the_answer_back_to_the_jobs_own_role(bench: MakeBench) -> None:
     b = bench([answer("no exit command")])
     b.create()
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     b.step()
     assert b.give(command(output=PLAN), dry_run=True).state.last is not None
-    switch(b.project, "j", None)
+    switch_role(b.project, "j", None)
     given = b.give(command(), dry_run=True).entries[0]
     assert given.observed is not None
     assert given.observed.role == "Worker"
@@ -258,7 +258,7 @@ def test_a_reset_gives_the_answer_back_to_the_jobs_own_role(bench: MakeBench) ->
 def test_who_was_chosen_for_one_step_owes_its_answer(bench: MakeBench) -> None:
     b = bench([answer("no exit command")])
     b.create()
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     b.step(role="Tester")
     given = b.give(command(), dry_run=True).entries[0]
     assert given.observed is not None
@@ -270,10 +270,10 @@ def test_the_same_role_again_records_nothing(bench: MakeBench, first: str | None
     b = bench()
     b.create()
     if first:
-        switch(b.project, "j", first)
+        switch_role(b.project, "j", first)
     before = b.files()
-    found = needless(b.project, "j", again)
-    done = switch(b.project, "j", again)
+    found = find_needless_switch(b.project, "j", again)
+    done = switch_role(b.project, "j", again)
     assert found is not None
     assert found.notes == done.notes
     assert "nothing was recorded" in done.notes[0]
@@ -283,10 +283,10 @@ def test_the_same_role_again_records_nothing(bench: MakeBench, first: str | None
 def test_the_same_name_switched_and_said_are_two_things(bench: MakeBench) -> None:
     b = bench()
     b.create()
-    switch(b.project, "j", "Planner")
-    job_edits.configure(b.project, "j", {("role",): "Planner"})
+    switch_role(b.project, "j", "Planner")
+    job_edits.configure_job(b.project, "j", {("role",): "Planner"})
     assert doer(b.state()) == PLANNER
-    switch(b.project, "j", None)
+    switch_role(b.project, "j", None)
     assert doer(b.state()) == ("Planner", "job", "🔍", "blue")
 
 
@@ -294,7 +294,7 @@ def test_p2_p5_an_unknown_role_is_refused_with_the_valid_names(bench: MakeBench)
     b = bench()
     b.create()
     before = b.files()
-    for act in (needless, switch):
+    for act in (find_needless_switch, switch_role):
         with pytest.raises(UsageError, match="unknown role `planner`") as caught:
             act(b.project, "j", "planner")
         assert caught.value.fix is not None
@@ -312,7 +312,7 @@ def test_a_broken_role_is_refused(bench: MakeBench) -> None:
     b.change(roles=load_roles([folder]))
     before = b.files()
     with pytest.raises(InvalidFile):
-        switch(b.project, "j", "Poet")
+        switch_role(b.project, "j", "Poet")
     assert b.files() == before
 
 
@@ -325,7 +325,7 @@ def test_p8_p9_a_new_role_is_one_file(bench: MakeBench) -> None:
     poet |= {"permissions": ["create_files"], "badge": "🪶", "color": "white"}  # type: ignore[dict-item]
     (folder / "poet.json").write_text(json.dumps(poet), "utf-8")
     b.change(roles=load_roles([folder]))
-    switch(b.project, "j", "Poet")
+    switch_role(b.project, "j", "Poet")
     plan = planned(b)
     assert (plan.role.name, plan.model.name, doer(b.state())) == (
         "Poet",
@@ -338,13 +338,13 @@ def test_p8_p9_a_new_role_is_one_file(bench: MakeBench) -> None:
 def test_listings_and_replay_need_no_role_file(bench: MakeBench) -> None:
     b = bench([answer()])
     b.create()
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     b.step()
     b.change(roles=load_roles([]))
     b.drifts = True
     assert doer(b.state()) == PLANNER
-    assert job_reader.verify(b.project, b.project.job("j")).problems == ()
-    assert archive_replay.replay_job(b.project, b.project.job("j")).differences == ()
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems == ()
+    assert archive_replay.replay_job(b.project, b.project.open_job("j")).differences == ()
 
 
 class TestOlderJobs:
@@ -359,7 +359,9 @@ class TestOlderJobs:
         for name in gone:
             entry["spec"].pop(name, None)
         (folder / "state.json").unlink()
-        (folder / "jobHistory.json").write_bytes(header_line() + seal(entry, 1, None)[1] + b"\n" + CLOSING)
+        (folder / "jobHistory.json").write_bytes(
+            format_header() + seal_entry(entry, 1, None)[1] + b"\n" + CLOSING
+        )
         return folder
 
     def test_p10_p43_p46_it_steps_with_the_default_doer(self, bench: MakeBench) -> None:
@@ -373,7 +375,7 @@ class TestOlderJobs:
     def test_p44_it_can_be_switched(self, bench: MakeBench) -> None:
         b = bench([answer()])
         self.old(b, with_roles=False)
-        switch(b.project, "j", "Planner")
+        switch_role(b.project, "j", "Planner")
         assert doer(b.state()) == PLANNER
         b.step()
         assert last(b).request.metadata["role"] == "Planner"
@@ -384,10 +386,10 @@ class TestOlderJobs:
         before = b.files()
         b.state()
         planned(b)
-        assert needless(b.project, "j", "Worker") is not None
+        assert find_needless_switch(b.project, "j", "Worker") is not None
         assert b.files() == before
         assert not (folder / "state.json").exists()
-        switch(b.project, "j", "Actor")
+        switch_role(b.project, "j", "Actor")
         assert json.loads((folder / "state.json").read_bytes())["agent_role"] == "Actor"
 
     def test_a_spec_without_badge_and_color_has_the_hash_it_had(self, bench: MakeBench) -> None:
@@ -397,7 +399,7 @@ class TestOlderJobs:
         spec = b.history()[0].spec
         assert spec is not None
         assert {"badge", "color"}.isdisjoint(spec.model_dump(exclude_none=True))
-        switch(b.project, "j", "Planner")
+        switch_role(b.project, "j", "Planner")
         assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ROLE]  # no spec in between
 
 
@@ -409,7 +411,7 @@ def test_the_phase_of_the_doer_is_all_that_is_switched(bench: MakeBench) -> None
     stuck_one = b.state().place.stuck
     assert stuck_one is not None
     assert (stuck_one.role, stuck_one.phase) == ("Supervisor", Phase.REVIEWER)
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     given = b.give(command(), dry_run=True).entries[0]
     assert given.observed is not None
     assert given.observed.role == "Supervisor"
@@ -439,8 +441,8 @@ def test_an_approved_plan_is_carried_out_by_the_role_that_the_steward_switched_t
     reviews = [PASS] if review else []
     done = answer(command(summary="It is there.", evidence_files=["a.txt"]), files={"a.txt": "a"})
     b = with_plan(bench, *reviews, done, *reviews, review=review, approval=approval)
-    switch(b.project, "j", "Actor")
-    result = steward_decisions.decide(b.project, "j", Kind.APPROVE, note="Quickly.")
+    switch_role(b.project, "j", "Actor")
+    result = steward_decisions.record_decision(b.project, "j", Kind.APPROVE, note="Quickly.")
     assert (result.state.status, result.notes) == (Status.PENDING, ())
     assert last(b).command["carried_out_by"] == "Actor"
     b.step()
@@ -455,30 +457,30 @@ def test_an_approved_plan_is_carried_out_by_the_role_that_the_steward_switched_t
         b.step()
         assert "## The approved plan" in last(b).request.prompt
     assert b.state().status is Status.APPROVAL_REQUIRED
-    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
     assert "carried_out_by" not in last(b).command
-    assert archive_replay.replay_job(b.project, b.project.job("j")).differences == ()
+    assert archive_replay.replay_job(b.project, b.project.open_job("j")).differences == ()
 
 
 def test_a_plan_without_another_role_is_all_that_was_asked_for(bench: MakeBench) -> None:
     b = with_plan(bench, answer(command(evidence_files=["a.txt"]), files={"a.txt": "a"}), review=False)
-    result = steward_decisions.decide(b.project, "j", Kind.APPROVE)
+    result = steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     assert result.state.status is Status.SUCCESS
     (note,) = result.notes
     assert "which is not carried out" in note
     assert "logist job restep --job j --to 3" in note
-    steward_decisions.restep(b.project, "j", 3)
-    switch(b.project, "j", "Actor")
-    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
+    steward_decisions.restep_job(b.project, "j", 3)
+    switch_role(b.project, "j", "Actor")
+    assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
     assert b.step().state.status is Status.APPROVAL_REQUIRED
-    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).notes == ()
+    assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).notes == ()
 
 
 def test_a_plan_that_one_step_was_given_to_is_carried_out_by_the_jobs_own_role(bench: MakeBench) -> None:
     b = bench([answer(command(output=PLAN))])
     b.create(review=False)
     b.step(role="Planner")
-    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
+    assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
     assert last(b).command["carried_out_by"] == "Worker"
     assert planned(b).role.name == "Worker"
 
@@ -486,7 +488,7 @@ def test_a_plan_that_one_step_was_given_to_is_carried_out_by_the_jobs_own_role(b
 def test_a_plan_that_was_sent_back_is_shown_to_whoever_works_next(bench: MakeBench) -> None:
     another = {**PLAN, "goal": "b.txt is there."}
     b = with_plan(bench, PASS, answer(command(output=another)), PASS)
-    steward_decisions.decide(b.project, "j", Kind.REJECT, note="Smaller.")
+    steward_decisions.record_decision(b.project, "j", Kind.REJECT, note="Smaller.")
     prompt = planned(b).request.prompt
     assert "## The plan so far, not approved" in prompt
     assert "1. Create a.txt" in prompt
@@ -501,8 +503,8 @@ def test_a_review_that_is_overridden_leaves_the_plan_to_the_other_role(bench: Ma
     b.create(role="Planner")
     b.step()
     b.step()
-    switch(b.project, "j", "Actor")
-    result = steward_decisions.decide(
+    switch_role(b.project, "j", "Actor")
+    result = steward_decisions.record_decision(
         b.project, "j", Kind.APPROVE, note="It will do.", command=ApproveCommand(override=True)
     )
     assert (result.state.status, result.state.place.attempts) == (Status.PENDING, 0)
@@ -514,9 +516,9 @@ def test_a_role_that_may_change_files_makes_no_plan(bench: MakeBench) -> None:
     b = bench([answer(command(output=PLAN))])
     b.create(review=False)
     b.step()
-    switch(b.project, "j", "Actor")
+    switch_role(b.project, "j", "Actor")
     assert b.state().plan is None
-    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
 
 
 def test_a_plan_of_an_earlier_logist_replays_as_it_was_approved_then(bench: MakeBench) -> None:
@@ -525,8 +527,8 @@ def test_a_plan_of_an_earlier_logist_replays_as_it_was_approved_then(bench: Make
     old[1] = old[1].model_copy(update={"command": {}})  # it did not say that this is a plan
     state = fold.fold(old)
     assert state.plan is None
-    switch(b.project, "j", "Actor")
-    approved = steward_decisions.decide(b.project, "j", Kind.APPROVE)
+    switch_role(b.project, "j", "Actor")
+    approved = steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     entry = approved.entries[-1].model_copy(
         update={
             "command": {},

@@ -12,9 +12,9 @@ import pytest
 
 from logist.core.model import Kind, Status
 from logist.errors import Damaged
-from logist.jobs.archive.job_fork import fork
+from logist.jobs.archive.job_fork import fork_job
 from logist.jobs.base import job_reader, truncation
-from logist.jobs.base.session import changing, load
+from logist.jobs.base.session import load_session, open_session
 from logist.jobs.doctor import job_checks
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import Repairs
@@ -40,13 +40,13 @@ def cut(b: Bench, last: int, job_id: str = "j", *, state: bool = False) -> None:
 
 def write_state(b: Bench, job_id: str = "j") -> None:
     """Makes the state.json that fits a history that was cut, as a command of an earlier version did."""
-    session = load(b.project, b.project.job(job_id))
+    session = load_session(b.project, b.project.open_job(job_id))
     session.write_state()
 
 
 def problems(b: Bench, job_id: str = "j") -> list[str]:
     """What `job verify` finds; the history itself verifies to its end."""
-    found = job_reader.verify(b.project, b.project.job(job_id))
+    found = job_reader.verify_job(b.project, b.project.open_job(job_id))
     assert found.proof.problems == ()
     return [problem.message for problem in found.problems]
 
@@ -100,9 +100,9 @@ def test_a_workspace_that_was_put_back_shows_it(bench: MakeBench, kind: str) -> 
     """What a restep leaves is an older checkpoint: that is the last one in git, and not in the history."""
     b = stepped(bench(WORK))
     if kind == "restep":
-        steward_decisions.restep(b.project, "j", 2)
+        steward_decisions.restep_job(b.project, "j", 2)
     else:
-        steward_decisions.rerun(b.project, "j")
+        steward_decisions.rerun_job(b.project, "j")
     assert problems(b) == []
     cut(b, 4)
     assert problems(b) == [
@@ -112,8 +112,8 @@ def test_a_workspace_that_was_put_back_shows_it(bench: MakeBench, kind: str) -> 
 
 def test_a_history_without_its_state_that_was_not_cut_is_whole(bench: MakeBench) -> None:
     b = stepped(bench(WORK))
-    steward_decisions.restep(b.project, "j", 3)
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.restep_job(b.project, "j", 3)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     (b.folder() / "state.json").unlink()
     assert problems(b) == []
 
@@ -137,10 +137,10 @@ def test_nothing_is_paid_again_for_a_history_without_its_end(bench: MakeBench) -
     with pytest.raises(Damaged, match=lost):
         b.step()
     with pytest.raises(Damaged, match=lost):
-        steward_decisions.decide(b.project, "j", Kind.CANCEL)
+        steward_decisions.record_decision(b.project, "j", Kind.CANCEL)
     assert not (b.folder() / "state.json").exists()
-    assert job_reader.verify(b.project, b.project.job("j")).notes == ()
-    made = fork(b.project, "j", 2, new_id="left")
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).notes == ()
+    made = fork_job(b.project, "j", 2, new_id="left")
     assert b.state(made.job.id).revision == 3
     b.step(made.job.id)
 
@@ -160,7 +160,7 @@ def test_what_a_killed_command_has_left_is_no_sign(bench: MakeBench) -> None:
     job.mark_sent(1)
     job.save_response(1, response(command()))
     (b.workspace() / "a.txt").write_text("1")
-    b.project.workspace(job).checkpoint("after interaction 2")
+    b.project.open_workspace(job).create_checkpoint("after interaction 2")
     job.write_log("000002.turns.jsonl", b"{}\n")
     assert problems(b) == []
     (b.folder() / "state.json").unlink()
@@ -180,7 +180,7 @@ def test_what_is_in_flight_names_the_entry_before_it(bench: MakeBench) -> None:
     b = stepped(bench([answer(), answer()]), 1)
     _, envelope = left_in_flight(b)
     envelope["after"] = "0" * 64
-    b.project.job("j").begin_exchange(1, envelope)
+    b.project.open_job("j").begin_exchange(1, envelope)
     (b.folder() / "damaged-on-purpose").touch()
     assert problems(b) == ["what is in flight was asked after another interaction 2"]
 
@@ -188,7 +188,7 @@ def test_what_is_in_flight_names_the_entry_before_it(bench: MakeBench) -> None:
 def test_an_end_that_left_no_trace_is_not_noticed(bench: MakeBench) -> None:
     """The limit: an answer that changed no file, and a decision; docs/reliability.md says so."""
     b = stepped(bench([answer(), answer()]), 1)
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     cut(b, 1)
     assert problems(b) == []
 
@@ -215,7 +215,7 @@ def test_the_number_of_a_file_shows_it(bench: MakeBench, name: str, last: int) -
 
 def test_a_restore_that_was_begun_shows_it(bench: MakeBench) -> None:
     b = stepped(bench([answer(), answer()]), 2)
-    b.project.job("j").begin_restore(4, b.state().checkpoint or "")
+    b.project.open_job("j").begin_restore(4, b.state().checkpoint or "")
     assert problems(b) == []
     cut(b, 2)
     assert problems(b) == ["the file restoring is of interaction 4, and the history ends with 2"]
@@ -257,7 +257,7 @@ def test_a_child_that_was_made_anew_is_not_the_one_that_was_gathered(bench: Make
     work(b, child)
     b.step()
     shutil.rmtree(b.folder(child))
-    steward_decisions.restep(b.project, "j", 4)
+    steward_decisions.restep_job(b.project, "j", 4)
     b.step()
     assert b.state(child).status is Status.PENDING
     assert problems(b, child) == []
@@ -265,12 +265,12 @@ def test_a_child_that_was_made_anew_is_not_the_one_that_was_gathered(bench: Make
 
 def test_forks_show_it(bench: MakeBench) -> None:
     b = stepped(bench([answer(), answer(command("RETRY")), answer()]))
-    fork(b.project, "j", 3, new_id="other")
+    fork_job(b.project, "j", 3, new_id="other")
     assert (problems(b), problems(b, "other")) == ([], [])
     cut(b, 2)
     assert problems(b) == ["job other was forked from interaction 3, and the history ends with 2"]
     write_state(b)
-    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
     assert problems(b) == ["job other was forked from another interaction 3"]
     shutil.rmtree(b.folder())
     stepped(b, 1)
@@ -282,11 +282,11 @@ def test_a_fork_that_begins_with_a_later_checkpoint_of_the_other_job_is_whole(be
     b.create()
     b.step()
     (b.workspace() / "a.txt").write_text("by hand")
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
+    steward_decisions.record_decision(b.project, "j", Kind.RESUBMIT)
     for kind in (Kind.SUSPEND, Kind.RESUME, Kind.SUSPEND, Kind.RESUME):
-        steward_decisions.decide(b.project, "j", kind)
+        steward_decisions.record_decision(b.project, "j", kind)
     b.step()
-    made = fork(b.project, "j", 3)
+    made = fork_job(b.project, "j", 3)
     assert problems(b, made.job.id) == []
     (made.job.path / "state.json").unlink()
     assert problems(b, made.job.id) == []
@@ -299,8 +299,8 @@ def merged(place: Path) -> Bench:
     b.create(repo=str(place / "repo"), title="Do it", review=False)
     (b.workspace() / "new.txt").write_text("by hand")
     b.step()
-    steward_decisions.decide(b.project, "j", Kind.APPROVE)
-    job_merge.merge(b.project, "j")
+    steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
+    job_merge.merge_job(b.project, "j")
     return b
 
 
@@ -335,15 +335,15 @@ def test_what_a_command_records_while_it_is_verified_is_no_sign(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     b = stepped(bench(WORK), 1)
-    real, steps = truncation.find_signs, iter(range(2))
+    real, steps = truncation.find_truncation_signs, iter(range(2))
 
     def find_signs(*args: Any) -> Iterator[HistoryProblem]:
         for _ in steps:
             b.step()
         return real(*args)
 
-    monkeypatch.setattr(truncation, "find_signs", find_signs)
-    found = job_reader.verify(b.project, b.project.job("j"))
+    monkeypatch.setattr(truncation, "find_truncation_signs", find_signs)
+    found = job_reader.verify_job(b.project, b.project.open_job("j"))
     assert (found.problems, b.state().revision) == ((), 4)
 
 
@@ -351,7 +351,7 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
     """A state made from what is left would vouch for that."""
     b = stepped(bench(WORK))
     cut(b, 2)
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     done = Repairs(Backup(b.project))
     job_checks.repair(b.project, job, done, deep=False)
     assert "not repaired: the checkpoint" in done.left[0].message
@@ -361,9 +361,9 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
 
 def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench) -> None:
     b = stepped(bench(WORK), 1)
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     (b.workspace() / "a.txt").write_text("2")
-    b.project.workspace(job).checkpoint("after interaction 3")
+    b.project.open_workspace(job).create_checkpoint("after interaction 3")
     job.history_file.write_bytes(job.history_file.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
     job.state_file.unlink()
     done = Repairs(Backup(b.project))
@@ -375,9 +375,9 @@ def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench)
 def test_a_kill_at_a_restep_is_no_sign(bench: MakeBench) -> None:
     b = stepped(bench(WORK))
     kept, start = b.state().checkpoint or "", b.state().start_checkpoint or ""
-    with changing(b.project, "j", "job restep") as session:
+    with open_session(b.project, "j", "job restep") as session:
         session.job.begin_restore(session.state.revision + 1, kept)
-        b.project.workspace(session.job).restore(start)
+        b.project.open_workspace(session.job).restore(start)
     (b.folder() / "state.json").unlink()
     assert problems(b) == []
 
@@ -394,9 +394,9 @@ def test_a_kill_at_a_restep_is_no_sign(bench: MakeBench) -> None:
 def test_an_entry_that_holds_anything_is_damage_and_no_surprise(bench: MakeBench, fields: Json) -> None:
     b = stepped(bench([answer()]), 1)
     (b.folder() / "damaged-on-purpose").touch()
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     loaded = job.load()
-    job.append(loaded.position, [{"kind": "spawn", **fields}])
+    job.append_entries(loaded.position, [{"kind": "spawn", **fields}])
     assert "does not read" in problems(b)[0]
 
 

@@ -50,8 +50,8 @@ def breaks(line: str) -> Json:
 
 def merged(b: Bench, repository: Path) -> None:
     """Approves and merges the job, and runs the tests where it went."""
-    steward_decisions.decide(b.project, "j", Kind.APPROVE)
-    assert job_merge.merge(b.project, "j").result.state.merge == "merged"
+    steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
+    assert job_merge.merge_job(b.project, "j").result.state.merge == "merged"
     assert (repository / shop.CART).read_text("utf-8") == shop.MENDED
     assert support.git(repository, "status", "--porcelain") == ""
     assert shop.works(repository)
@@ -131,18 +131,18 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     assert result.state.place.stuck is not None
     assert (result.state.place.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
     with pytest.raises(Refused, match="can't merge: the job is STUCK"):
-        job_merge.merge(b.project, "j")
+        job_merge.merge_job(b.project, "j")
     with pytest.raises(UsageError, match="only for a reason"):
-        steward_decisions.decide(
+        steward_decisions.record_decision(
             b.project, "j", Kind.APPROVE, note=" ", command=ApproveCommand(override=True)
         )
-    steward_decisions.decide(
+    steward_decisions.record_decision(
         b.project, "j", Kind.APPROVE, note="I do like it.", command=ApproveCommand(override=True)
     )
     entry = b.history()[-1]
     assert entry.steward is not None
     assert (entry.steward.note, entry.state_after) == ("I do like it.", Status.SUCCESS)
-    assert job_merge.merge(b.project, "j").result.state.merge == "merged"
+    assert job_merge.merge_job(b.project, "j").result.state.merge == "merged"
     assert shop.works(tmp_path / "repo")
 
 
@@ -179,7 +179,7 @@ def test_nothing_that_judges_later_work_is_merged_unseen(bench: MakeBench, tmp_p
     assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, "due", 8)
     assert "sub/.logist/config.yaml" in result.warnings[0]
     assert shop.subjects(tmp_path / "repo") == ["shop"]
-    assert job_merge.merge(b.project, "j").result.state.merge == "merged"
+    assert job_merge.merge_job(b.project, "j").result.state.merge == "merged"
     assert shop.works(tmp_path / "repo")
 
 
@@ -200,7 +200,7 @@ def test_going_back_after_a_review_brings_back_workspace_and_state(
     failed = judged("FAIL", issue("error", "100 has it still."))
     b = hired(bench, tmp_path, close, failed, answer(command("RETRY"), files={shop.CART: "rubbish"}))
     states = [b.state(), *(b.step().state for _ in range(3))]
-    state = steward_decisions.restep(b.project, "j", to).state
+    state = steward_decisions.restep_job(b.project, "j", to).state
     then = states[to - 2]
     assert state.status is status
     for field in ("attempts", "checks", "findings", "merge", "step", "checkpoint"):

@@ -16,9 +16,9 @@ from logist.jobs.base import job_reader
 from logist.jobs.doctor import job_checks
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import Repairs
-from logist.jobs.steward.role_switch import switch
-from logist.jobs.steward.steward_decisions import decide
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.steward.role_switch import switch_role
+from logist.jobs.steward.steward_decisions import record_decision
+from logist.jobs.turn.next_request import Choice, preview_request
 from tests.jobs.bench import PLAN, Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
@@ -59,7 +59,7 @@ def test_a_frozen_workflow_that_is_gone_is_made_again_by_the_doctor(
 ) -> None:
     b = bench()
     b.follow("decisions.mmd", steps={"A": [gave({"sound": True, "size": 1})], "S": [gave()]})
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     before = job.workflow_file.read_bytes()
     if text is None:
         job.workflow_file.unlink()
@@ -75,7 +75,7 @@ def test_a_frozen_workflow_that_is_gone_is_made_again_by_the_doctor(
 def test_a_frozen_workflow_that_was_changed_is_not_followed(bench: MakeBench) -> None:
     b = bench()
     b.follow("decisions.mmd", steps={"A": [gave({"sound": True, "size": 1})], "S": [gave()]})
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     before = job.workflow_file.read_bytes()
     job.workflow_file.write_bytes(before.replace(b"Measure", b"Guess"))
     history = job.history_file.read_bytes()
@@ -147,7 +147,7 @@ def test_the_prompt_of_a_step(bench: MakeBench) -> None:
     assert "## Agent Role" not in system
     assert '"n": "{{input}}"' in user
     assert "Steps so far" not in user
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert plan.phase is Phase.REVIEWER
     assert "pirate" not in plan.request.prompt
@@ -173,7 +173,7 @@ def test_what_was_done_before_is_told(bench: MakeBench) -> None:
     assert "## Steps so far\n\n- plan: Planned in two lines.\n- do: Did it." in asked
     assert "Tester ended with COMPLETED: It is good." in asked
     assert '## Output of the step before\n\n```\n{\n "made": 2\n}\n```' in asked
-    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"asked": 4}))
+    record_decision(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"asked": 4}))
     b.step()
     last = prompt_of(b, "last")
     assert '"asked": 4' in last
@@ -225,7 +225,7 @@ def test_each_step_has_its_role_and_its_reviewer(bench: MakeBench) -> None:
     assert b.state().badge
     state = b.state()
     assert (state.status, state.place.awaiting) == (Status.APPROVAL_REQUIRED, "review")
-    decide(b.project, "j", Kind.APPROVE)
+    record_decision(b.project, "j", Kind.APPROVE)
     assert b.run().state.status is Status.SUCCESS
     assert roles_asked(b) == ["Planner", "Actor", "Tester", "Actor", "Actor"]
 
@@ -233,10 +233,10 @@ def test_each_step_has_its_role_and_its_reviewer(bench: MakeBench) -> None:
 def test_a_switch_holds_at_every_step_until_it_is_taken_back(bench: MakeBench) -> None:
     b = bench()
     b.follow("roles.yaml", steps={"plan": [gave(PLAN), gave(PLAN)], "do": [gave(), gave()], "ask": [gave()]})
-    switch(b.project, "j", "Designer")
+    switch_role(b.project, "j", "Designer")
     b.step()
     assert (b.state().step, b.state().agent_role, b.state().agent_role_source) == ("do", "Designer", "switch")
-    switch(b.project, "j", None)
+    switch_role(b.project, "j", None)
     state = b.state()
     assert (state.agent_role, state.agent_role_source) == ("Actor", "step")
     b.step()
@@ -317,12 +317,12 @@ def test_a_commander_by_default_or_by_a_switch_is_bound_too(bench: MakeBench, tm
     file.write_text(LISTED % (FOREACH, "Worker"))
     b.follow(file, steps={"p": [gave({"x": [1]}), gave({"x": [1]})]})
     b.step()
-    switch(b.project, "j", "Commander")
+    switch_role(b.project, "j", "Commander")
     stuck = b.step().state
     assert (stuck.status, b.children()) == (Status.STUCK, [])
     assert "the role Commander may not give work to Worker; it may to: Planner, Actor" in stuck.reason
-    switch(b.project, "j", None)
-    decide(b.project, "j", Kind.RESUBMIT)
+    switch_role(b.project, "j", None)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.step().state.status is Status.WAITING
     other = bench(settings={"roles": {"default": "Commander"}})
     with pytest.raises(InvalidFile, match="may not give work"):
@@ -339,7 +339,7 @@ def test_what_a_commander_lists_holds_for_workflows_within(bench: MakeBench, tmp
     with pytest.raises(InvalidFile, match="may not give work to `Tester`"):
         b.follow(file, role="Commander")
     b.follow(file)
-    switch(b.project, "j", "Commander")
+    switch_role(b.project, "j", "Commander")
     assert "may not give work to Tester" in b.step().state.reason
 
 
@@ -432,7 +432,7 @@ def test_an_agent_that_is_not_sure_asks_for_a_steward(bench: MakeBench, sure: fl
     assert (state.status is Status.APPROVAL_REQUIRED, state.place.awaiting == "review") == (asks, asks)
     if asks:
         assert (state.step, b.history()[1].route) == ("sort", [])
-        decide(b.project, "j", Kind.APPROVE)
+        record_decision(b.project, "j", Kind.APPROVE)
         assert b.history()[-1].route[0]["branch"] == "wish"
     assert b.run().state.status is Status.SUCCESS
 
@@ -442,7 +442,7 @@ def test_a_steward_who_rejects_what_was_done_has_it_done_again(bench: MakeBench)
     unsure = in_sections(output={"kind": "wish"}, confidence=0.1)
     b.follow("sections.yaml", steps={"sort": [unsure, in_sections(output={"kind": "bug"})]})
     b.step()
-    decide(b.project, "j", Kind.REJECT, note="Look again.")
+    record_decision(b.project, "j", Kind.REJECT, note="Look again.")
     assert (b.state().status, b.state().step) == (Status.PENDING, "sort")
     assert b.step().state.step == "fix"
     assert "Look again." in prompt_of(b, "sort")
@@ -477,7 +477,7 @@ def test_a_confidence_that_is_missing_or_no_number_waits_for_approval(
     state = b.step().state
     assert (state.status, state.place.awaiting) == (Status.APPROVAL_REQUIRED, "review")
     assert why in state.reason
-    decide(b.project, "j", Kind.APPROVE)
+    record_decision(b.project, "j", Kind.APPROVE)
     assert b.run().state.status is Status.SUCCESS
 
 
@@ -506,7 +506,7 @@ def test_the_reason_is_there_after_the_review_too(bench: MakeBench, tmp_path: Pa
     assert "confidence" not in b.state().reason
     assert b.step().state.status is Status.APPROVAL_REQUIRED
     assert "the agent gave no confidence" in b.state().reason
-    assert job_reader.verify(b.project, b.project.job("j")).problems == ()
+    assert job_reader.verify_job(b.project, b.project.open_job("j")).problems == ()
 
 
 # --- jobs from before ---
@@ -525,11 +525,11 @@ def test_a_state_from_before_workflows_verifies(bench: MakeBench) -> None:
     b = bench([gave({"score": 1})])
     b.create()
     b.step()
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     raw = json.loads((b.folder() / "state.json").read_text())
     job.write_state({name: value for name, value in raw.items() if value is not None and name != "checksum"})
-    assert job_reader.verify(b.project, job).problems == ()
-    decide(b.project, "j", Kind.CANCEL)
+    assert job_reader.verify_job(b.project, job).problems == ()
+    record_decision(b.project, "j", Kind.CANCEL)
 
 
 def test_an_answer_for_another_step_is_kept_and_not_used(bench: MakeBench) -> None:
@@ -557,6 +557,8 @@ def test_a_secret_that_a_steward_gives_reaches_no_file(bench: MakeBench, tmp_pat
     file.write_text("name: W\nsteps:\n- {id: m, execution: manual, prompt: x}\n")
     b.follow(file)
     key = "sk-ant-api03-" + "A" * 93 + "AA"
-    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"keys": [key], "text": "a\ud800b"}))
+    record_decision(
+        b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"keys": [key], "text": "a\ud800b"})
+    )
     assert b.state().outputs["m"]["keys"] == ["[redacted]"]
     assert not any(key.encode() in content for content in b.files().values())

@@ -15,8 +15,8 @@ from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.core.whatif.rules import ChangedRules
 from logist.errors import InvalidFile
 from logist.jobs.archive.archive_replay import replay_file
-from logist.jobs.steward.role_switch import switch
-from logist.jobs.steward.steward_decisions import decide, restep
+from logist.jobs.steward.role_switch import switch_role
+from logist.jobs.steward.steward_decisions import record_decision, restep_job
 from tests.jobs.bench import PLAN, Bench, Json, gave
 from tests.jobs.conftest import MakeBench
 from tests.replay.test_fixtures import SCHEMA
@@ -98,7 +98,7 @@ def test_an_item_with_a_role_that_can_not_do_it_stops_the_job_before_any_is_made
     assert (state.status, b.children()) == (Status.STUCK, [])
     assert state.stuck.kind == "agent"
     assert reason in state.stuck.reason
-    assert b.project.job("j").verify() == []
+    assert b.project.open_job("j").verify() == []
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_an_item_that_names_no_role(bench: MakeBench, tmp_path: Path, item: Any,
 def test_a_steward_has_the_items_named_anew(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     assert follow(b, tmp_path, assigned("Wizard"), assigned("Planner", "Actor")).status is Status.STUCK
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     b.run()
     assert b.state().status is Status.STUCK, "the same items, the same roles"
-    decide(
+    record_decision(
         b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"), note="Only Planner and Actor."
     )
     b.run()
@@ -144,7 +144,7 @@ def test_a_role_that_is_there_by_then_does_its_item(bench: MakeBench, tmp_path: 
     wizard = known["Worker"].role.model_copy(update={"name": "Wizard"})
     known["Wizard"] = type(known["Worker"])(wizard, Path("wizard.yaml"))
     b.change(roles=type(b.project.roles)(known, [], {}))
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     b.run()
     assert (b.state().status, doers(b)) == (Status.SUCCESS, ["Wizard"])
 
@@ -186,7 +186,7 @@ def test_who_bounds_the_roles_of_items(
     roles = {"role": spec["role"]} if "role" in spec else {}
     b.follow(tmp_path / "w.json", steps=answers, review=False, input={"given": given}, **roles)
     if "switch" in spec:
-        switch(b.project, "j", spec["switch"])
+        switch_role(b.project, "j", spec["switch"])
     b.run()
     spawned = next(each for each in b.history() if each.kind is Kind.SPAWN)
     refused = "the role Commander may not give work to Tester" in spawned.reason
@@ -281,14 +281,14 @@ def test_the_role_that_did_the_step_counts_also_after_a_switch_back(bench: MakeB
     (tmp_path / "w.json").write_text(json.dumps(flow), "utf-8")
     tester = {"work[1]": [gave({"passed": True, "commands": []})], "judge": [gave("fine")]}
     b.follow(tmp_path / "w.json", steps={"plan": [assigned("Tester")] * 2, **tester}, review=False)
-    switch(b.project, "j", "Commander")
+    switch_role(b.project, "j", "Commander")
     b.step()
-    switch(b.project, "j", "Worker")
+    switch_role(b.project, "j", "Worker")
     b.run()
     assert "the role Commander may not give work to Tester" in b.state().reason
-    restep(b.project, "j", 3)
+    restep_job(b.project, "j", 3)
     assert b.state().step == "plan"
-    switch(b.project, "j", "Worker")
+    switch_role(b.project, "j", "Worker")
     b.run()
     assert b.state().status is Status.SUCCESS, "a Worker may give work to any role"
 
@@ -300,7 +300,7 @@ def test_what_a_person_gave_in_place_of_an_agent_is_bound_by_nobody(bench: MakeB
     (tmp_path / "w.json").write_text(json.dumps(flow), "utf-8")
     steps = {"work[1]": [gave({"passed": True, "commands": []})], "judge": [gave("fine")]}
     b.follow(tmp_path / "w.json", steps=steps, review=False)
-    decide(
+    record_decision(
         b.project,
         "j",
         Kind.APPROVE,
@@ -313,7 +313,7 @@ def test_what_a_person_gave_in_place_of_an_agent_is_bound_by_nobody(bench: MakeB
 def test_a_replay_needs_no_files(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     follow(b, tmp_path, assigned("Wizard"), assigned("Planner", "Actor"))
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"))
     b.run()
     alone = tmp_path / "elsewhere" / "jobHistory.json"
     alone.parent.mkdir()

@@ -13,9 +13,9 @@ import pytest
 from logist.core.model import Kind, Status, StuckKind
 from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.errors import Refused
-from logist.jobs.base.create import create
+from logist.jobs.base.create import create_job
 from logist.jobs.steward import job_edits
-from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight
@@ -87,7 +87,7 @@ def test_a_parent_that_was_killed_while_it_made_them_goes_on(
     b = bench()
     b.follow("fan-out.yaml", steps=parts("one", "two", "three"))
     b.step()
-    made = create
+    made = create_job
 
     def killed(project: Any, job_id: str, *rest: Any, **more: Any) -> Any:
         if job_id.endswith("-2"):
@@ -121,7 +121,7 @@ def test_a_child_that_is_made_later_is_made_as_it_was_planned(bench: MakeBench) 
     b = bench()
     children = given_away(b, "one", "two", input={"who": "me"})
     planned = b.history(children[1])[0].spec
-    file = b.project.job("j").spec_file
+    file = b.project.open_job("j").spec_file
     file.write_text(file.read_text() + "role: Planner\nrank: 7\nreview_role: Worker\n")
     shutil.rmtree(b.folder(children[1]))
     b.step()
@@ -140,7 +140,7 @@ def test_a_job_of_another_one_is_never_taken_for_a_child(bench: MakeBench) -> No
     stuck = b.step().state
     assert (stuck.status, b.children()) == (Status.STUCK, ["j--3-2"])
     assert "j--3-2" in stuck.reason
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["one done", "two done"]
 
@@ -209,10 +209,10 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     stuck = b.step()
     assert (stuck.exit_code, stuck.state.status, b.children()) == (3, Status.STUCK, [])
     assert "101 items" in stuck.state.reason
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     again = b.step().state
     assert (again.status, again.reason) == (Status.STUCK, stuck.state.reason)
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"), note="At most 100.")
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"), note="At most 100.")
     b.step()
     monkeypatch.setattr(
         "logist.jobs.children.spawn.create", lambda *given, **more: None
@@ -288,7 +288,7 @@ def test_each_result_has_its_item_and_index_also_where_one_is_missing(
         "- {id: gather, stepType: join, prompt: '{{range aggregatedResults}}Now {{.index}} {{.item}} {{.output}}.{{end}}'}\n"
     )
     first, second, third = given_away(b, "a", "b", "c", workflow=str(flow))
-    decide(b.project, second, Kind.CANCEL)
+    record_decision(b.project, second, Kind.CANCEL)
     work(b, first, third)
     state = b.step().state
     assert state.results == ["a done", "c done"]
@@ -374,9 +374,9 @@ def test_work_that_does_not_fit_together_is_stuck_and_named(bench: MakeBench) ->
     assert f"{children[1]}: same.txt" in result.state.reason
     assert list(b.workspace().glob("*.txt")) == []
     assert b.history()[-1].command["left_out"] == {children[1]: ["same.txt"]}
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.step().state.status is Status.STUCK
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     forced = b.step()
     assert forced.state.step == "gather"
     assert sorted(path.name for path in b.workspace().glob("*.txt")) == ["one.txt", "same.txt", "three.txt"]
@@ -419,9 +419,9 @@ def test_a_failed_child_is_resolved_and_looked_at_again(bench: MakeBench) -> Non
     b = bench()
     children = given_away(b, "a", "b", each={2: [*fails(retry=True), gave("b after all")]})
     b.run()
-    decide(b.project, children[1], Kind.RESUBMIT, note="Try it so.")
+    record_decision(b.project, children[1], Kind.RESUBMIT, note="Try it so.")
     b.run(children[1])
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.state().status is Status.WAITING
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["a done", "b after all"]
@@ -431,7 +431,7 @@ def test_what_there_is_can_be_forced(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b", each={2: fails(retry=True)})
     b.run()
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["a done"]
     assert b.state(children[1]).status is Status.CANCELED
@@ -441,7 +441,7 @@ def test_a_steward_who_leads_elsewhere_leaves_no_child_behind(bench: MakeBench) 
     b = bench()
     children = given_away(b, "a", "b", each={2: fails(retry=True)})
     b.run()
-    put = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="gather"))
+    put = record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="gather"))
     assert (put.state.step, put.state.children) == ("gather", [])
     assert b.state(children[1]).status is Status.CANCELED
     assert b.run().state.status is Status.SUCCESS
@@ -453,7 +453,7 @@ def test_a_child_that_is_stuck_is_waited_for(bench: MakeBench) -> None:
     result = b.run()
     assert (result.state.status, result.exit_code) == (Status.WAITING, 3)
     assert b.step().exit_code == 3
-    decide(b.project, children[1], Kind.RESUBMIT)
+    record_decision(b.project, children[1], Kind.RESUBMIT)
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["a done", "late"]
 
@@ -479,7 +479,7 @@ def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
     assert stuck is not None
     assert stuck.kind is StuckKind.IN_DOUBT
     assert (result.state.status, result.exit_code) == (Status.WAITING, 3)
-    decide(b.project, children[0], Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
+    record_decision(b.project, children[0], Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["after all", "b done"]
     assert (b.state().usage.cumulative_cost, b.state().usage.cumulative_cost_microcents) == (1, 500_000)
@@ -488,12 +488,12 @@ def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
 def test_a_child_at_a_limit_of_its_own_is_waited_for(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a", each={1: [*fails(retry=True)[:2], gave("late")]})
-    job_edits.configure(b.project, child, {("limits", "max_allowed_iterations"): 2})
+    job_edits.configure_job(b.project, child, {("limits", "max_allowed_iterations"): 2})
     result = b.run()
     assert b.state(child).status is Status.HALTED_ITERATION
     assert (result.state.status, result.exit_code) == (Status.WAITING, 7)
-    job_edits.configure(b.project, child, {("limits", "max_allowed_iterations"): None})
-    decide(b.project, child, Kind.RESUME)
+    job_edits.configure_job(b.project, child, {("limits", "max_allowed_iterations"): None})
+    record_decision(b.project, child, Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
     assert (b.state().results, b.state().usage.current_action_count) == (["late"], 5)
 
@@ -525,13 +525,13 @@ def test_what_was_used_is_booked_once(bench: MakeBench) -> None:
     booked = (24, 0, 5, 40, 8)  # ten cents, and four times three and a half
     assert totals(b) == booked
     for _ in range(2):
-        decide(b.project, "j", Kind.RESUBMIT)
+        record_decision(b.project, "j", Kind.RESUBMIT)
         b.step()
         assert totals(b) == booked
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     b.step()
     assert totals(b) == booked
-    restep(b.project, "j", b.state().revision)
+    restep_job(b.project, "j", b.state().revision)
     b.step()
     assert b.state().step == "gather"  # as it was forced then
     assert totals(b) == booked
@@ -554,9 +554,9 @@ def test_a_child_that_was_started_over_is_booked_for_what_it_used_since(bench: M
     b.run()
     assert totals(b)[:3] == (10, 500_000, 4)
     b.script({"each": [gave("fine", usage=COST)], "gather": [gave()]})
-    rerun(b.project, children[0])
+    rerun_job(b.project, children[0])
     b.run(children[0])
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     b.step()
     assert b.state().results == ["fine"]
     assert totals(b)[:3] == (14, 0, 5)
@@ -566,10 +566,10 @@ def test_what_was_used_stays_used_when_the_parent_goes_back(bench: MakeBench) ->
     b = bench()
     children = given_away(b, "a", "b", each={1: [gave(1, usage=COST)]})
     work(b, children[0])
-    restep(b.project, "j", 3)
+    restep_job(b.project, "j", 3)
     assert (b.state().children, b.state(children[1]).status) == ([], Status.CANCELED)
     assert totals(b) == (3, 500_000, 2, 10, 2)
-    restep(b.project, "j", 3)
+    restep_job(b.project, "j", 3)
     assert totals(b) == (3, 500_000, 2, 10, 2)
 
 
@@ -580,12 +580,12 @@ def test_children_are_not_made_where_the_limits_leave_no_run_for_each(bench: Mak
     halted = b.step()
     assert (halted.exit_code, halted.state.status, b.children()) == (7, Status.HALTED_ITERATION, [])
     assert "1 of 4 runs, and 4 more are needed" in halted.state.reason
-    b.project.job("j").spec_file.write_text(
-        b.project.job("j")
+    b.project.open_job("j").spec_file.write_text(
+        b.project.open_job("j")
         .spec_file.read_text()
         .replace("max_allowed_iterations: 4", "max_allowed_iterations: 9")
     )
-    decide(b.project, "j", Kind.RESUME)
+    record_decision(b.project, "j", Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
 
 
@@ -597,7 +597,9 @@ def test_an_item_that_no_job_could_read_back_is_told(bench: MakeBench, tmp_path:
         "- {id: s, stepType: foreach, itemsPath: output.x, prompt: y}\n"
     )
     b.follow(file)
-    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"x": ["small", "z" * 600_000]}))
+    record_decision(
+        b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"x": ["small", "z" * 600_000]})
+    )
     stuck = b.run()
     assert (stuck.exit_code, b.children()) == (3, [])
     assert "the input of a child would take 600," in stuck.state.reason

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from logist.core.history.fold import SWITCH
 from logist.core.model import Role, Status, Step, StepType, Workflow
-from logist.core.workflow.checking import Around, check
+from logist.core.workflow.checking import Around, check_workflow
 from logist.errors import InvalidFile
 from logist.jobs.base import job_workflows
 from logist.jobs.children import spawn
-from logist.jobs.steward.role_switch import switch
+from logist.jobs.steward.role_switch import switch_role
 from logist.roles import LoadedRole, Roles
 from tests.jobs.bench import Bench, gave
 from tests.jobs.conftest import MakeBench
@@ -98,7 +98,7 @@ def test_p48_what_is_refused_at_load_is_what_is_refused_at_run(
         b.follow(tmp_path / "w1.yaml", job_id, steps=answers, input={"x": [1]}, review=False, **spec)
     b.change(roles=bound)
     if role != "Tester":
-        switch(b.project, "k", role)
+        switch_role(b.project, "k", role)
     for job_id in ("j", "k"):
         b.script(answers)
         b.run(job_id)
@@ -173,7 +173,7 @@ def refused_at_run(flow: Workflow, known: Roles, doer: str, *, switched: str | N
     for step in flow.steps:
         if step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
             continue
-        if spawn._not_to_give(session, spec, step, step.role):
+        if spawn._explain_forbidden_role(session, spec, step, step.role):
             return True
         if step.subflow:
             inner = flow.subflows[step.subflow].model_copy(update={"subflows": flow.subflows})
@@ -193,6 +193,6 @@ def test_p48_the_check_says_what_runs(
     flow: Workflow, lists: dict[str, tuple[str, ...]], doer: str, switched: str | None
 ) -> None:
     known = loaded(lists)
-    around: Around = job_workflows.around(known, switched or doer)
-    told = [found for found in check(flow, around) if found.code == "delegation"]
+    around: Around = job_workflows.build_check_context(known, switched or doer)
+    told = [found for found in check_workflow(flow, around) if found.code == "delegation"]
     assert bool(told) == refused_at_run(flow, known, doer, switched=switched)

@@ -15,7 +15,7 @@ from logist.jobs import job_queue
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.steward import agent_stop, job_edits
-from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_workflow_children import COST, given_away, parts, work
@@ -43,7 +43,7 @@ def test_what_children_have_used_is_booked_when_nobody_waits_any_more(bench: Mak
     b = bench()
     children = given_away(b, "a", "b", each={1: [gave("a", usage=COST)]})
     work(b, children[0])
-    decide(b.project, "j", kind)
+    record_decision(b.project, "j", kind)
     assert (spent(b), b.state().usage.current_action_count) == (3_500_000, 2)
 
 
@@ -52,9 +52,9 @@ def test_a_child_that_was_started_over_is_booked_for_both_times(bench: MakeBench
     costs = [gave("a", usage=COST)] * 2
     children = given_away(b, "a", "b", each={1: costs, 2: [answer(command("STUCK"))] * 3})
     work(b, *children)
-    rerun(b.project, children[0])
+    rerun_job(b.project, children[0])
     work(b, children[0])
-    decide(b.project, children[1], Kind.FAIL)
+    record_decision(b.project, children[1], Kind.FAIL)
     assert b.run().state.status is Status.STUCK
     assert spent(b) == 7_000_000
 
@@ -85,14 +85,14 @@ def test_a_state_that_is_behind_keeps_no_parent_waiting(bench: MakeBench) -> Non
 def test_a_parent_that_was_resumed_before_a_kill_keeps_no_child_waiting(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a")
-    job_edits.configure(b.project, "j", {("limits", "max_allowed_iterations"): 1})
+    job_edits.configure_job(b.project, "j", {("limits", "max_allowed_iterations"): 1})
     b.run()
     assert b.state().status is Status.HALTED_ITERATION
-    job_edits.configure(b.project, "j", {("limits", "max_allowed_iterations"): 9})
+    job_edits.configure_job(b.project, "j", {("limits", "max_allowed_iterations"): 9})
     behind = (b.folder() / "state.json").read_bytes()
-    decide(b.project, "j", Kind.RESUME)
+    record_decision(b.project, "j", Kind.RESUME)
     (b.folder() / "state.json").write_bytes(behind)  # killed between the history and the state
-    assert job_queue.ready_jobs(b.project) == [child]
+    assert job_queue.list_ready_jobs(b.project) == [child]
 
 
 def test_a_child_that_was_approved_before_a_kill_keeps_no_parent_waiting(bench: MakeBench) -> None:
@@ -100,10 +100,10 @@ def test_a_child_that_was_approved_before_a_kill_keeps_no_parent_waiting(bench: 
     children = given_away(b, "a", each={1: [answer("?")]})
     work(b, *children)
     behind = (b.folder(children[0]) / "state.json").read_bytes()
-    decide(b.project, children[0], Kind.CANCEL)
+    record_decision(b.project, children[0], Kind.CANCEL)
     (b.folder(children[0]) / "state.json").write_bytes(behind)  # killed between the history and the state
-    assert "j" in job_queue.ready_jobs(b.project)
-    assert job_queue.held_up(b.project) == []
+    assert "j" in job_queue.list_ready_jobs(b.project)
+    assert job_queue.find_held_up_jobs(b.project) == []
 
 
 def test_children_that_a_killed_cancel_left_are_canceled_by_the_next_run(bench: MakeBench) -> None:
@@ -119,7 +119,7 @@ def test_children_that_a_killed_cancel_left_are_canceled_by_the_next_run(bench: 
 def test_children_of_a_job_that_is_set_aside_are_passed_over(bench: MakeBench) -> None:
     b = bench()
     given_away(b, "a")
-    decide(b.project, "j", Kind.SUSPEND)
+    record_decision(b.project, "j", Kind.SUSPEND)
     assert [each.error for each in all_run(b)] == [None]
     assert any("its parent j is SUSPENDED" in line for line in b.said)
 
@@ -137,10 +137,10 @@ def test_work_that_was_not_gathered_is_not_reviewed(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b", each={2: [answer(command("STUCK"))]})
     work(b, *children)
-    decide(b.project, children[1], Kind.FAIL)
+    record_decision(b.project, children[1], Kind.FAIL)
     assert b.step().state.status is Status.STUCK
     with pytest.raises(Refused):
-        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
+        record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert b.state().children == children
 
 
@@ -150,7 +150,7 @@ def test_an_output_that_nobody_will_read_is_refused(bench: MakeBench) -> None:
     b.step()
     b.step()
     with pytest.raises(UsageError, match="no step comes after"):
-        decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=1))
+        record_decision(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=1))
 
 
 def test_m25_a_suggestion_counts_when_the_reviewer_has_seen_the_work(bench: MakeBench) -> None:
@@ -171,7 +171,7 @@ def test_a_child_that_can_not_be_read_is_told_by_the_exit_code(bench: MakeBench)
     whole = state.read_bytes()
     state.write_text("{}")
     assert b.step().exit_code == 10
-    assert family.exit_code(b.project, b.state()) == 10
+    assert family.waiting_exit_code(b.project, b.state()) == 10
     state.write_bytes(whole)  # every job of a test is verified at its end
 
 
@@ -227,7 +227,7 @@ def test_what_a_steward_approves_in_place_of_what_was_gathered_is_the_results(
     )
     b.follow(file, approval="end", steps={"p": [gave({"x": [1, 2]})], "s": [gave("theirs")]})
     assert b.run().state.results == ["theirs", "theirs"]
-    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=["mine"]))
+    record_decision(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=["mine"]))
     assert (b.state().results, b.state().outputs["s"]) == (["mine"], ["mine"])
 
 
@@ -269,19 +269,21 @@ def test_children_that_are_at_work_are_ended_at_the_same_time(
         "logist.jobs.steward.steward_decisions._is_busy", lambda project, job_id: job_id in children[:2]
     )
     monkeypatch.setattr("logist.jobs.steward.agent_stop.end_agent", end_agent)
-    decide(b.project, "j", Kind.CANCEL)
+    record_decision(b.project, "j", Kind.CANCEL)
     assert {b.state(child).status for child in children} == {Status.CANCELED}
 
 
 def test_a_job_put_back_to_when_it_waited_for_jobs_that_are_canceled_makes_new_ones(bench: MakeBench) -> None:
     b = bench()
     given_away(b, "a")
-    decide(b.project, "j", Kind.CANCEL)
-    restep(b.project, "j", 4)
+    record_decision(b.project, "j", Kind.CANCEL)
+    restep_job(b.project, "j", 4)
     stuck = b.step()
     assert stuck.state.place.stuck is not None
     assert stuck.state.place.stuck.kind is StuckKind.SHARE
     assert "--to STEP for new jobs" in stuck.next_command
-    assert decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="each")).state.place.spawns
+    assert record_decision(
+        b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="each")
+    ).state.place.spawns
     assert b.run().state.status is Status.SUCCESS
     assert b.children() == ["j--3-1", "j--8-1"]

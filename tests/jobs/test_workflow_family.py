@@ -16,9 +16,9 @@ from logist.jobs.archive import archive_replay
 from logist.jobs.base import job_reader
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session
-from logist.jobs.steward.role_switch import switch
-from logist.jobs.steward.steward_decisions import decide, rerun, restep
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.steward.role_switch import switch_role
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
+from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import JobDir
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -32,7 +32,7 @@ def test_nobody_works_for_a_job_that_has_ended(bench: MakeBench, kind: Kind) -> 
     b = bench()
     first, second = given_away(b, "a", "b")
     work(b, first)
-    decide(b.project, "j", kind)
+    record_decision(b.project, "j", kind)
     assert (b.state(first).status, b.state(second).status) == (Status.SUCCESS, Status.CANCELED)
     assert "j does not wait for it any more" in b.state(second).reason
 
@@ -41,7 +41,7 @@ def test_nobody_works_for_a_job_that_has_ended(bench: MakeBench, kind: Kind) -> 
 def test_nobody_works_for_a_job_that_has_gone_back(bench: MakeBench, how: str) -> None:
     b = bench()
     children = given_away(b, "a", "b")
-    rerun(b.project, "j") if how == "rerun" else restep(b.project, "j", 2)
+    rerun_job(b.project, "j") if how == "rerun" else restep_job(b.project, "j", 2)
     assert {b.state(child).status for child in children} == {Status.CANCELED}
     assert (b.state().step, b.state().children) == ("plan", [])
     b.script(parts("a", "b", plan=[gave({"parts": ["a", "b"]})] * 2))
@@ -52,8 +52,8 @@ def test_nobody_works_for_a_job_that_has_gone_back(bench: MakeBench, how: str) -
 def test_a_restep_after_the_jobs_were_made_leaves_them_alone(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b")
-    switch(b.project, "j", "Designer")
-    restep(b.project, "j", 4)
+    switch_role(b.project, "j", "Designer")
+    restep_job(b.project, "j", 4)
     assert (b.state().status, b.state().children) == (Status.WAITING, children)
     assert {b.state(child).status for child in children} == {Status.PENDING}
     assert b.run().state.status is Status.SUCCESS
@@ -62,18 +62,18 @@ def test_a_restep_after_the_jobs_were_made_leaves_them_alone(bench: MakeBench) -
 def ended(b: Bench) -> None:
     """The parent ended, and was killed before it could tell its children."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("logist.jobs.steward.steward_decisions.dismiss", lambda *given: None)
-        decide(b.project, "j", Kind.CANCEL)
+        patched.setattr("logist.jobs.steward.steward_decisions.cancel_children", lambda *given: None)
+        record_decision(b.project, "j", Kind.CANCEL)
 
 
 def went_back(b: Bench) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("logist.jobs.steward.steward_decisions.dismiss", lambda *given: None)
-        restep(b.project, "j", 3)
+        patched.setattr("logist.jobs.steward.steward_decisions.cancel_children", lambda *given: None)
+        restep_job(b.project, "j", 3)
 
 
 def suspended(b: Bench) -> None:
-    decide(b.project, "j", Kind.SUSPEND)
+    record_decision(b.project, "j", Kind.SUSPEND)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_suspended_job_waits_again_when_it_is_resumed(bench: MakeBench) -> Non
     work(b, children[0])
     suspended(b)
     assert b.step().exit_code == 8
-    decide(b.project, "j", Kind.RESUME)
+    record_decision(b.project, "j", Kind.RESUME)
     assert (b.state().status, b.state().children) == (Status.WAITING, children)
     assert b.run().state.status is Status.SUCCESS
 
@@ -112,7 +112,7 @@ def test_a_job_whose_grandparent_is_suspended_waits_too(bench: MakeBench) -> Non
     suspended(b)
     with pytest.raises(Refused, match="its parent j is SUSPENDED"):
         b.step("j--3-1--2-1")
-    decide(b.project, "j", Kind.CANCEL)
+    record_decision(b.project, "j", Kind.CANCEL)
     assert b.state("j--3-1--2-1").status is Status.CANCELED
 
 
@@ -151,9 +151,9 @@ def test_a_collect_that_was_cut_off_before_it_was_recorded_never_happened(
             b.step()
     assert (b.workspace() / "a.txt").exists()
     (b.workspace() / "a.txt").write_text("half")
-    decide(b.project, "j", Kind.SUSPEND)
+    record_decision(b.project, "j", Kind.SUSPEND)
     assert not (b.workspace() / "a.txt").exists()
-    decide(b.project, "j", Kind.RESUME)
+    record_decision(b.project, "j", Kind.RESUME)
     b.step()
     assert (b.workspace() / "a.txt").read_text() == "A"
 
@@ -182,9 +182,9 @@ def test_a_parent_replays_and_verifies_without_its_children(bench: MakeBench) ->
     assert b.run().state.status is Status.SUCCESS
     for child in children:
         shutil.rmtree(b.folder(child))
-    job = b.project.job("j")
+    job = b.project.open_job("j")
     assert archive_replay.replay_job(b.project, job).differences == ()
-    assert job_reader.verify(b.project, job).problems == ()
+    assert job_reader.verify_job(b.project, job).problems == ()
     (b.folder() / "state.json").unlink()
     assert b.state().results == ["a", "b done"]
 
@@ -209,7 +209,7 @@ def test_a_child_that_was_deleted_after_it_failed_is_booked_again_but_never_take
     assert totals(b)[:3] == (12, 0, 4)
     shutil.rmtree(b.folder(children[0]))
     b.script({"each": [gave("fine", usage=usage)], "gather": [gave()]})
-    decide(b.project, "j", Kind.RESUBMIT)
+    record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.run().state.status is Status.SUCCESS
     assert totals(b)[:3] == (16, 0, 6)
 
@@ -240,7 +240,7 @@ def test_a_job_that_waits_takes_no_answer_and_asks_nobody(bench: MakeBench) -> N
     before = b.files()
     with pytest.raises(Refused):
         b.give(command())
-    _, plan = preview(b.project, "j", Choice())
+    _, plan = preview_request(b.project, "j", Choice())
     assert getattr(plan, "status", None) is Status.WAITING
     assert b.files() == before
     assert b.step().notes == ("waiting for 1 of 1 jobs: j--3-1 (PENDING)",)
@@ -249,7 +249,7 @@ def test_a_job_that_waits_takes_no_answer_and_asks_nobody(bench: MakeBench) -> N
 def test_a_switch_of_role_while_it_waits_counts_afterwards(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a")
-    switch(b.project, "j", "Planner")
+    switch_role(b.project, "j", "Planner")
     b.run()
     seen = [entry.observed.role for entry in b.history() if entry.observed]
     assert seen == ["Worker", "Planner"]
@@ -394,7 +394,7 @@ def test_a_run_tells_that_a_child_wants_a_steward(bench: MakeBench, tmp_path: Pa
     (tmp_path / "w1.yaml").write_text("name: w1\nsteps:\n- {id: s, stepType: subflow, subflowId: w2.yaml}\n")
     b.follow(tmp_path / "w1.yaml")
     assert b.run().exit_code == 11
-    decide(b.project, b.children()[0], Kind.APPROVE, command=ApproveCommand(output={"said": "yes"}))
+    record_decision(b.project, b.children()[0], Kind.APPROVE, command=ApproveCommand(output={"said": "yes"}))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().outputs == {"s": {"said": "yes"}}
 
@@ -403,11 +403,11 @@ def test_a_subflow_that_fails_is_stuck(bench: MakeBench, tmp_path: Path) -> None
     b = bench()
     b.follow(chain(tmp_path, 2), steps={"s": [gave()]})
     b.step()
-    decide(b.project, b.children()[0], Kind.FAIL, note="no")
+    record_decision(b.project, b.children()[0], Kind.FAIL, note="no")
     result = b.step()
     assert result.state.place.stuck is not None
     assert result.state.place.stuck.kind is StuckKind.SHARE
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().outputs == {"s": []}
 
@@ -423,7 +423,7 @@ def test_a_foreach_that_is_rejected_is_done_again_with_the_same_items(
     b.follow(file, approval="end", steps={"p": [gave({"x": [1]})], "s": [gave("first")]})
     b.run()
     b.script({"s": [gave("second")]})
-    decide(b.project, "j", Kind.REJECT, note="Again.")
+    record_decision(b.project, "j", Kind.REJECT, note="Again.")
     again = b.run().state
     assert (again.status, again.results, len(b.children())) == (Status.APPROVAL_REQUIRED, ["second"], 2)
 

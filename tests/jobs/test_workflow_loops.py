@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status
-from logist.core.replay.replay import differences
-from logist.workflows.reading import readings
+from logist.core.replay.replay import find_differences
+from logist.workflows.reading import read_workflow_file
 from tests.jobs.bench import Bench, Json, gave
 from tests.jobs.conftest import MakeBench
 
@@ -61,7 +61,7 @@ def test_steps_of_a_loop_know_the_number_of_the_round(bench: MakeBench, tmp_path
         ("later", "Now later 3."),
         ("last", ""),
     ]
-    assert not list(differences(b.history(), b.project.schema))
+    assert not list(find_differences(b.history(), b.project.schema))
 
 
 def test_a_loop_within_a_loop_starts_over_and_keeps_the_number_of_the_outer_one(
@@ -145,7 +145,7 @@ def test_a_subflow_in_a_loop_knows_the_number_of_the_round(
     later = [("y", "Now later.")]
     assert prompts(b, first) == [("x", f"Now round {one}, {one}."), *(later if one >= 2 else [])]
     assert prompts(b, second) == [("x", f"Now round {two}, {two}."), *later]
-    assert not list(differences(b.history(), b.project.schema))
+    assert not list(find_differences(b.history(), b.project.schema))
 
 
 def test_until_goes_on_while_its_condition_cannot_be_judged(bench: MakeBench, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_until_goes_on_while_its_condition_cannot_be_judged(bench: MakeBench, tm
         answers = {"x": [gave(), gave({"score": 1}), gave({"score": 3})], "last": [gave()]}
         assert run(b, place, steps, answers) is Status.SUCCESS
         assert [name for name, _ in prompts(b)] == ["x", "x", "x", "last"]
-        assert not list(differences(b.history(), b.project.schema))
+        assert not list(find_differences(b.history(), b.project.schema))
 
 
 def test_a_loop_field_without_a_counterpart_is_a_warning(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_loop_field_without_a_counterpart_is_a_warning(tmp_path: Path) -> None
         step("z", runCondition=unset),
     ]
     path.write_text(json.dumps({"name": "W", "metaGuidance": [], "steps": steps}))
-    warnings = [found.message for found in readings(path)[0].problems if found.code == "loop"]
+    warnings = [found.message for found in read_workflow_file(path)[0].problems if found.code == "loop"]
     assert warnings == [
         "`resultVar` of the loop is not known to Logist: it is kept and has no effect",
         '`iterationVar` can\'t be "prompt" here: the variable is called `currentIteration`',

@@ -8,8 +8,8 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.core.model.commands import ApproveCommand, ResubmitCommand
-from logist.core.replay.replay import differences
-from logist.jobs.steward.steward_decisions import decide, rerun
+from logist.core.replay.replay import find_differences
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job
 from tests.jobs.bench import RUNS, Bench, Json, gave
 from tests.jobs.conftest import MakeBench
 
@@ -81,7 +81,7 @@ def test_a_fair_pull_request_waits_for_a_person(bench: MakeBench) -> None:
     assert pull_request(b, review(50)) is Status.APPROVAL_REQUIRED
     state = b.state()
     assert (state.place.awaiting, state.step, b.run().exit_code) == ("manual", "G", 11)
-    decide(
+    record_decision(
         b.project,
         "j",
         Kind.APPROVE,
@@ -99,16 +99,16 @@ def test_a_fair_pull_request_waits_for_a_person(bench: MakeBench) -> None:
 def test_a_person_who_rejects_a_step_resolves_it_later(bench: MakeBench) -> None:
     b = bench()
     pull_request(b, review(50))
-    rejected = decide(b.project, "j", Kind.REJECT, note="The tests are missing.").state
+    rejected = record_decision(b.project, "j", Kind.REJECT, note="The tests are missing.").state
     assert rejected.place.stuck is not None
     assert (rejected.status, rejected.place.stuck.kind, rejected.place.stuck.reason) == (
         Status.STUCK,
         StuckKind.AGENT,
         "The tests are missing.",
     )
-    again = decide(b.project, "j", Kind.RESUBMIT).state
+    again = record_decision(b.project, "j", Kind.RESUBMIT).state
     assert (again.status, again.place.awaiting, again.step) == (Status.APPROVAL_REQUIRED, "manual", "G")
-    decide(b.project, "j", Kind.APPROVE)
+    record_decision(b.project, "j", Kind.APPROVE)
     assert b.run().state.status is Status.SUCCESS
 
 
@@ -137,7 +137,7 @@ def test_a_pull_request_that_is_not_tried_again_is_closed(bench: MakeBench, retr
 def test_a_rerun_goes_along_the_whole_way_again(bench: MakeBench) -> None:
     b = bench()
     pull_request(b, review(80))
-    rerun(b.project, "j")
+    rerun_job(b.project, "j")
     assert b.state().visits is None
     assert b.run().state.status is Status.SUCCESS
     assert path_of(b)[:7] == path_of(b)[7:]
@@ -159,19 +159,19 @@ def test_another_way_through_the_decisions_is_found_by_a_replay(bench: MakeBench
     b = bench()
     assert pull_request(b, review(80)) is Status.SUCCESS
     history = b.history()
-    assert list(differences(history, b.project.schema)) == []
+    assert list(find_differences(history, b.project.schema)) == []
     at = next(number for number, entry in enumerate(history) if entry.route)
     (told,) = history[at].route
     for other, said in (("I", "E takes I"), ("", "E takes the end"), (None, "E takes no branch")):
         changed = history[at].model_copy(update={"route": [{**told, "branch": other}]})
-        (found,) = differences([*history[:at], changed, *history[at + 1 :]], b.project.schema)
+        (found,) = find_differences([*history[:at], changed, *history[at + 1 :]], b.project.schema)
         assert (found.sequence, found.field) == (at + 1, "route")
         assert (found.recorded, found.today) == (said, "E takes F")
     unseen = history[at].model_copy(update={"route": []})
-    (found,) = differences([*history[:at], unseen, *history[at + 1 :]], b.project.schema)
+    (found,) = find_differences([*history[:at], unseen, *history[at + 1 :]], b.project.schema)
     assert (found.recorded, found.today) == ("no decision", "E takes F")
     other_words = history[at].model_copy(update={"route": [{**told, "condition": "?", "values": {}}]})
-    assert list(differences([*history[:at], other_words, *history[at + 1 :]], b.project.schema)) == []
+    assert list(find_differences([*history[:at], other_words, *history[at + 1 :]], b.project.schema)) == []
 
 
 def test_no_branch_is_stuck_with_what_it_saw_and_a_person_leads_on(bench: MakeBench) -> None:
@@ -184,7 +184,7 @@ def test_no_branch_is_stuck_with_what_it_saw_and_a_person_leads_on(bench: MakeBe
     for word in ("'C'", "output.size = 'large'"):
         assert word in stuck.state.place.stuck.reason
     assert stuck.state.reason == stuck.state.place.stuck.reason
-    put = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="S")).state
+    put = record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="S")).state
     assert (put.status, put.step) == (Status.PENDING, "S")
     assert b.run().state.status is Status.SUCCESS
 
@@ -193,7 +193,7 @@ def test_a_resubmit_after_no_branch_does_the_step_again(bench: MakeBench) -> Non
     b = bench()
     b.follow("decisions.mmd", steps={"A": [gave(), gave({"sound": True, "size": 1})], "S": [gave()]})
     b.run()
-    assert decide(b.project, "j", Kind.RESUBMIT, note="Give the size.").state.step == "A"
+    assert record_decision(b.project, "j", Kind.RESUBMIT, note="Give the size.").state.step == "A"
     assert b.run().state.status is Status.SUCCESS
     assert "Give the size." in b.history()[-2].request.prompt
 
@@ -206,7 +206,7 @@ def test_a_step_is_passed_over_where_its_condition_does_not_hold(bench: MakeBenc
     assert b.run().state.status is Status.SUCCESS
     assert path_of(b) == ["try", "extra", "again>"]
     b.script({"try": [gave({"done": True})]})
-    rerun(b.project, "j")
+    rerun_job(b.project, "j")
     assert b.run().state.status is Status.SUCCESS
     assert path_of(b)[3:] == ["try", "again>"]
     assert b.history()[-1].route[0]["skipped"] == "extra"
@@ -231,17 +231,17 @@ def test_a_job_whose_first_decision_has_no_branch_can_be_led_on(bench: MakeBench
     assert state.place.stuck is not None
     assert (state.status, state.place.stuck.kind) == (Status.STUCK, StuckKind.NO_BRANCH)
     assert "input.x = 0" in state.reason
-    again = decide(b.project, "j", Kind.RESUBMIT).state
+    again = record_decision(b.project, "j", Kind.RESUBMIT).state
     assert again.status is Status.STUCK
     b.script({"a": [gave()]})
-    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="a"))
+    record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="a"))
     assert b.run().state.status is Status.SUCCESS
 
 
 def test_an_approval_records_the_step_that_is_approved(bench: MakeBench) -> None:
     b = bench()
     pull_request(b, review(50))
-    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"verdict": "fine"}))
+    record_decision(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"verdict": "fine"}))
     approved = b.history()[-1]
     assert (approved.kind, approved.step, b.state().step) == (Kind.APPROVE, "G", "I")
-    assert not list(differences(b.history(), b.project.schema))
+    assert not list(find_differences(b.history(), b.project.schema))

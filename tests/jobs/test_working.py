@@ -13,7 +13,7 @@ import pytest
 from logist.cli.show.view import entry_lines
 from logist.core.model import EVERYTHING, ErrorKind, Kind, Permissions, Role, Status, StuckKind
 from logist.core.model.commands import ResubmitCommand
-from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.steward.steward_decisions import record_decision
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
@@ -42,7 +42,7 @@ def role(b: Bench, name: str, permissions: Permissions, **more: object) -> None:
 
 
 def transcript(b: Bench, sequence: int) -> list[Json]:
-    path = b.project.job("j").logs / f"{sequence:06d}.turns.jsonl"
+    path = b.project.open_job("j").logs / f"{sequence:06d}.turns.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -58,7 +58,7 @@ def test_a_model_works_with_tools_until_it_ends(bench: MakeBench) -> None:
         b.create()
         result = b.step()
     assert result.state.status is Status.REVIEW_REQUIRED
-    assert (b.project.job("j").workspace / "made.txt").read_text() == "two\n"
+    assert (b.project.open_job("j").workspace / "made.txt").read_text() == "two\n"
     entry = b.history()[-1]
     assert entry.response.tools == {"create_file": 1, "edit_file": 1, "execute_command": 1, "read_file": 1}
     assert (entry.usage.input_tokens, entry.usage.output_tokens) == (400, 40)
@@ -76,7 +76,7 @@ def test_a_model_works_with_tools_until_it_ends(bench: MakeBench) -> None:
     assert [line["calls"][0]["name"] if line["calls"] else None for line in lines] == [
         *("create_file", "edit_file", "execute_command", None),
     ]
-    assert not b.project.job("j").inflight.exists()
+    assert not b.project.open_job("j").inflight.exists()
 
 
 def test_a_tool_error_goes_back_to_the_model(bench: MakeBench) -> None:
@@ -183,7 +183,7 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
     assert (result.exit_code, stuck.kind) == (3, StuckKind.PERMISSION)
     for word in ("create_file", "Worker", "create_files"):
         assert word in stuck.reason
-    assert not (b.project.job("j").workspace / "x").exists()
+    assert not (b.project.open_job("j").workspace / "x").exists()
     results = transcript(b, 2)[0]["tools"]["results"]
     assert [each["error"] for each in results] == [False, True, True]
     prompt = server.requests[0].body["messages"][0]["content"]
@@ -201,7 +201,7 @@ def test_a_model_that_calls_an_unknown_tool_reads_the_error_and_goes_on(bench: M
         b.create()
         result = b.step()
     assert result.state.status is Status.REVIEW_REQUIRED
-    assert (b.project.job("j").workspace / "made.txt").exists()
+    assert (b.project.open_job("j").workspace / "made.txt").exists()
     asked, answer = server.requests[1].body["messages"][-2:]
     assert asked["tool_calls"][0]["function"]["name"] == "apply_patch"  # providers refuse the space
     assert answer["content"].startswith("error: unknown tool: apply patch; your tools are: read_file, ")
@@ -232,7 +232,7 @@ def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> N
         b = quickly_paid(bench(), server.url)
         role(b, "Worker", Permissions(can_read_files=True, can_execute_commands=True))
         b.create()
-        workspace = b.project.job("j").workspace
+        workspace = b.project.open_job("j").workspace
         for name in ("kept.txt", "gone.txt", "mode.sh"):
             (workspace / name).write_text(f"{name}\n")
         result = b.step()
@@ -311,11 +311,11 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
             "needs a steward's approval (job resubmit --allow execute_command)"
             in refused.state.place.stuck.reason
         )
-        assert not (b.project.job("j").workspace / "made.txt").exists()
-        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
+        assert not (b.project.open_job("j").workspace / "made.txt").exists()
+        record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
         done = b.step()
     assert done.state.status is Status.REVIEW_REQUIRED
-    assert (b.project.job("j").workspace / "made.txt").exists()
+    assert (b.project.open_job("j").workspace / "made.txt").exists()
 
 
 @pytest.mark.deep
@@ -329,9 +329,9 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
         b = quickly_paid(bench(), server.url)
         b.create()
         stepper = step_as_process_of(b, server)
-        workspace = b.project.job("j").workspace
+        workspace = b.project.open_job("j").workspace
         waiting_for((workspace / "started").exists)
-        holder = b.project.job("j").holder()
+        holder = b.project.open_job("j").find_lock_holder()
         assert holder is not None
         assert holder.courier is not None
         os.kill(holder.courier.pid, signal.SIGKILL)
@@ -355,9 +355,9 @@ def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
         b = quickly_paid(bench(), server.url)
         b.create()
         stepper = step_as_process_of(b, server)
-        workspace = b.project.job("j").workspace
+        workspace = b.project.open_job("j").workspace
         waiting_for((workspace / "started").exists)
-        result = decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+        result = record_decision(b.project, "j", Kind.CANCEL, ends_agent=True)
         stepper.wait()
     assert result.state.status is Status.CANCELED
     kinds = [entry.kind for entry in b.history()]
@@ -388,13 +388,13 @@ def processes() -> list[str]:
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
         b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
-        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt=says))
+        record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt=says))
         server.steps = [END]
         result = b.step()
     assert len(server.requests) == 4  # turns one and two were not asked for again
     assert [m["role"] for m in server.requests[3].body["messages"]].count("tool") == 2
     assert result.state.status is Status.REVIEW_REQUIRED
-    workspace = b.project.job("j").workspace
+    workspace = b.project.open_job("j").workspace
     assert (workspace / "made.txt").read_text() == "two"
     recover, _, answer = b.history()[1:]
     assert recover.command["turns_kept"] == 2
@@ -409,18 +409,18 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
     with Loopback(*DOUBT) as server:
         b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
         if changed == "file":
-            (b.project.job("j").workspace / "mine.txt").write_text("mine")
+            (b.project.open_job("j").workspace / "mine.txt").write_text("mine")
         if changed == "spec":
-            b.project.job("j").spec_file.write_text("prompt: Something else.\n")
+            b.project.open_job("j").spec_file.write_text("prompt: Something else.\n")
         if changed == "role":
             role(b, "Worker", Permissions(can_read_files=True))
-        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"), note=note)
+        record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"), note=note)
         server.steps = [END]
         b.step()
     sent = server.requests[3].body["messages"]
     assert [m["role"] for m in sent] == ["system", "user"]
-    assert not (b.project.job("j").workspace / "made.txt").exists()
-    assert (b.project.job("j").workspace / "mine.txt").exists() is (changed == "file")
+    assert not (b.project.open_job("j").workspace / "made.txt").exists()
+    assert (b.project.open_job("j").workspace / "mine.txt").exists() is (changed == "file")
 
 
 @pytest.mark.deep
@@ -436,7 +436,7 @@ def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> No
     assert result.state.status is Status.REVIEW_REQUIRED
     assert [m["role"] for m in server.requests[5].body["messages"]].count("tool") == 2
     assert result.state.usage.input_tokens == 300
-    assert (b.project.job("j").workspace / "made.txt").read_text() == "two"
+    assert (b.project.open_job("j").workspace / "made.txt").read_text() == "two"
 
 
 @pytest.mark.deep
@@ -445,9 +445,9 @@ def test_turns_before_the_cost_limit_are_kept(bench: MakeBench) -> None:
         b = dearly_paid(bench(), server.url)
         assert b.step().state.status is Status.HALTED_COST
         paid_for = len(server.requests)
-        spec = b.project.job("j").spec_file
+        spec = b.project.open_job("j").spec_file
         spec.write_text(spec.read_text().replace("60", "600"))
-        decide(b.project, "j", Kind.RESUME)
+        record_decision(b.project, "j", Kind.RESUME)
         server.steps = [END]
         result = b.step()
     assert len(server.requests) == paid_for + 1
@@ -467,7 +467,7 @@ def stuck_in_turn_three(b: Bench, server: Loopback) -> Bench:
     b.create()
     stepper = step_as_process_of(b, server)
     server.wait_for(3)
-    holder = b.project.job("j").holder()
+    holder = b.project.open_job("j").find_lock_holder()
     assert holder is not None
     assert holder.courier is not None
     os.kill(holder.courier.pid, signal.SIGKILL)
@@ -476,5 +476,5 @@ def stuck_in_turn_three(b: Bench, server: Loopback) -> Bench:
     stuck = b.state().place.stuck
     assert stuck is not None
     assert stuck.kind is StuckKind.IN_DOUBT
-    assert not (b.project.job("j").workspace / "made.txt").exists()
+    assert not (b.project.open_job("j").workspace / "made.txt").exists()
     return b

@@ -13,7 +13,7 @@ import pytest
 
 from logist.config.environment import Environment
 from logist.core.model import CheckResult, Permissions
-from logist.jobs.base.session import changing
+from logist.jobs.base.session import open_session
 from logist.jobs.turn import agent_calls
 from tests.jobs.bench import Bench, Json, answer
 from tests.jobs.conftest import MakeBench
@@ -252,10 +252,10 @@ def test_the_commands_of_an_agent_find_the_same(bench: MakeBench, tmp_path: Path
     b: Bench = bench([])
     b.change(environment=Environment({"HOME": str(tmp_path), "PATH": f"{tmp_path}/venv/bin:/usr/bin:/bin"}))
     b.create(repo=str(repo))
-    with changing(b.project, "j", "test") as session:
+    with open_session(b.project, "j", "test") as session:
         worker = b.project.roles.get("Worker")
         reader = worker.model_copy(update={"permissions": Permissions()})
-        assert agent_calls.work(session, "litellm", worker, []).data()["code"] == {
+        assert agent_calls.describe_agent_work(session, "litellm", worker, []).data()["code"] == {
             "python_path": ["packages/a/src"]
         }
-        assert "code" not in agent_calls.work(session, "litellm", reader, []).data()
+        assert "code" not in agent_calls.describe_agent_work(session, "litellm", reader, []).data()

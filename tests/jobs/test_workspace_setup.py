@@ -15,10 +15,10 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import Check, CheckResult, Kind, Place, Status
 from logist.errors import InvalidFile, SetupFailed, Stopped
-from logist.jobs.archive.job_fork import fork
-from logist.jobs.base.session import changing
+from logist.jobs.archive.job_fork import fork_job
+from logist.jobs.base.session import open_session
 from logist.jobs.setup import setup_cache, workspace_setup
-from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from logist.jobs.turn import agent_calls
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
@@ -97,11 +97,11 @@ def test_it_is_done_before_the_first_step_and_checks_find_it(bench: MakeBench, t
 def test_agents_find_it(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [])
     b = site.create()
-    with changing(b.project, "j", "test") as session:
+    with open_session(b.project, "j", "test") as session:
         workspace_setup.prepare_for_step(session, network=True)
         worker = b.project.roles.get("Worker")
         for agent in ("litellm", "codex"):
-            code = agent_calls.work(session, agent, worker, []).code
+            code = agent_calls.describe_agent_work(session, agent, worker, []).code
             assert (code.programs, code.virtual_env) == ((".venv/bin",), ".venv")
 
 
@@ -153,11 +153,11 @@ def test_a_failure_stops_the_job_before_anybody_is_asked(bench: MakeBench, tmp_p
     assert sorted(os.listdir(b.workspace())) == [".git", ".gitignore", "requirements.txt"]
     assert not (b.folder() / "restoring").exists()
     assert not (b.folder() / "inflight").exists()
-    assert workspace_setup.outlook(b.project, b.project.job("j")).status == "failed"
+    assert workspace_setup.preview_setup(b.project, b.project.open_job("j")).status == "failed"
     site.set(commands=(INSTALL,))
     b.step()
     assert outcome(b)["outcome"] == "passed"
-    assert workspace_setup.outlook(b.project, b.project.job("j")).status == "done"
+    assert workspace_setup.preview_setup(b.project, b.project.open_job("j")).status == "done"
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_what_it_changes_beside_goes_back_and_what_git_ignores_stays(
     assert "the setup changed files that git does not ignore; put back: new/file.txt, requirements.txt" in (
         " ".join(b.said)
     )
-    workspace = b.project.workspace(b.project.job("j"))
+    workspace = b.project.open_workspace(b.project.open_job("j"))
     start = b.state().start_checkpoint
     assert start
-    changed = [change.path for change in workspace.changes(start, None)[0] if not change.cache]
+    changed = [change.path for change in workspace.list_changes(start, None)[0] if not change.cache]
     assert changed == ["a.txt"]
     assert entry.checkpoint_after
     kept = workspace.git.run("ls-tree", "-r", "--name-only", entry.checkpoint_after).decode().split()
@@ -349,7 +349,7 @@ def test_who_makes_it_run_again(
     b = site.create(review=False, approval="none")
     b.step()
     (b.workspace() / "requirements.txt").write_text("two", "utf-8")
-    with changing(b.project, "j", "test") as session:
+    with open_session(b.project, "j", "test") as session:
         session.state = session.state.model_copy(update={"place": Place(status=Status.PENDING)})
         prepared = workspace_setup.prepare_for_step(session, network=network)
     assert (site.ran() == 2, bool(prepared.note)) == (runs, not runs)
@@ -364,7 +364,7 @@ def test_what_was_never_set_up_and_may_not_be_is_told(bench: MakeBench, tmp_path
     site.set(commands=(INSTALL,))
     b.step()
     assert f"warning: {workspace_setup.NOT_RUN} (workspace.setup.rerun: always sets it up)" in b.said
-    rerun(b.project, "j")
+    rerun_job(b.project, "j")
     b.script({}, [WORK])
     b.step()
     assert (site.ran(), outcome(b).get("reason")) == (1, None)
@@ -377,7 +377,7 @@ def test_a_workspace_that_begins_empty_is_set_up_when_there_is_something(
     site = Site(bench, tmp_path, [begins, PASSES], check="tool")
     b = site.bench
     b.create(repo=False)
-    assert workspace_setup.outlook(b.project, b.project.job("j")).status == "none"
+    assert workspace_setup.preview_setup(b.project, b.project.open_job("j")).status == "none"
     b.step()
     assert (outcome(b)["output"], site.ran()) == ("the tool of ., with one", 1)
 
@@ -442,7 +442,7 @@ def test_where_nothing_can_be_put_back_the_check_says_so(bench: MakeBench, tmp_p
     changes = answer(files={"a.txt": "", ".venv/new": ""})
     site = Site(bench, tmp_path, [changes, PASSES], check="tool", rerun="never")
     b = site.create()
-    with changing(b.project, "j", "test") as session:
+    with open_session(b.project, "j", "test") as session:
         workspace_setup.prepare_for_step(session, network=True)
     shutil.rmtree(b.project.jobs_dir / setup_cache.FOLDER / "copies")
     b.step()
@@ -456,11 +456,11 @@ def test_going_back_keeps_or_makes_it_again(bench: MakeBench, tmp_path: Path) ->
     b = site.create()
     b.step()
     b.step()
-    restep(b.project, "j", 2)
+    restep_job(b.project, "j", 2)
     b.step()
     assert outcome(b)["output"] == "the tool of ., with two"
     assert site.ran() == 2
-    rerun(b.project, "j")
+    rerun_job(b.project, "j")
     shutil.rmtree(b.workspace() / ".venv")
     b.script({}, [WORK])
     b.step()
@@ -471,7 +471,7 @@ def test_a_fork_and_children_get_a_copy(bench: MakeBench, tmp_path: Path) -> Non
     site = Site(bench, tmp_path, [WORK, PASSES], check="tool")
     b = site.create()
     b.step()
-    made = fork(b.project, "j", new_id="forked")
+    made = fork_job(b.project, "j", new_id="forked")
     b.script({}, [PASSES, PASSES, PASSES])
     b.step(made.job.id)
     assert (site.ran(), site.copied()) == (1, 1)
@@ -488,7 +488,7 @@ def test_children_get_a_copy_of_what_their_parent_has(bench: MakeBench, tmp_path
     assert (site.ran(), site.copied()) == (1, 2)
     b.run()
     assert b.state().status is Status.SUCCESS
-    git, last = b.project.workspace(b.project.job("j")).git, b.state().checkpoint
+    git, last = b.project.open_workspace(b.project.open_job("j")).git, b.state().checkpoint
     assert last
     assert b".venv" not in git.run("ls-tree", "-r", "--name-only", last)
 
@@ -557,7 +557,7 @@ def test_a_job_that_was_copied_does_not_pass_for_one_that_is_set_up(bench: MakeB
     b.step()
     shutil.move(b.folder(), tmp_path / "away")
     shutil.copytree(tmp_path / "away", b.folder(), symlinks=True)
-    assert workspace_setup.outlook(b.project, b.project.job("j")).status == "cached"
+    assert workspace_setup.preview_setup(b.project, b.project.open_job("j")).status == "cached"
 
 
 @pytest.mark.deep
@@ -587,7 +587,7 @@ def test_variables_reach_the_setup_by_name_and_no_other_command(bench: MakeBench
 def test_a_cancelled_job_is_not_set_up(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK], check="tool")
     b = site.create()
-    decide(b.project, "j", Kind.CANCEL)
+    record_decision(b.project, "j", Kind.CANCEL)
     assert site.ran() == 0
 
 

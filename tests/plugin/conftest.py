@@ -12,7 +12,7 @@ import pytest
 
 # Loaded here, so that a run inside a run finds them loaded.
 from logist import pytest_plugin
-from logist.store.entries import header_line, seal
+from logist.store.entries import format_header, seal_entry
 from logist.testing import collecting, job, recording, replayed
 from tests.support import ROOT
 
@@ -37,10 +37,10 @@ def changed(path: Path, change: Callable[[list[Json]], None]) -> None:
     change(entries)
     lines, previous = [], None
     for number, entry in enumerate(entries, 1):
-        complete, line = seal(entry, number, previous)
+        complete, line = seal_entry(entry, number, previous)
         previous = complete["checksum"]
         lines.append(line)
-    path.write_bytes(header_line() + b"\n,".join(lines) + b"\n]}\n")
+    path.write_bytes(format_header() + b"\n,".join(lines) + b"\n]}\n")
 
 
 def other_end(entries: list[Json]) -> None:

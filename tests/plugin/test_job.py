@@ -14,8 +14,8 @@ import pytest
 from logist.core.model import Kind, Status
 from logist.errors import InvalidFile, LogistError, UsageError
 from logist.testing import LogistJob, answer
-from logist.testing.job import scripted
-from logist.testing.offline import offline
+from logist.testing.job import to_script_answer
+from logist.testing.offline import forbid_network
 from tests.plugin.conftest import Run, recorded
 
 Make = Callable[..., LogistJob]
@@ -140,7 +140,7 @@ def test_what_is_no_decision_is_said(logist_job: Make, kind: str) -> None:
     ],
 )  # fmt: skip
 def test_the_ways_to_say_an_answer(given: Any, script: dict[str, Any]) -> None:
-    assert scripted(given) == script
+    assert to_script_answer(given) == script
 
 
 def test_no_key_and_no_setting_of_the_person_is_seen(
@@ -152,7 +152,7 @@ def test_no_key_and_no_setting_of_the_person_is_seen(
     job = logist_job(answers=[PLAIN])
     job.step()
     assert job.project.secrets == ()
-    assert job.project.environment.agent() is None
+    assert job.project.environment.agent_name() is None
     assert job.history[0].steward.name == "tester"  # type: ignore[union-attr]
 
 
@@ -162,7 +162,7 @@ def test_only_the_thread_of_a_job_is_without_network() -> None:
         served.append(True)
 
     served: list[bool] = []
-    with offline():
+    with forbid_network():
         thread = threading.Thread(target=serve)
         thread.start()
         thread.join()

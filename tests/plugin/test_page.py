@@ -10,7 +10,7 @@ import pytest
 
 from logist import pytest_plugin
 from logist.testing import LogistJob
-from logist.testing.job import make
+from logist.testing.job import make_job
 from tests.plugin.conftest import Run
 from tests.support import ROOT
 
@@ -21,7 +21,9 @@ def test_every_option_argument_and_member_is_explained() -> None:
     source = inspect.getsource(pytest_plugin.pytest_addoption)
     told = set(re.findall(r'"(--logist-[a-z]+|logist_[a-z]+)"', source))
     told |= {
-        name for name, given in inspect.signature(make).parameters.items() if given.kind is given.KEYWORD_ONLY
+        name
+        for name, given in inspect.signature(make_job).parameters.items()
+        if given.kind is given.KEYWORD_ONLY
     }
     told |= {name for name in (*vars(LogistJob), *LogistJob.__dataclass_fields__) if not name.startswith("_")}
     assert len(told) > 30

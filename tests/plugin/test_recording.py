@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from logist.jobs.archive import job_fixture
-from logist.jobs.archive.recorded_jobs import one
+from logist.jobs.archive.recorded_jobs import find_history
 from logist.testing import LogistJob, answer, recording
-from logist.testing.job import make, scripted
+from logist.testing.job import make_job, to_script_answer
 from tests.plugin.conftest import Run, changed, recorded
 
 Make = Callable[..., LogistJob]
@@ -25,7 +25,7 @@ TOLD = "stays as it was: "
 def speaks(pytester: pytest.Pytester, *answers: Any) -> None:
     """The agent of the project, and what it says from now on."""
     script = pytester.path / "answers.json"
-    script.write_text(json.dumps({"answers": [*map(scripted, answers)]}))
+    script.write_text(json.dumps({"answers": [*map(to_script_answer, answers)]}))
     (pytester.path / ".logist").mkdir(exist_ok=True)
     (pytester.path / ".logist" / "config.yaml").write_text(
         f"agent: scripted:{script}\nlimits: {{max_attempts: 2}}\n"
@@ -33,7 +33,7 @@ def speaks(pytester: pytest.Pytester, *answers: Any) -> None:
 
 
 def statuses(fixture: Path) -> list[str]:
-    return [entry.state_after for entry in one(fixture).interactions()]
+    return [entry.state_after for entry in find_history(fixture).read_interactions()]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -45,7 +45,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fixture of a job whose first answer was none, and that went well after a person had said so."""
     place = tmp_path_factory.mktemp("exported")
     answers: list[Any] = ["nothing", answer(evidence=["x"], files={"x": "old"}), answer()]
-    job = make(place / "project", answers=answers, limits={"cost_threshold": 5})
+    job = make_job(place / "project", answers=answers, limits={"cost_threshold": 5})
     job.step()
     job.resubmit("Answer.")
     job.poststep(answer("RETRY", "again"))
@@ -68,8 +68,8 @@ def test_what_was_asked_is_asked_again(pytester: pytest.Pytester, run: Run, answ
     after = content(answered)
     assert after.pop("jobHistory.before.json") == before["jobHistory.json"]
     assert after["jobHistory.json"] != before["jobHistory.json"]
-    assert job_fixture.check(answered) == ()
-    entries = [*one(answered).interactions()]
+    assert job_fixture.find_disagreements(answered) == ()
+    entries = [*find_history(answered).read_interactions()]
     assert [entry.simulated for entry in entries if entry.kind == "ask"][:2] == [False, True]
     assert entries[-1].kind == "approve"
     assert entries[-1].after.status == "SUCCESS"
@@ -129,7 +129,7 @@ def test_a_run_that_is_stopped_says_where_its_answers_are(
 ) -> None:
     before = content(answered)
     speaks(pytester, "no")
-    monkeypatch.setattr(recording, "_decided", interrupted)
+    monkeypatch.setattr(recording, "_repeat_decision", interrupted)
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     assert result.ret is pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
@@ -184,7 +184,7 @@ def test_a_workflow_and_the_files_it_began_with(
     (folder / "workspace" / "a.txt").write_text("A")
     run("--logist-fixtures", "rec", "--logist-record", "rewrite").assert_outcomes(passed=1)
     assert statuses(folder)[-1] == "SUCCESS"
-    assert [*one(folder).interactions()][1].response.evidence_files == ["a.txt"]
+    assert [*find_history(folder).read_interactions()][1].response.evidence_files == ["a.txt"]
 
 
 def test_one_that_nobody_has_certified(pytester: pytest.Pytester, run: Run) -> None:
@@ -194,7 +194,7 @@ def test_one_that_nobody_has_certified(pytester: pytest.Pytester, run: Run) -> N
     speaks(pytester, answer(), answer())
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     result.assert_outcomes(passed=1)
-    assert job_fixture.read(folder) is not None
+    assert job_fixture.read_manifest(folder) is not None
     assert statuses(folder) == old
 
 

@@ -104,14 +104,14 @@ def test_no_socket_is_made_while_it_replays(
 
     from logist.core.replay import replay
 
-    rule = replay.judge
+    rule = replay.judge_interaction
 
     def asks_somebody(*given: object) -> object:
         with suppress(Exception):  # a handler that is too wide hides nothing
             socket.socket()
         return rule(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(replay, "judge", asks_somebody)
+    monkeypatch.setattr(replay, "judge_interaction", asks_somebody)
     recorded(pytester.path / "rec")
     result = run("--logist-fixtures", "rec")
     result.assert_outcomes(errors=1)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from logist.jobs.archive import archive_replay, recorded_jobs
-from logist.resources import resource
+from logist.resources import find_resource
 from tests import support
 
 RECORDED = sorted(path.parent for path in (support.ROOT / "fixtures" / "jobs").glob("*/jobHistory.json"))
 TODAY = sorted((support.ROOT / "fixtures" / "today").glob("*/fixture.json"))
-SCHEMA = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
+SCHEMA = json.loads(find_resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
 
 
 def test_there_are_recorded_jobs() -> None:
@@ -64,12 +64,12 @@ def test_they_are_recorded_anew_from_their_answers(
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_it_has_something_to_tell(path: Path) -> None:
-    assert sum(1 for _ in recorded_jobs.one(path).entries()) > 3
+    assert sum(1 for _ in recorded_jobs.find_history(path).read_entries()) > 3
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_its_lines_chain(path: Path) -> None:
-    job = recorded_jobs.one(path).job
+    job = recorded_jobs.find_history(path).job
     assert [problem for problem in job.verify() if "state.json" not in problem.message] == []
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State
-from logist.core.replay.drift import Drift, drifts
+from logist.core.replay.drift import Drift, find_drifts
 from logist.core.replay.drift_causes import Today
-from logist.core.replay.replay import replay, restep_targets
+from logist.core.replay.replay import collect_restep_targets, replay
 from logist.jobs.archive import recorded_jobs
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.replay.test_fixtures import RECORDED, SCHEMA
 
@@ -27,8 +27,8 @@ SINCE = {
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_old_prompts_are_made_again(path: Path) -> None:
-    roles = load_roles([resource("roles")])
-    history = [*recorded_jobs.one(path).interactions()]
+    roles = load_roles([find_resource("roles")])
+    history = [*recorded_jobs.find_history(path).read_interactions()]
     found: dict[int, set[tuple[str, str]]] = {}
     phases = {
         entry.sequence: entry.observed.phase for entry in history if entry.kind is Kind.ASK and entry.observed
@@ -38,10 +38,10 @@ def test_old_prompts_are_made_again(path: Path) -> None:
         assert entry.request.parts
         role = roles.get(entry.request.metadata["role"])
         found[entry.sequence] = {
-            (drift.source, drift.change) for drift in drifts(spec, state, entry, Today("0", role=role))
+            (drift.source, drift.change) for drift in find_drifts(spec, state, entry, Today("0", role=role))
         }
         return []
 
-    assert [*replay(history, SCHEMA, restep_targets(history), prompts=asked)] == []
+    assert [*replay(history, SCHEMA, collect_restep_targets(history), prompts=asked)] == []
     assert found == {number: SINCE[phase] for number, phase in phases.items()}
     assert found

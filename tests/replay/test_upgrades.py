@@ -14,11 +14,11 @@ from logist.core.history import newer_versions
 from logist.core.history.fold import fold
 from logist.core.machine import rules
 from logist.core.model import Status
-from logist.core.replay.replay import Difference, differences, replay
+from logist.core.replay.replay import Difference, find_differences, replay
 from logist.jobs.archive import recorded_jobs, replay_report
 from logist.jobs.archive.archive_replay import replay_file
 from logist.jobs.base import job_reader
-from logist.jobs.base.job_reader import interactions
+from logist.jobs.base.job_reader import read_interactions
 from tests import support
 from tests.replay.test_fixtures import SCHEMA
 
@@ -30,16 +30,18 @@ JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").g
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
 def test_an_old_job_loads_verifies_and_replays(path: Path) -> None:
-    job = recorded_jobs.one(path).job
+    job = recorded_jobs.find_history(path).job
     assert job.verify() == []
-    state = fold(interactions(job)).model_dump(mode="json", exclude={"head"})
-    recorded = job_reader.complete(json.loads(job.state_file.read_bytes()))
+    state = fold(read_interactions(job)).model_dump(mode="json", exclude={"head"})
+    recorded = job_reader.add_missing_fields(json.loads(job.state_file.read_bytes()))
     assert [
-        name for name, value in state.items() if not newer_versions.holds(recorded.get(name), value)
+        name
+        for name, value in state.items()
+        if not newer_versions.has_expected_value(recorded.get(name), value)
     ] == []
     replayed = replay_file(SCHEMA, path)
     assert (replayed.differences, replayed.disagreements) == ((), ())
-    assert not replayed.fails(prompts=False)
+    assert not replayed.has_failed(prompts=False)
 
 
 def test_a_changed_rule_is_named_with_its_version_and_fails_only_if_that_is_wanted() -> None:
@@ -47,9 +49,9 @@ def test_a_changed_rule_is_named_with_its_version_and_fails_only_if_that_is_want
     changed = [(each.sequence, each.rule, each.version) for each in replayed.changed_rules]
     assert changed == [(number, "closed_gates", "0.1.0") for number in (2, 3, 4, 5, 6)]
     assert {"state_after", "unsure"} <= {each.field for each in replayed.changed_rules[0].differences}
-    assert not replayed.fails()
-    assert replayed.fails(rules=True)
-    text = "\n".join(replay_report.lines(replayed))
+    assert not replayed.has_failed()
+    assert replayed.has_failed(rules=True)
+    text = "\n".join(replay_report.format_replay_lines(replayed))
     assert "interactions 2, 3, 4, 5, 6: a rule has changed in Logist 0.1.0 (closed_gates)" in text
     assert "waits for approval if its step's `confidence`" in text
 
@@ -60,8 +62,8 @@ def test_branches_that_javascript_takes_otherwise_name_their_rule() -> None:
         (2, "javascript_order"),
         (4, "javascript_order"),
     ]
-    assert not replayed.fails()
-    assert replayed.fails(rules=True)
+    assert not replayed.has_failed()
+    assert replayed.has_failed(rules=True)
 
 
 def test_a_length_that_templates_filled_in_otherwise_is_other_wording_and_no_failure() -> None:
@@ -73,7 +75,7 @@ def test_a_length_that_templates_filled_in_otherwise_is_other_wording_and_no_fai
 
 
 def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_path: Path) -> None:
-    entries = [*interactions(recorded_jobs.one(GATES).job)]
+    entries = [*read_interactions(recorded_jobs.find_history(GATES).job)]
     wrong = entries[1].model_copy(update={"state_after": Status.SUCCESS})
     found = list(replay([entries[0], wrong], SCHEMA, ()))
     assert found
@@ -82,31 +84,36 @@ def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_pa
 
 def test_an_interaction_that_was_judged_by_todays_rules_has_no_excuse() -> None:
     entries = [
-        each.model_copy(update={"rules": rules.LATEST}) for each in interactions(recorded_jobs.one(GATES).job)
+        each.model_copy(update={"rules": rules.LATEST})
+        for each in read_interactions(recorded_jobs.find_history(GATES).job)
     ]
-    assert {each.sequence for each in differences(entries, SCHEMA)} == {2, 3, 4, 5, 6}
+    assert {each.sequence for each in find_differences(entries, SCHEMA)} == {2, 3, 4, 5, 6}
 
 
 def test_an_interaction_of_a_newer_logist_says_that_its_rules_are_not_known() -> None:
     entries = [
         each.model_copy(update={"rules": rules.LATEST + 1})
-        for each in interactions(recorded_jobs.one(GATES).job)
+        for each in read_interactions(recorded_jobs.find_history(GATES).job)
     ]
-    assert "judged by a rule that only a newer Logist has" in next(differences(entries, SCHEMA)).cause
+    assert "judged by a rule that only a newer Logist has" in next(find_differences(entries, SCHEMA)).cause
 
 
 def test_the_flag_of_earlier_versions_says_the_rule(tmp_path: Path) -> None:
-    entry = [*interactions(recorded_jobs.one(GATES).job)][1]
+    entry = [*read_interactions(recorded_jobs.find_history(GATES).job)][1]
     assert entry.observed is not None
     flagged = entry.observed.model_copy(update={"strict_gates": True})
-    assert rules.recorded_under(entry) == frozenset()
-    assert rules.recorded_under(entry.model_copy(update={"observed": flagged})) == {rules.Rule.CLOSED_GATES}
+    assert rules.find_recorded_rules(entry) == frozenset()
+    assert rules.find_recorded_rules(entry.model_copy(update={"observed": flagged})) == {
+        rules.Rule.CLOSED_GATES
+    }
 
 
 def test_of_several_changes_those_are_named_that_lead_elsewhere() -> None:
-    (only,) = rules.responsible(frozenset(), lambda by: rules.Rule.CLOSED_GATES not in by)
+    (only,) = rules.find_responsible_changes(frozenset(), lambda by: rules.Rule.CLOSED_GATES not in by)
     assert only.rule is rules.Rule.CLOSED_GATES
-    assert [*rules.responsible(frozenset(), lambda by: True)] == [*rules.CHANGES]  # none alone: all of them
+    assert [*rules.find_responsible_changes(frozenset(), lambda by: True)] == [
+        *rules.CHANGES
+    ]  # none alone: all of them
 
 
 def test_each_rule_has_one_row() -> None:
@@ -114,6 +121,6 @@ def test_each_rule_has_one_row() -> None:
 
 
 def test_each_gate_was_passed_without_a_number() -> None:
-    entries = [*interactions(recorded_jobs.one(GATES).job)]
+    entries = [*read_interactions(recorded_jobs.find_history(GATES).job)]
     passed = [entry.step for entry in entries if entry.observed and entry.state_after == "PENDING"]
     assert passed == ["missing", "word", "above", "sections", "condition"]

@@ -69,7 +69,7 @@ def on_disk(folder: Path, files: dict[str, JsonObject]) -> inflight.Exchanges:
     folder.mkdir()
     for name, content in {"1.request": envelope(None), **files}.items():
         (folder / name).write_text("" if name.endswith("sent") else json.dumps(content), "utf-8")
-    return inflight.exchanges(folder)
+    return inflight.read_exchanges(folder)
 
 
 CALLED = {"1.sent": {}, "1.response": reply(*CALLS)}
@@ -114,7 +114,7 @@ STATES: list[tuple[str, dict[str, JsonObject], str, int]] = [
 def test_every_state_is_told_and_its_answers_are_summed(
     tmp_path: Path, files: dict[str, JsonObject], kind: str, answers: int
 ) -> None:
-    got = ask_files.collect(on_disk(tmp_path / "inflight", files))
+    got = ask_files.collect_ask(on_disk(tmp_path / "inflight", files))
     assert (got.kind, got.ask) == (kind, RecordedAsk.read(envelope(None)))
     usage = got.reply.usage
     assert (usage.input_tokens, usage.output_tokens) == (10 * answers, answers)
@@ -129,7 +129,7 @@ def test_usage_tools_refusals_and_seconds_of_all_turns_are_summed(tmp_path: Path
         "2.response": reply(*CALLS, warnings=("w",)),
         "2.tools": tools(2, refusals=[REFUSAL], end={"kind": "refused", "message": "not offered"}),
     }
-    got = ask_files.collect(on_disk(tmp_path / "inflight", files)).reply
+    got = ask_files.collect_ask(on_disk(tmp_path / "inflight", files)).reply
     assert got.tools == {"create_file": 2, "read_file": 2}
     assert got.refusals == (Refusal.model_validate(REFUSAL),)
     assert got.usage.seconds == 2 * 1.5 + 2 * 0.25
@@ -138,7 +138,7 @@ def test_usage_tools_refusals_and_seconds_of_all_turns_are_summed(tmp_path: Path
 
 
 def test_in_doubt_keeps_what_the_turns_before_came_to(tmp_path: Path) -> None:
-    got = ask_files.collect(on_disk(tmp_path / "inflight", NEXT | {"2.sent": {}})).reply
+    got = ask_files.collect_ask(on_disk(tmp_path / "inflight", NEXT | {"2.sent": {}})).reply
     assert got.tools == {"create_file": 1, "read_file": 1}
     assert (got.text, got.calls, got.finish) == ("", (), None)
     assert got.error is not None
@@ -159,7 +159,7 @@ def test_what_ends_an_ask_is_told(
     tmp_path: Path, end: JsonObject, error: ErrorKind | None, finish: str
 ) -> None:
     files = {"1.sent": {}, "1.response": reply(*CALLS, finish="tool_calls"), "1.tools": tools(2, end=end)}
-    got = ask_files.collect(on_disk(tmp_path / "inflight", files))
+    got = ask_files.collect_ask(on_disk(tmp_path / "inflight", files))
     assert (got.kind, got.reply.finish) == ("answered", finish)
     assert (got.reply.error and got.reply.error.kind) == error
     assert got.reply.error is None or got.reply.error.message == end["message"]
@@ -169,7 +169,7 @@ def test_an_envelope_of_an_earlier_version_reads() -> None:
     asked = {key: value for key, value in envelope(None).items() if key not in ("work", "agent")}
     ask = RecordedAsk.read(asked)
     assert (ask.agent, ask.work.permissions, ask.work.tools) == ("litellm", EVERYTHING, ())
-    got = ask_files.collect([Exchange(1, asked, True, {"text": "t"})])
+    got = ask_files.collect_ask([Exchange(1, asked, True, {"text": "t"})])
     assert (got.kind, got.reply.text, got.reply.tools) == ("answered", "t", {})
 
 
@@ -213,7 +213,7 @@ def test_files_that_make_no_sense_are_damage_with_a_way_out(
     tmp_path: Path, files: dict[str, JsonObject]
 ) -> None:
     with pytest.raises(Damaged) as caught:
-        ask_files.collect(on_disk(tmp_path / "inflight", CALLED | files))
+        ask_files.collect_ask(on_disk(tmp_path / "inflight", CALLED | files))
     assert caught.value.where == str(tmp_path / "inflight")
     assert "mv " in (caught.value.fix or "")
 
@@ -223,6 +223,6 @@ def test_a_tools_file_that_does_not_read_is_named(tmp_path: Path, content: str) 
     on_disk(tmp_path / "inflight", CALLED)
     (tmp_path / "inflight" / "1.tools").write_text(content, "utf-8")
     with pytest.raises(Damaged) as caught:
-        inflight.exchanges(tmp_path / "inflight")
+        inflight.read_exchanges(tmp_path / "inflight")
     assert caught.value.where == str(tmp_path / "inflight" / "1.tools")
     assert "mv " in (caught.value.fix or "")

@@ -20,7 +20,7 @@ import pytest
 from logist.agents.courier import ask_files, booking
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import Collected, RecordedAsk
-from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, pause_after
+from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, compute_pause
 from logist.agents.litellm import ExchangeFailure, ModelAnswer, Tokens
 from logist.agents.workplace import Workplace
 from logist.core.model import (
@@ -80,7 +80,7 @@ def envelope(url: str | None, **overrides: Any) -> JsonObject:
 def job(tmp_path: Path) -> JobDir:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
-    with JobDir.creating(jobs, "job-1"):
+    with JobDir.create_job(jobs, "job-1"):
         pass
     return JobDir.open(jobs, "job-1")
 
@@ -95,9 +95,9 @@ def environment(job: JobDir, litellm: bool = False) -> dict[str, str]:
 def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A courier at work, the lock held by this process too."""
     private = {"api_key": KEY, "secrets": [SECRET]} | more.pop("private", {})
-    with job.lock(command="test", since="2026-01-01T00:00:00Z") as lock:
+    with job.hold_lock(command="test", since="2026-01-01T00:00:00Z") as lock:
         job.begin_exchange(1, asked)
-        process = courier.launch(job, lock, private, more.pop("environment", environment(job)))
+        process = courier.launch_courier(job, lock, private, more.pop("environment", environment(job)))
         try:
             yield process
         finally:
@@ -107,7 +107,7 @@ def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Pope
 def send(job: JobDir, asked: JsonObject, **more: Any) -> Collected:
     with out(job, asked, **more) as process:
         process.wait(WAIT)
-    return ask_files.collect(job.exchanges())
+    return ask_files.collect_ask(job.read_exchanges())
 
 
 def every_byte(folder: Path) -> bytes:
@@ -148,7 +148,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
         {"role": "user", "content": USER},
     ]
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("real-name", 0.25, 4000)
-    got = ask_files.collect(job.exchanges())
+    got = ask_files.collect_ask(job.read_exchanges())
     assert (got.kind, got.reply.finish, got.reply.error) == ("answered", "length", None)
     assert got.reply.text == "key [redacted], password [redacted], smile 🙂"
     assert got.reply.redactions == 2
@@ -176,7 +176,7 @@ def test_a_busy_provider_is_asked_again_and_every_exchange_is_kept(job: JobDir) 
     with Loopback(busy, {"status": 503}, {"text": "at last"}) as loopback:
         got = send(job, envelope(loopback.url))
         assert len(loopback.requests) == 3
-    exchanges = job.exchanges()
+    exchanges = job.read_exchanges()
     assert [exchange.k for exchange in exchanges] == [1, 2, 3]
     assert [exchange.request for exchange in exchanges[1:]] == [
         {"retry_of": 1, "reserved_microcents": RESERVED},
@@ -263,11 +263,11 @@ def courier_alone(job: JobDir, url: str) -> int:
 def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -> None:
     with Loopback({"text": "paid once", "delay": 0.5}) as loopback:
         pid = courier_alone(job, loopback.url)
-        with pytest.raises(Busy, match=str(pid)), job.lock(command="test", since="now"):
+        with pytest.raises(Busy, match=str(pid)), job.hold_lock(command="test", since="now"):
             pass
-        assert job.running()
-        with job.lock(command="test", since="now", wait_for_courier=True):
-            got = ask_files.collect(job.exchanges())
+        assert job.has_running_agent()
+        with job.hold_lock(command="test", since="now", wait_for_courier=True):
+            got = ask_files.collect_ask(job.read_exchanges())
         assert len(loopback.requests) == 1
     assert (got.kind, got.reply.text) == ("answered", "paid once")
 
@@ -281,8 +281,8 @@ def test_the_lock_is_free_as_soon_as_a_courier_alone_has_ended(job: JobDir, endi
         signal.pidfd_send_signal(courier_itself, ending)
         assert select.select([courier_itself], [], [], WAIT)[0]
         os.close(courier_itself)
-        with job.lock(command="test", since="now"):
-            assert ask_files.collect(job.exchanges()).kind == "in_doubt"
+        with job.hold_lock(command="test", since="now"):
+            assert ask_files.collect_ask(job.read_exchanges()).kind == "in_doubt"
 
 
 def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
@@ -297,7 +297,7 @@ def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
     send(job, envelope("http://127.0.0.1:1/v1"), environment=environment(job) | {"PYTHONPATH": str(stand_in)})
     left = int((stand_in / "pid").read_text())
     try:
-        with job.lock(command="test", since="now"):
+        with job.hold_lock(command="test", since="now"):
             assert Path(f"/proc/{left}").exists()
     finally:
         os.kill(left, signal.SIGKILL)
@@ -307,10 +307,10 @@ def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
     with Loopback({"delay": 600}) as loopback, out(job, envelope(loopback.url)) as process:
         loopback.wait_for(1)
         process.kill()
-    got = ask_files.collect(job.exchanges())
+    got = ask_files.collect_ask(job.read_exchanges())
     assert got.kind == "in_doubt"
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
-    assert not job.running()
+    assert not job.has_running_agent()
 
 
 # -- told to end
@@ -326,7 +326,7 @@ def test_told_to_end_with_half_an_answer_it_leaves_a_doubt_and_keeps_the_half_in
         loopback.wait_for(1)
         time.sleep(0.5)
         process.terminate()
-    got = ask_files.collect(job.exchanges())
+    got = ask_files.collect_ask(job.read_exchanges())
     assert (process.returncode, got.kind) == (0, "in_doubt")
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
     kept = (job.logs / "cut-answer-7-1.txt").read_text()
@@ -355,7 +355,7 @@ def test_told_to_end_when_the_answer_has_come_it_saves_it(job: JobDir) -> None:
         loopback.server.server_close()  # waits: the whole answer is on its way
         process.terminate()
         process.send_signal(signal.SIGCONT)
-    got = ask_files.collect(job.exchanges())
+    got = ask_files.collect_ask(job.read_exchanges())
     assert (got.kind, got.reply.text, got.reply.error) == ("answered", "whole and paid", None)
     assert got.reply.usage.source == "provider"
 
@@ -370,8 +370,8 @@ def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> 
         until_there(loading)
         process.terminate()
     assert process.returncode == 0
-    assert job.exchanges() == [Exchange(1, json.loads(json.dumps(asked)), False, None)]
-    assert ask_files.collect(job.exchanges()).kind == "not_sent"
+    assert job.read_exchanges() == [Exchange(1, json.loads(json.dumps(asked)), False, None)]
+    assert ask_files.collect_ask(job.read_exchanges()).kind == "not_sent"
 
 
 def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
@@ -382,8 +382,8 @@ def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
             until_there(job.inflight / "1.response")
             process.terminate()
         assert len(loopback.requests) == 1
-    got = ask_files.collect(job.exchanges())
-    assert (process.returncode, got.kind, len(job.exchanges())) == (0, "answered", 1)
+    got = ask_files.collect_ask(job.read_exchanges())
+    assert (process.returncode, got.kind, len(job.read_exchanges())) == (0, "answered", 1)
     assert got.reply.error is not None
     assert got.reply.error.http_status == 429
     assert cost(got.reply.usage) == 0
@@ -412,7 +412,7 @@ def test_without_litellm_the_answer_says_how_to_install_it(job: JobDir) -> None:
     assert got.reply.error.kind is ErrorKind.BAD_REQUEST
     assert "install Logist with the extra `litellm`" in got.reply.error.message
     assert cost(got.reply.usage) == 0
-    assert [exchange.sent for exchange in job.exchanges()] == [False]
+    assert [exchange.sent for exchange in job.read_exchanges()] == [False]
 
 
 def test_a_missing_key_is_told_without_a_call(job: JobDir) -> None:
@@ -422,16 +422,16 @@ def test_a_missing_key_is_told_without_a_call(job: JobDir) -> None:
     assert got.reply.error is not None
     assert got.reply.error.kind is ErrorKind.AUTH
     assert "SOME_API_KEY" in got.reply.error.message
-    assert [exchange.sent for exchange in job.exchanges()] == [False]
+    assert [exchange.sent for exchange in job.read_exchanges()] == [False]
 
 
 def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
-    with job.lock(command="test", since="now") as lock:
+    with job.hold_lock(command="test", since="now") as lock:
         job.begin_exchange(1, asked)
         job.begin_exchange(2, {"retry_of": 1})
         (job.inflight / "1.request").write_text(json.dumps({"role": {SECRET: 1}}))
-        process = courier.launch(job, lock, {"api_key": None, "secrets": [SECRET]}, environment(job))
+        process = courier.launch_courier(job, lock, {"api_key": None, "secrets": [SECRET]}, environment(job))
         assert process.wait(WAIT) == 1
     log = (job.logs / courier.LOG).read_text()
     assert "Traceback" in log
@@ -441,25 +441,25 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
 def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, RecordedAsk.read(asked), KEY, [], Workplace.of(job, {}))
-    errand.abandon(RuntimeError(f"bug near {KEY}"))
-    reply = ask_files.collect(job.exchanges()).reply
+    errand = Errand(job, RecordedAsk.read(asked), KEY, [], Workplace.for_job(job, {}))
+    errand.record_failure(RuntimeError(f"bug near {KEY}"))
+    reply = ask_files.collect_ask(job.read_exchanges()).reply
     assert reply.error == TransportError(
         kind=ErrorKind.BAD_REQUEST, message="the courier failed: RuntimeError: bug near [redacted]"
     )
     assert reply.usage.source == "none"
-    errand.abandon(RuntimeError("another"))
-    assert ask_files.collect(job.exchanges()).reply == reply
+    errand.record_failure(RuntimeError("another"))
+    assert ask_files.collect_ask(job.read_exchanges()).reply == reply
 
 
 def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, RecordedAsk.read(asked), KEY, [], Workplace.of(job, {}))
+    errand = Errand(job, RecordedAsk.read(asked), KEY, [], Workplace.for_job(job, {}))
     job.mark_sent(1)
     errand.sent = True
-    errand.abandon(RuntimeError("bug"))
-    assert ask_files.collect(job.exchanges()).kind == "in_doubt"
+    errand.record_failure(RuntimeError("bug"))
+    assert ask_files.collect_ask(job.read_exchanges()).kind == "in_doubt"
 
 
 # -- values
@@ -486,7 +486,7 @@ def failed(again: bool = True, retry_after: float | None = None) -> ExchangeFail
 def test_pauses_double_within_bounds_and_never_pass_the_deadline(
     tries: int, failure: ExchangeFailure, left: float, chance: float, pause: float | None
 ) -> None:
-    assert pause_after(tries, failure, 2.0, left, chance) == pause
+    assert compute_pause(tries, failure, 2.0, left, chance) == pause
 
 
 def kept(reply: Reply) -> JsonObject:
@@ -500,16 +500,16 @@ def test_what_is_on_disk_is_collected() -> None:
         text="t", usage=Usage(input_tokens=5, cost_cents=1, cost_microcents=999_999, source="provider")
     )
     one = Exchange(1, asked, True, kept(first))
-    assert ask_files.collect([]).kind == "none"
-    assert ask_files.collect([Exchange(1, asked, False, None)]) == Collected(
+    assert ask_files.collect_ask([]).kind == "none"
+    assert ask_files.collect_ask([Exchange(1, asked, False, None)]) == Collected(
         "not_sent", RecordedAsk.read(asked)
     )
-    retried = ask_files.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
+    retried = ask_files.collect_ask([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
     assert (retried.kind, retried.ask, retried.reply.text) == ("answered", RecordedAsk.read(asked), "t")
     assert (retried.reply.usage.seconds, cost(retried.reply.usage)) == (1.5, 1_999_999)
-    unsent = ask_files.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
+    unsent = ask_files.collect_ask([one, Exchange(2, {"retry_of": 1}, False, None)])
     assert (unsent.kind, unsent.reply) == ("answered", first)
-    doubt = ask_files.collect(
+    doubt = ask_files.collect_ask(
         [Exchange(1, asked, True, kept(second)), Exchange(2, {"retry_of": 1}, True, None)]
     )
     assert doubt.kind == "in_doubt"
@@ -517,12 +517,12 @@ def test_what_is_on_disk_is_collected() -> None:
 
 
 def test_an_empty_answer_is_an_answer() -> None:
-    assert ask_files.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
+    assert ask_files.collect_ask([Exchange(1, envelope(None), True, {})]).kind == "answered"
 
 
 def test_fields_of_a_newer_logist_lose_no_answer() -> None:
     asked = envelope(None, lane="fast", model={**envelope(None)["model"], "cache": True})
-    got = ask_files.collect([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
+    got = ask_files.collect_ask([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
     assert (got.kind, got.reply.text) == ("answered", "t")
 
 
@@ -549,21 +549,21 @@ def test_what_no_ask_could_have_written_is_damage(job: JobDir, content: dict[str
     for name, value in content.items():
         (job.inflight / name).write_text(json.dumps(value))
     with pytest.raises(Damaged, match="makes no sense") as caught:
-        ask_files.collect(job.exchanges())
+        ask_files.collect_ask(job.read_exchanges())
     assert caught.value.where == str(job.inflight)
     assert "look at it, then move it away: mv " in (caught.value.fix or "")
     assert SECRET not in str(caught.value)
 
 
 def test_broken_surrogates_become_text_a_file_can_hold() -> None:
-    assert booking.whole("a\ud83d\ude42b\ud83dc\ude42") == "a🙂b\ufffdc\ufffd"
+    assert booking.repair_surrogates("a\ud83d\ude42b\ud83dc\ude42") == "a🙂b\ufffdc\ufffd"
 
 
 def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
     unpriced = RecordedAsk.read(
         envelope(None) | {"model": {"name": "m", "provider_model": "openai/m"}, "reserved_microcents": None}
     )
-    reply = booking.reply_of(unpriced, ModelAnswer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])
+    reply = booking.build_reply(unpriced, ModelAnswer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])
     assert (reply.usage.input_tokens, reply.usage.output_tokens, cost(reply.usage)) == (5, 7, 0)
     assert "unknown" in reply.warnings[0]
-    assert money.cost_of(unpriced.model, 5, 7) is None
+    assert money.compute_cost(unpriced.model, 5, 7) is None

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.litellm import MAX_CALLS, MAX_TEXT, StreamedCalls, _pieces
+from logist.agents.litellm import MAX_CALLS, MAX_TEXT, StreamedCalls, _iter_text
 from tests.loopback import Loopback
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,11 +173,11 @@ def delta(index: int | None, arguments: str | None = "", *, id_: str = "i", name
 
 def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
     calls = StreamedCalls()
-    assert calls.add(delta(0, "{", id_="abc", name="read_file")) == 64 + 3 + 9 + 1
-    assert calls.add(delta(0, "}}", id_="abc", name="read_file")) == 2
-    assert calls.add(delta(1, None, id_="", name="")) == 64
-    assert calls.add(delta(1, "x", id_="later", name="")) == 6
-    assert [(call.id, call.name, call.arguments) for call in calls.all()] == [
+    assert calls.add_delta(delta(0, "{", id_="abc", name="read_file")) == 64 + 3 + 9 + 1
+    assert calls.add_delta(delta(0, "}}", id_="abc", name="read_file")) == 2
+    assert calls.add_delta(delta(1, None, id_="", name="")) == 64
+    assert calls.add_delta(delta(1, "x", id_="later", name="")) == 6
+    assert [(call.id, call.name, call.arguments) for call in calls.list_calls()] == [
         ("abc", "read_file", "{}}"),
         ("later", "", "x"),
     ]
@@ -185,11 +185,11 @@ def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
 
 def test_only_the_first_calls_are_kept() -> None:
     calls = StreamedCalls()
-    sizes = [calls.add(delta(index)) for index in range(MAX_CALLS + 10)]
-    calls.add(delta(MAX_CALLS - 1, "more"))
+    sizes = [calls.add_delta(delta(index)) for index in range(MAX_CALLS + 10)]
+    calls.add_delta(delta(MAX_CALLS - 1, "more"))
     assert sizes == [66] * (MAX_CALLS + 10)
-    assert len(calls.all()) == MAX_CALLS
-    assert calls.all()[-1].arguments == "more"
+    assert len(calls.list_calls()) == MAX_CALLS
+    assert calls.list_calls()[-1].arguments == "more"
 
 
 @pytest.mark.deep
@@ -200,4 +200,4 @@ def test_an_answer_of_endless_empty_calls_is_refused(more: dict[str, str]) -> No
         for index in range(MAX_TEXT // 64 + 2)
     )
     with pytest.raises(OverflowError, match="longer than 16,777,216 characters"):
-        list(_pieces(chunks, StreamedCalls()))
+        list(_iter_text(chunks, StreamedCalls()))

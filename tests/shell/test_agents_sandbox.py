@@ -73,7 +73,7 @@ class Bench:
     ) -> tuple[str, str]:
         argv = ["sh", "-c", script] if isinstance(script, str) else script
         values = {"PATH": PATH, "HOME": str(self.home), **(environment or {})}
-        self.ended = sandbox.run(
+        self.ended = sandbox.run_program(
             argv,
             Confinement(self.workspace, confinement.pop("writable", True), self.home, values, **confinement),
             stdin=stdin,
@@ -96,22 +96,22 @@ class Bench:
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     kind: Kind = getattr(request, "param", "bubblewrap")
-    found = sandbox.means()
+    found = sandbox.detect_sandbox()
     if kind == "bubblewrap" and found.kind != "bubblewrap":
         pytest.skip("; ".join(found.details))
-    if kind == "landlock" and not launcher.abi():
+    if kind == "landlock" and not launcher.read_landlock_version():
         pytest.skip("no Landlock in this kernel")
     if kind != "bubblewrap":
-        monkeypatch.setattr(running, "means", lambda: Means(kind))
+        monkeypatch.setattr(running, "detect_sandbox", lambda: Means(kind))
     made = Bench(tmp_path, kind)
     made.workspace.mkdir(parents=True)
     made.home.mkdir(parents=True)
     (tmp_path / "here" / "beside").write_text("private", "utf-8")
-    before = set(processes.children(os.getpid()))  # other tests of this process leave some behind
+    before = set(processes.list_children(os.getpid()))  # other tests of this process leave some behind
     yield made
-    assert sandbox.sweep(MINE) == 0
-    mine = filter(None, map(processes.look, set(processes.children(os.getpid())) - before))
-    assert [process for process in mine if not process.lives] == []
+    assert sandbox.end_leftover_processes(MINE) == 0
+    mine = filter(None, map(processes.read_process, set(processes.list_children(os.getpid())) - before))
+    assert [process for process in mine if not process.is_alive] == []
 
 
 every = pytest.mark.parametrize("bench", KINDS, indirect=True)
@@ -262,7 +262,7 @@ def end_first_thread(work):
     ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
 """
 known_calls = pytest.mark.skipif(
-    not filters.supported(), reason="no numbers of system calls for this machine"
+    not filters.is_supported(), reason="no numbers of system calls for this machine"
 )
 
 
@@ -332,7 +332,7 @@ def test_the_first_process_of_the_sandbox_is_not_traced(bench: Bench) -> None:
 def test_where_no_filter_refuses_that_the_sandbox_ends_all_the_same(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filters, "program", lambda **_: None)
+    monkeypatch.setattr(filters, "build_filter", lambda **_: None)
     monkeypatch.setattr(boxed, "PATIENCE", 0.5)
     bench(f"python3 -c '{TRACE_ONCE}'; exit 4")
     assert bench.end == (4, None, "exited")
@@ -349,12 +349,12 @@ def test_a_sandbox_that_is_stopped_from_outside_ends(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, inner: bool, end: tuple[int | None, int | None, str]
 ) -> None:
     monkeypatch.setattr(boxed, "PATIENCE", 0.5)
-    before, go_on = set(processes.children(os.getpid())), bench.workspace / "go-on"
+    before, go_on = set(processes.list_children(os.getpid())), bench.workspace / "go-on"
 
     def stop() -> bool:
         if (bench.workspace / "ready").exists() and not go_on.exists():
-            (bubblewrap,) = set(processes.children(os.getpid())) - before
-            os.kill(processes.children(bubblewrap)[0] if inner else bubblewrap, signal.SIGSTOP)
+            (bubblewrap,) = set(processes.list_children(os.getpid())) - before
+            os.kill(processes.list_children(bubblewrap)[0] if inner else bubblewrap, signal.SIGSTOP)
             go_on.touch()
         return False
 
@@ -367,7 +367,7 @@ def test_a_sandbox_that_is_never_ready_is_given_up(bench: Bench, monkeypatch: py
     slow.write_text('#!/bin/sh\n[ "$1" = --help ] || exec sleep 1000\n', "utf-8")
     slow.chmod(0o755)
     monkeypatch.setattr(started, "SETUP_SECONDS", 0.5)
-    monkeypatch.setattr(running, "means", lambda: Means("bubblewrap", (), str(slow)))
+    monkeypatch.setattr(running, "detect_sandbox", lambda: Means("bubblewrap", (), str(slow)))
     with pytest.raises(Refused, match="it was not ready within"):
         bench("true")
 
@@ -461,7 +461,7 @@ def test_a_caller_that_raises_leaves_nothing(bench: Bench) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         bench("setsid sleep 1000 & touch ready; sleep 1000", stop=stop)
-    assert sandbox.sweep(MINE) == 0
+    assert sandbox.end_leftover_processes(MINE) == 0
     assert not sleeping("1000", bench)
 
 
@@ -529,7 +529,7 @@ def test_a_virtual_environment_brings_the_python_it_is_made_of(bench: Bench) -> 
 
 @confining
 def test_the_network_only_for_who_may_and_no_abstract_socket_even_then(bench: Bench) -> None:
-    if launcher.abi() < launcher.SCOPES_SINCE:
+    if launcher.read_landlock_version() < launcher.SCOPES_SINCE:
         pytest.skip("this kernel does not scope abstract sockets")
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
         name = f"logist-{os.getpid()}-{time.monotonic_ns()}"
@@ -557,7 +557,7 @@ def test_what_the_environment_loads_is_not_loaded_by_what_confines(bench: Bench)
 
 
 def test_a_required_sandbox_that_is_not_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "means", lambda: Means("none", ("landlock: switched off",)))
+    monkeypatch.setattr(running, "detect_sandbox", lambda: Means("none", ("landlock: switched off",)))
     with pytest.raises(Refused, match="landlock: switched off") as caught:
         bench("true", mode="required")
     assert caught.value.fix
@@ -575,7 +575,7 @@ def test_switched_off(bench: Bench) -> None:
 
 def test_the_root_is_no_workspace(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match="workspace"):
-        sandbox.run(
+        sandbox.run_program(
             ["true"],
             Confinement(Path("/"), True, tmp_path, {"PATH": PATH}),
             stdin=b"",
@@ -616,17 +616,17 @@ def test_when_logist_is_killed_nothing_stays_or_it_is_swept(bench: Bench) -> Non
     process.wait()
     if bench.kind == "bubblewrap":
         wait_for(lambda: not sleeping("1000", bench))
-        assert sandbox.sweep(marker) == 0
+        assert sandbox.end_leftover_processes(marker) == 0
     else:
-        assert sandbox.sweep(marker) >= 3
+        assert sandbox.end_leftover_processes(marker) >= 3
     assert not sleeping("1000", bench)
     wait_for(lambda: not bury_orphans())
 
 
 def bury_orphans() -> list[int]:
     """Takes the dead that became ours when their Logist was killed; returns those that are left."""
-    processes.bury(processes.children(os.getpid()))
-    return processes.children(os.getpid())
+    processes.reap_children(processes.list_children(os.getpid()))
+    return processes.list_children(os.getpid())
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -642,10 +642,10 @@ def test_a_sweep_ends_only_its_own() -> None:
     ]
     try:
         wait_for(lambda: all(Path(f"/proc/{each.pid}/comm").read_text() == "sleep\n" for each in others))
-        assert sandbox.sweep("one") == 1
+        assert sandbox.end_leftover_processes("one") == 1
         assert others[0].wait(CRASHED) == -signal.SIGKILL
         assert others[1].poll() is None
-        assert sandbox.sweep("") == 0
+        assert sandbox.end_leftover_processes("") == 0
     finally:
         for each in others:
             each.kill()
@@ -662,21 +662,21 @@ def test_a_sweep_knows_one_whose_first_thread_has_ended(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", code], env={"LOGIST_RUN_ID": marker})
     try:
         wait_for(ready.exists)
-        assert sandbox.sweep(marker) == 1
+        assert sandbox.end_leftover_processes(marker) == 1
     finally:
         process.kill()
         process.wait()
 
 
 def test_doctor_names_what_a_missing_filter_leaves_open() -> None:
-    filtered, unfiltered = (landlock.gaps(7, filtered=known) for known in (True, False))
+    filtered, unfiltered = (landlock.list_gaps(7, filtered=known) for known in (True, False))
     assert set(filtered) < set(unfiltered)
     assert any("priorities and limits" in gap for gap in unfiltered)
     assert any("shared memory" in gap for gap in unfiltered)
 
 
 def test_the_means_are_found_by_trying() -> None:
-    found = sandbox.means()
+    found = sandbox.detect_sandbox()
     assert found.details
     assert json.dumps(found.details)
     assert found.kind in KINDS
@@ -687,23 +687,23 @@ def test_elsewhere_than_on_linux_no_program_is_started(
     monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert sandbox.means("/nonexistent").details == ("the sandbox works on Linux only",)
+    assert sandbox.detect_sandbox("/nonexistent").details == ("the sandbox works on Linux only",)
     with pytest.raises(Refused, match="run on Linux only"):
-        sandbox.choose(mode)
+        sandbox.choose_sandbox(mode)
 
 
 class TestTrial:
     def test_what_works_says_nothing(self) -> None:
-        assert trial.why_not(["true"], []) is None
+        assert trial.try_command(["true"], []) is None
 
     def test_what_does_not_says_why(self) -> None:
-        assert trial.why_not(["sh", "-c", "echo no such thing >&2; exit 3"], []) == "no such thing"
-        assert trial.why_not(["sh", "-c", "exit 3"], []) == "exit status 3"
-        assert "No such file" in str(trial.why_not(["/nonexistent/launcher"], []))
+        assert trial.try_command(["sh", "-c", "echo no such thing >&2; exit 3"], []) == "no such thing"
+        assert trial.try_command(["sh", "-c", "exit 3"], []) == "exit status 3"
+        assert "No such file" in str(trial.try_command(["/nonexistent/launcher"], []))
 
     def test_a_launcher_that_is_killed_leaves_nobody(self, tmp_path: Path) -> None:
         """bwrap, killed before it has told its child to go on, leaves one that waits for ever."""
         script = f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 303' & while [ ! -s {tmp_path}/left ]; do :; done; kill -9 $$"
-        assert trial.why_not(["sh", "-c", script], []) == "exit status -9"
-        left = processes.look(int((tmp_path / "left").read_text()))
-        assert left is None or not left.lives
+        assert trial.try_command(["sh", "-c", script], []) == "exit status -9"
+        left = processes.read_process(int((tmp_path / "left").read_text()))
+        assert left is None or not left.is_alive

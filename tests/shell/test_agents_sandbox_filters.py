@@ -45,7 +45,7 @@ pytestmark = pytest.mark.parametrize("machine", MACHINES)
 
 def judge(machine: str, numbers: tuple[int, int], *arguments: int, boxed: bool = False) -> int:
     """The error that a call gets, or ALLOWED; by the four instructions that our filters are made of."""
-    program = filters.program(boxed=boxed, machine=machine)
+    program = filters.build_filter(boxed=boxed, machine=machine)
     assert program is not None
     padded = (*arguments, *(0,) * (6 - len(arguments)))
     call = struct.pack("<iIQ6Q", numbers[list(MACHINES).index(machine)], MACHINES[machine], 0, *padded)
@@ -114,7 +114,7 @@ def test_the_rest_is_judged_after_those(machine: str, boxed: bool) -> None:
 
 def test_one_instruction_too_far_would_be_refused_by_the_kernel(machine: str) -> None:
     for boxed in (True, False):
-        program = filters.program(boxed=boxed, machine=machine)
+        program = filters.build_filter(boxed=boxed, machine=machine)
         assert program is not None
         lines = list(struct.iter_unpack("HBBI", program))
         assert len(lines) < 4096

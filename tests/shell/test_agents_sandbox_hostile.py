@@ -59,11 +59,13 @@ def tried(
 
 
 def needs(kind: str) -> None:
-    found = sandbox.means()
+    found = sandbox.detect_sandbox()
     if kind == "bubblewrap" and found.kind != kind:
         pytest.skip("; ".join(found.details))
-    if kind == "landlock" and launcher.abi() < launcher.SCOPES_SINCE:
-        pytest.skip(f"Landlock version {launcher.abi()}: it has more gaps than the table says")
+    if kind == "landlock" and launcher.read_landlock_version() < launcher.SCOPES_SINCE:
+        pytest.skip(
+            f"Landlock version {launcher.read_landlock_version()}: it has more gaps than the table says"
+        )
 
 
 def needs_nobody() -> None:

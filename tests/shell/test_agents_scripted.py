@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.protocol import Ask, messages
+from logist.agents.protocol import Ask, build_first_messages
 from logist.agents.scripted import Scripted
 from logist.core.model import ErrorKind, Model, Request
 from logist.core.prompt.prompt import SEPARATOR
@@ -212,8 +212,8 @@ def test_a_missing_archive_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_the_two_messages_are_the_halves_of_the_prompt() -> None:
     system, user = "be 🙂 good", "do it\n\n---\n\nnow"
     request = Request(prompt=system + SEPARATOR + user, metadata={"user_start": len(system) + len(SEPARATOR)})
-    assert messages(asking(request=request)) == [
+    assert build_first_messages(asking(request=request)) == [
         {"role": "system", "content": system},
         {"role": "user", "content": user},
     ]
-    assert messages(asking()) == [{"role": "user", "content": "p"}]
+    assert build_first_messages(asking()) == [{"role": "user", "content": "p"}]

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from logist.agents.courier.tool_turns import AskProgress, Next, next_exchange
+from logist.agents.courier.tool_turns import AskProgress, Next, plan_next_exchange
 from logist.agents.courier.toolbox import (
     INTERRUPTED,
     MOST_CALLS,
     NOT_RUN,
     TOO_MANY,
     Toolbox,
-    fault,
-    out_of_turns,
-    too_many_unknown,
+    end_by_fault,
+    end_for_unknown_tools,
+    end_out_of_turns,
 )
 from logist.agents.protocol import LAST_TURN, AgentWork, Ask, ToolTurn
 from logist.agents.tools import Context, ToolOutcome
@@ -46,7 +46,7 @@ def turn(size: int = 10) -> ToolTurn:
 
 
 def following(asked: Ask, turns: Sequence[ToolTurn], spent: int = 0) -> Next:
-    found = next_exchange(asked, turns, spent)
+    found = plan_next_exchange(asked, turns, spent)
     assert found is not None
     return found
 
@@ -70,7 +70,7 @@ def test_the_worst_case_grows_with_the_conversation_and_covers_it() -> None:
         assert found.reserved_microcents is not None
         worst.append(found.reserved_microcents)
         size = len(json.dumps([found.sending.messages, found.sending.tools]))
-        dearest = money.cost_of(MODEL, size // 4, found.sending.max_output_tokens)
+        dearest = money.compute_cost(MODEL, size // 4, found.sending.max_output_tokens)
         assert dearest is not None
         assert found.reserved_microcents > dearest
     assert worst == sorted(set(worst))
@@ -79,7 +79,7 @@ def test_the_worst_case_grows_with_the_conversation_and_covers_it() -> None:
 @pytest.mark.parametrize("spent", [0, 1_000_000, 5_000_000, 20_000_000])
 def test_what_is_spent_and_the_worst_case_stay_within_the_allowance(spent: int) -> None:
     asked = ask(allowance_microcents=8_000_000, min_output_tokens=100)
-    found = next_exchange(asked, [turn()], spent)
+    found = plan_next_exchange(asked, [turn()], spent)
     if spent >= 8_000_000:
         assert found is None
     else:
@@ -93,8 +93,8 @@ def test_less_output_than_the_least_is_not_asked_for() -> None:
     worst = following(ask(), [turn()]).reserved_microcents
     assert worst is not None
     just = ask(allowance_microcents=worst, min_output_tokens=4000)
-    assert next_exchange(just, [turn()], 0) is not None
-    assert next_exchange(just, [turn()], 1) is None
+    assert plan_next_exchange(just, [turn()], 0) is not None
+    assert plan_next_exchange(just, [turn()], 1) is None
     lower = replace(just, min_output_tokens=2048)
     assert following(lower, [turn()], 1).sending.max_output_tokens < 4000
 
@@ -139,14 +139,14 @@ def test_progress_is_what_the_files_tell() -> None:
     one, two = Call(id="a", name="x", arguments=""), Call(id="b", name="y", arguments="")
     over, half = results(1, end=None), results(1, running="b")
     first = Exchange(1, {}, True, replied(one), over)
-    assert AskProgress.of([]) == AskProgress([], 0, 0.0, 1, None, None)
-    asked = AskProgress.of([Exchange(1, {}, False, None)])
+    assert AskProgress.from_exchanges([]) == AskProgress([], 0, 0.0, 1, None, None)
+    asked = AskProgress.from_exchanges([Exchange(1, {}, False, None)])
     assert (asked.k, asked.reply, asked.turns) == (1, None, [])
-    unsent = AskProgress.of([first, Exchange(2, {}, False, None)])
+    unsent = AskProgress.from_exchanges([first, Exchange(2, {}, False, None)])
     assert (unsent.k, unsent.reply, unsent.done) == (2, None, None)
     assert unsent.turns == [ToolTurn("t", (one,), over["results"])]
     assert (unsent.spent, unsent.seconds) == (1_000_005, 2.5)
-    at_work = AskProgress.of([first, Exchange(2, {}, True, replied(one, two), half)])
+    at_work = AskProgress.from_exchanges([first, Exchange(2, {}, True, replied(one, two), half)])
     assert (at_work.k, len(at_work.turns), at_work.done) == (2, 1, half)
     assert at_work.reply is not None
     assert at_work.reply.calls == (one, two)
@@ -156,7 +156,7 @@ def test_progress_is_what_the_files_tell() -> None:
 def test_a_try_that_failed_is_no_turn() -> None:
     one = Call(id="a", name="x", arguments="")
     failed = Reply(usage=Usage(cost_microcents=1)).model_dump(mode="json")
-    found = AskProgress.of(
+    found = AskProgress.from_exchanges(
         [
             Exchange(1, {}, True, replied(one), results(1, end=None)),
             Exchange(2, {}, True, failed),
@@ -201,7 +201,7 @@ class FakeTools:
     ) -> JsonObject | None:
         place = Workplace(tmp_path / "workspace", tmp_path / "run", {})
         toolbox = Toolbox(ask(), place, lambda text: (text, 0), self.run)
-        return toolbox.use(calls, done, deadline, lambda: len(self.ran) >= self.stops_after, self.save)
+        return toolbox.run_calls(calls, done, deadline, lambda: len(self.ran) >= self.stops_after, self.save)
 
 
 def contents(work: JsonObject) -> list[str]:
@@ -335,13 +335,13 @@ def test_unknown_calls_in_a_row_end_it(answers: list[list[str]], ends: bool) -> 
         ToolTurn("", tuple(Call(id="a", name=name, arguments="{}") for name in names), [])
         for names in answers
     ]
-    end = too_many_unknown(ask(), turns)
+    end = end_for_unknown_tools(ask(), turns)
     assert (end is not None) is ends
     assert end is None or end["kind"] == "unknown_tools"
 
 
 def test_calls_in_the_last_turn_are_not_run() -> None:
-    used = out_of_turns(ask(max_turns=2), CALLS)
+    used = end_out_of_turns(ask(max_turns=2), CALLS)
     assert contents(used) == [NOT_RUN] * 3
     assert used["end"]["kind"] == "turns"
     assert "2 turns" in used["end"]["message"]
@@ -357,7 +357,7 @@ def test_calls_in_the_last_turn_are_not_run() -> None:
     ],
 )
 def test_a_fault_of_the_courier_keeps_what_was_done(done: JsonObject | None, told: list[str]) -> None:
-    used = fault(CALLS, done, "it failed")
+    used = end_by_fault(CALLS, done, "it failed")
     assert contents(used) == told
     assert used["end"] == {"kind": "fault", "message": "it failed"}
     assert "running" not in used

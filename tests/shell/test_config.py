@@ -17,14 +17,14 @@ import pytest
 import logist
 from logist import workspace
 from logist.config.environment import Environment, Home
-from logist.config.layering import fault_of_owner
+from logist.config.layering import find_foreign_owner
 from logist.config.sections import SHIPPED_MODELS, Mode, ModelEntry, Review
 from logist.config.settings import (
     Settings,
-    approval_of,
+    can_merge_automatically,
+    can_merge_unchecked,
+    choose_approval,
     load_settings,
-    merges_alone,
-    merges_unchecked,
     resolve_model,
 )
 from logist.core.model import CHECKS, Approval, ConfiguredCheck, ConfiguredLimits, JobSpec, Model
@@ -95,23 +95,23 @@ class TestVariables:
     def test_empty_means_unset(self) -> None:
         environment = Environment({"LOGIST_JOB_ID": "", "LOGIST_AGENT": "", "LOGIST_DEBUG": "", "K": " "})
         assert environment.job_id() is None
-        assert environment.agent() is None
-        assert environment.debugging() is False
-        assert environment.key("K") is None
-        assert environment.key("UNSET") is None
+        assert environment.agent_name() is None
+        assert environment.is_debugging() is False
+        assert environment.get_key("K") is None
+        assert environment.get_key("UNSET") is None
 
     def test_what_is_set(self) -> None:
         environment = Environment(
             {"LOGIST_JOB_ID": "j", "LOGIST_AGENT": "scripted:x", "LOGIST_DEBUG": "1", "K": "v\n"}
         )
         assert environment.job_id() == "j"
-        assert environment.agent() == "scripted:x"
-        assert environment.debugging() is True
-        assert environment.key("K") == "v"
+        assert environment.agent_name() == "scripted:x"
+        assert environment.is_debugging() is True
+        assert environment.get_key("K") == "v"
 
     def test_it_is_read_from_the_process_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LOGIST_JOB_ID", "first")
-        environment = Environment.read()
+        environment = Environment.from_process()
         monkeypatch.setenv("LOGIST_JOB_ID", "second")
         assert environment.job_id() == "first"
 
@@ -145,7 +145,7 @@ class TestVariables:
         ],
     )
     def test_color(self, values: dict[str, str], tty: bool, colored: bool) -> None:
-        assert Environment(values).color(tty) is colored
+        assert Environment(values).has_color(tty) is colored
 
 
 class TestSecrets:
@@ -157,22 +157,24 @@ class TestSecrets:
     )
     def test_names_that_sound_secret(self, name: str) -> None:
         environment = Environment({name: self.SECRET})
-        assert environment.secrets() == (self.SECRET,)
-        assert environment.child() == {}
+        assert environment.list_secrets() == (self.SECRET,)
+        assert environment.build_child_environment() == {}
 
     @pytest.mark.parametrize("name", ["PATH", "KEYBOARD", "TOKENS", "AWS_ACCESS_KEY_ID", "MONKEY"])
     def test_names_that_do_not(self, name: str) -> None:
-        assert Environment({name: self.SECRET}).secrets() == ()
+        assert Environment({name: self.SECRET}).list_secrets() == ()
 
     def test_short_ones_are_no_secret(self) -> None:
-        assert Environment({"A_KEY": "1234567", "B_KEY": "12345678", "C_KEY": ""}).secrets() == ("12345678",)
+        assert Environment({"A_KEY": "1234567", "B_KEY": "12345678", "C_KEY": ""}).list_secrets() == (
+            "12345678",
+        )
 
     def test_the_longest_first_without_spaces_around_and_each_once(self) -> None:
         values = {"A_KEY": "short-one", "B_KEY": "short-one-longer\n", "C_TOKEN": "short-one"}
-        assert Environment(values).secrets() == ("short-one-longer", "short-one")
+        assert Environment(values).list_secrets() == ("short-one-longer", "short-one")
 
     def test_a_variable_that_a_model_names_is_one(self) -> None:
-        assert Environment({"MY_LLM": self.SECRET}).secrets("MY_LLM") == (self.SECRET,)
+        assert Environment({"MY_LLM": self.SECRET}).list_secrets("MY_LLM") == (self.SECRET,)
 
     def test_a_child_sees_only_what_it_needs(self) -> None:
         kept = dict.fromkeys(
@@ -193,7 +195,7 @@ class TestSecrets:
             "SSH_AUTH_SOCK",
         )
         environment = Environment({**kept, "https_proxy": "p", **dict.fromkeys(others, "v")})
-        assert environment.child() == {**kept, "https_proxy": "p"}
+        assert environment.build_child_environment() == {**kept, "https_proxy": "p"}
 
 
 class TestLayers:
@@ -246,7 +248,7 @@ class TestDefaults:
             cost_threshold=1000, time_threshold_minutes=60, max_allowed_iterations=50, max_attempts=3
         )
         assert (found.review.enabled, found.review.role, found.review.mode) == (True, "Supervisor", "normal")
-        assert (approval_of(found), found.on_doubt, found.on_stuck) == (Approval.END, "stuck", None)
+        assert (choose_approval(found), found.on_doubt, found.on_stuck) == (Approval.END, "stuck", None)
         assert (found.review.auto_merge, found.review.check_timeout_minutes) == (None, 10)
         assert {name: check.severity for name, check in found.review.checks.items() if check.enabled} == {
             "test_coverage": "warning",
@@ -358,7 +360,7 @@ class TestMerging:
     def test_short_forms(self, home: Path, text: str, enabled: bool, approval: str) -> None:
         found = configured(home, text)
         assert found.review.enabled is enabled
-        assert approval_of(found) == approval
+        assert choose_approval(found) == approval
 
     @pytest.mark.parametrize(
         ("config", "asked", "mode", "approval"),
@@ -377,7 +379,7 @@ class TestMerging:
     def test_an_explicit_approval_wins_over_the_mode(
         self, home: Path, config: str, asked: Approval | bool | None, mode: Mode | None, approval: str
     ) -> None:
-        assert approval_of(configured(home, config), asked, mode) == approval
+        assert choose_approval(configured(home, config), asked, mode) == approval
 
     @pytest.mark.parametrize(
         ("config", "asked", "mode", "merges"),
@@ -396,14 +398,14 @@ class TestMerging:
     def test_an_explicit_auto_merge_wins_over_the_mode(
         self, home: Path, config: str, asked: bool | None, mode: Mode | None, merges: bool
     ) -> None:
-        assert merges_alone(configured(home, config), asked, mode) is merges
+        assert can_merge_automatically(configured(home, config), asked, mode) is merges
 
     def test_an_explicit_auto_merge_of_the_user_wins_over_the_mode_of_a_project(
         self, home: Path, user: Path
     ) -> None:
         (user / "config.yaml").write_text("review: {auto_merge: false}\n", "utf-8")
         (home / "config.yaml").write_text("review: {mode: yolo}\n", "utf-8")
-        assert not merges_alone(load_settings(home, user).settings)
+        assert not can_merge_automatically(load_settings(home, user).settings)
 
     @pytest.mark.parametrize(
         ("config", "job", "unchecked"),
@@ -424,7 +426,7 @@ class TestMerging:
     def test_merging_on_the_words_of_agents_alone(
         self, home: Path, config: str, job: dict[str, Any], unchecked: bool
     ) -> None:
-        assert merges_unchecked(configured(home, config), JobSpec.model_validate(job)) is unchecked
+        assert can_merge_unchecked(configured(home, config), JobSpec.model_validate(job)) is unchecked
 
     def test_a_check_is_changed_by_key(self, home: Path, user: Path) -> None:
         (user / "config.yaml").write_text(
@@ -709,7 +711,7 @@ class TestForeign:
                 load_settings(tmp_path, tmp_path)
             assert caught.value.where == str(path)
             assert f"chown 0 {path}" in (caught.value.fix or "")
-        assert fault_of_owner(0, 1000) is None
-        assert fault_of_owner(1000, 1000) is None
-        assert fault_of_owner(54321, 1000) == "uid 54321"
-        assert fault_of_owner(54321, 0) == "uid 54321"
+        assert find_foreign_owner(0, 1000) is None
+        assert find_foreign_owner(1000, 1000) is None
+        assert find_foreign_owner(54321, 1000) == "uid 54321"
+        assert find_foreign_owner(54321, 0) == "uid 54321"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from logist.config import trust
-from logist.config.environment import Environment, Home, layers
+from logist.config.environment import Environment, Home, list_config_directories
 from logist.config.settings import Settings, load_settings
 from logist.core.model import ConfiguredCheck
 from logist.errors import InvalidFile
@@ -84,12 +84,12 @@ def test_the_nearest_directory_with_either(tmp_path: Path, made: list[str], cwd:
 def test_a_file_of_that_name_is_no_project(tmp_path: Path, user: Path) -> None:
     (tmp_path / ".coven").write_text("", "utf-8")
     assert Environment({"HOME": "/h"}).find_home(tmp_path).source == "user"
-    assert layers(tmp_path / ".logist", user) == (user, tmp_path / ".logist")
+    assert list_config_directories(tmp_path / ".logist", user) == (user, tmp_path / ".logist")
 
 
 def test_what_lies_over_what(root: Path, user: Path) -> None:
-    assert layers(root / ".logist", user) == (user, root / ".coven", root / ".logist")
-    assert layers(root / "home", user) == (user, root / "home")
+    assert list_config_directories(root / ".logist", user) == (user, root / ".coven", root / ".logist")
+    assert list_config_directories(root / "home", user) == (user, root / "home")
 
 
 def test_its_config_in_our_terms(root: Path, user: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from logist.core.prompt.prompt import Relevant
 from logist.core.relevance import Task
-from logist.core.relevance.words import keywords
+from logist.core.relevance.words import find_keywords
 from logist.workspace import Workspace
 from logist.workspace.context import FileSurvey, searching, walking
 from logist.workspace.context.descending import Descent
@@ -37,11 +37,11 @@ def workspace(root: Path) -> Workspace:
 
 
 def survey(root: Path, excluded: Sequence[str] = (), first: str | None = None) -> FileSurvey:
-    return workspace(root).survey(excluded, first)
+    return workspace(root).survey_files(excluded, first)
 
 
 def tree(root: Path, excluded: Sequence[str] = ()) -> list[str]:
-    return workspace(root).structure(survey(root, excluded)).splitlines()
+    return workspace(root).describe_structure(survey(root, excluded)).splitlines()
 
 
 def relevant(
@@ -49,7 +49,7 @@ def relevant(
 ) -> list[Relevant]:
     asked = task if isinstance(task, Task) else Task(task)
     bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144}
-    return workspace(root).relevant(survey(root, excluded, first), asked, **{**bounds, **more})
+    return workspace(root).find_relevant(survey(root, excluded, first), asked, **{**bounds, **more})
 
 
 def paths(root: Path, task: Task | str, **more: Any) -> list[str]:
@@ -191,13 +191,13 @@ def test_what_the_source_tracks_is_not_ignored(root: Path, forced: str) -> None:
         "deep/.gitignore",
     )
     write(root, "lib/.gitignore", text="!*\n")
-    later = workspace(root).checkpoint("Holds what is ignored, too").commit
+    later = workspace(root).create_checkpoint("Holds what is ignored, too").commit
     assert later != forced
     found = survey(root, first=forced)
     assert set(found.files) == {
         ".gitignore", "a.gen", "b.gen.gen", "shop.py", "lib/charge.py", "lib/sub/refund.py", "deep/a/b/kept.txt"
     }  # fmt: skip
-    assert {"lib/ (2 files)", "  charge.py"} <= set(workspace(root).structure(found).splitlines())
+    assert {"lib/ (2 files)", "  charge.py"} <= set(workspace(root).describe_structure(found).splitlines())
     (charge, made) = relevant(root, "lib/charge.py lib/made.py", first=forced)
     assert (charge.file.path, charge.file.text) == ("lib/charge.py", MARK)
     assert (made.file.path, made.file.note) == ("lib/made.py", "git-ignored: not shown")
@@ -212,11 +212,11 @@ def test_what_the_source_tracks_is_not_ignored(root: Path, forced: str) -> None:
 
 def test_a_part_of_a_job_tracks_what_it_began_with(root: Path, forced: str, tmp_path: Path) -> None:
     write(root, "lib/made.py")
-    commit = workspace(root).checkpoint("Made").commit
+    commit = workspace(root).create_checkpoint("Made").commit
     part = tmp_path / "part" / "workspace"
-    assert workspace(part).populate_from(root.parent / "git", commit) == commit
+    assert workspace(part).populate_from_parent(root.parent / "git", commit) == commit
     write(part, "lib/later.py")
-    workspace(part).checkpoint("Later")
+    workspace(part).create_checkpoint("Later")
     assert {path for path in survey(part, first=commit).files if path.startswith("lib/")} == {
         "lib/charge.py", "lib/made.py", "lib/sub/refund.py"
     }  # fmt: skip
@@ -226,7 +226,7 @@ def test_without_a_source_nothing_is_tracked(root: Path) -> None:
     first = workspace(root).populate(None)
     write(root, ".gitignore", text="lib/\n")
     write(root, "lib/charge.py", "shop.py")
-    workspace(root).checkpoint("All")
+    workspace(root).create_checkpoint("All")
     assert set(survey(root, first=first).files) == {".gitignore", "shop.py"}
 
 
@@ -281,9 +281,9 @@ def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
     write(root, "small.txt")
     assert paths(root, MARK) == ["small.txt"]
     files = survey(root).files
-    with safe_open.root(root) as top:
-        chosen = searching.choose(files, lambda path: 1.0, 65_536)
-        hits = dict(searching.search(top, files, chosen, keywords(Task(MARK))))
+    with safe_open.open_root(root) as top:
+        chosen = searching.choose_files(files, lambda path: 1.0, 65_536)
+        hits = dict(searching.count_words(top, files, chosen, find_keywords(Task(MARK))))
     assert chosen == ["late.txt", "noise.txt", "small.txt"]
     assert set(hits) == {"late.txt", "small.txt"}
 
@@ -403,12 +403,12 @@ def test_what_is_above_two_directories_is_opened_once(root: Path, monkeypatch: p
 
     real = safe_open.open_directory
     before = os.listdir("/proc/self/fd")
-    with safe_open.root(root) as top, Descent(top) as way:
+    with safe_open.open_root(root) as top, Descent(top) as way:
         monkeypatch.setattr(safe_open, "open_directory", open_directory)
         for path in ("a/b/c", "a/b/d", "a/e", "", "f"):
-            assert os.path.samestat(os.fstat(way.to(path)), os.stat(root / path))
+            assert os.path.samestat(os.fstat(way.open_path(path)), os.stat(root / path))
         with pytest.raises(FileNotFoundError):
-            way.to("f/gone/x")
-        assert os.path.samestat(os.fstat(way.to("a")), os.stat(root / "a"))
+            way.open_path("f/gone/x")
+        assert os.path.samestat(os.fstat(way.open_path("a")), os.stat(root / "a"))
     assert opened == [b"a", b"b", b"c", b"d", b"e", b"f", b"gone", b"a"]
     assert os.listdir("/proc/self/fd") == before

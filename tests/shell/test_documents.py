@@ -16,7 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ruamel.yaml import YAML
 
 from logist.core.model import JobSpec
-from logist.documents import MAX_BYTES, Document, checked, dumped, edited, nearest, parse, read
+from logist.documents import (
+    MAX_BYTES,
+    Document,
+    dump_yaml,
+    edit_text,
+    parse_document,
+    read_document,
+    suggest_names,
+    validate_document,
+)
 from logist.errors import InvalidFile
 
 
@@ -32,7 +41,7 @@ def written(data: dict[str, Any], flow: bool | None) -> str:
 
 def refused(text: str, name: str = "x.yaml") -> InvalidFile:
     with pytest.raises(InvalidFile) as caught:
-        parse(text, name)
+        parse_document(text, name)
     return caught.value
 
 
@@ -71,25 +80,25 @@ class TestValues:
         ],
     )
     def test_yaml_1_2_as_plain_python(self, written: str, value: object) -> None:
-        found = parse(f"a: {written}", "x.yaml").data["a"]
+        found = parse_document(f"a: {written}", "x.yaml").data["a"]
         assert found == value
         assert type(found) is type(value)
 
     @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "---\n# nothing\n...\n"])
     def test_an_empty_yaml_file_is_an_empty_mapping(self, text: str) -> None:
-        assert parse(text, "x.yaml").data == {}
+        assert parse_document(text, "x.yaml").data == {}
 
     def test_json_as_plain_python(self) -> None:
         data = {"a": [1, -2.5, 1e3, True, None, {"b": "ü\n\U0001f600\\/ , : {"}], "": {}, "c": []}
         for indent in (None, 2):
             for ascii_only in (True, False):
                 text = json.dumps(data, indent=indent, ensure_ascii=ascii_only)
-                assert parse(text, "x.json").data == data
+                assert parse_document(text, "x.json").data == data
 
     def test_a_byte_order_mark_is_no_part_of_the_text(self, tmp_path: Path) -> None:
         for name, text in (("a.yaml", "a: 1"), ("a.json", '{"a": 1}')):
             (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-            assert read(tmp_path / name).data == {"a": 1}
+            assert read_document(tmp_path / name).data == {"a": 1}
 
     @pytest.mark.parametrize(
         ("name", "text", "as_json"),
@@ -109,14 +118,14 @@ class TestValues:
         if as_json:
             assert "is not JSON" in refused(text, name).message
         else:
-            assert parse(text, name).data == {"a": 1}
+            assert parse_document(text, name).data == {"a": 1}
 
 
 class TestLines:
     YAML = "a: 1\nlimits:\n  # note\n  cost: 2\nsteps:\n  - name: x\n  -\n    name: y\n    role: z\n"
 
     def test_yaml(self) -> None:
-        assert parse(self.YAML, "x.yaml").lines == {
+        assert parse_document(self.YAML, "x.yaml").lines == {
             "": 1,
             "a": 1,
             "limits": 2,
@@ -131,7 +140,7 @@ class TestLines:
 
     def test_json(self) -> None:
         text = '{\n  "a": 1,\n  "steps": [\n    {"name": "x\\n"},\n    {\n      "role": "z"}]\n}'
-        assert parse(text, "x.json").lines == {
+        assert parse_document(text, "x.json").lines == {
             "": 1,
             "a": 2,
             "steps": 3,
@@ -209,14 +218,14 @@ class TestRefusals:
         assert refused("a:\n\tb: 1\n").fix == "indent with spaces, not tabs"
 
     def test_sixty_four_levels_are_fine(self) -> None:
-        assert parse(f"a: {'[' * 63}{']' * 63}", "x.yaml").data
-        assert parse(f'{{"a": {"[" * 63}{"]" * 63}}}', "x.json").data
+        assert parse_document(f"a: {'[' * 63}{']' * 63}", "x.yaml").data
+        assert parse_document(f'{{"a": {"[" * 63}{"]" * 63}}}', "x.json").data
 
     @given(st.text(max_size=60) | st.text("{}[]:,-#&*!|>'\"\\ \n\tab01.~%?", max_size=40))
     def test_no_text_gives_any_other_error(self, text: str) -> None:
         for name in ("x.yaml", "x.json", "-"):
             try:
-                parse(text, name)
+                parse_document(text, name)
             except InvalidFile as error:
                 where = str(error.where)
             else:
@@ -227,10 +236,10 @@ class TestRefusals:
     def test_the_size_is_capped(self, tmp_path: Path) -> None:
         fits = "a: " + "x" * (MAX_BYTES - 3)
         (tmp_path / "fits.yaml").write_text(fits, "utf-8")
-        assert len(read(tmp_path / "fits.yaml").data["a"]) == MAX_BYTES - 3
+        assert len(read_document(tmp_path / "fits.yaml").data["a"]) == MAX_BYTES - 3
         (tmp_path / "big.yaml").write_text(fits + "x", "utf-8")
         with pytest.raises(InvalidFile, match=r"larger than 1,048,576 bytes"):
-            read(tmp_path / "big.yaml")
+            read_document(tmp_path / "big.yaml")
         assert "larger than" in refused(fits + "x").message
         assert "larger than" in refused("a: " + "ü" * (MAX_BYTES // 2)).message
 
@@ -238,7 +247,7 @@ class TestRefusals:
         with open(tmp_path / "huge.yaml", "wb") as file:
             file.truncate(1 << 40)
         with pytest.raises(InvalidFile, match="larger than"):
-            read(tmp_path / "huge.yaml")
+            read_document(tmp_path / "huge.yaml")
 
     def test_what_is_no_file_is_refused_at_once(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
@@ -247,14 +256,14 @@ class TestRefusals:
         (tmp_path / "link").symlink_to("pipe")
         for name in (tmp_path / "pipe", tmp_path / "socket", tmp_path / "link", Path("/dev/zero")):
             with pytest.raises(InvalidFile, match="cannot be read: it is not a regular file"):
-                read(name)
+                read_document(name)
 
     def test_what_the_shell_has_opened_is_read(self) -> None:
         reading, writing = os.pipe()
         os.write(writing, b"a: 1\n")
         os.close(writing)
         try:
-            assert read(Path(f"/dev/fd/{reading}")).data == {"a": 1}
+            assert read_document(Path(f"/dev/fd/{reading}")).data == {"a": 1}
         finally:
             os.close(reading)
 
@@ -262,14 +271,14 @@ class TestRefusals:
         (tmp_path / "loop.yaml").symlink_to("loop.yaml")
         for name, why in (("none.yaml", "No such file"), (".", "directory"), ("loop.yaml", "symbolic links")):
             with pytest.raises(InvalidFile, match=why) as caught:
-                read(tmp_path / name)
+                read_document(tmp_path / name)
             assert caught.value.where == os.fspath(tmp_path / name)
 
     def test_bytes_that_are_no_utf_8(self, tmp_path: Path) -> None:
         path = tmp_path / "latin.yaml"
         path.write_bytes(b"a: 1\nb: f\xfcr\n")
         with pytest.raises(InvalidFile, match="is not UTF-8 text") as caught:
-            read(path)
+            read_document(path)
         assert caught.value.where == f"{path}:2:5"
 
 
@@ -338,26 +347,28 @@ class TestChecked:
         self, text: str, line: int, message: str, fix: str | None
     ) -> None:
         with pytest.raises(InvalidFile) as caught:
-            checked(Plan, parse(text, "plan.yaml"))
+            validate_document(Plan, parse_document(text, "plan.yaml"))
         assert caught.value.message == message
         assert caught.value.where == f"plan.yaml:{line}"
         assert caught.value.fix == fix
 
     def test_a_document_that_fits(self) -> None:
         text = "title: t\nlimits: {cost_threshold: 5}\nsteps:\n  - agentRole: ab\n    tries: 2\nwait: true\n"
-        plan = checked(Plan, parse(text, "plan.yaml"))
+        plan = validate_document(Plan, parse_document(text, "plan.yaml"))
         assert plan.limits.cost_threshold == 5.0
         assert plan.steps == (Step(agentRole="ab", tries=2),)
         assert plan.wait is True
 
     def test_enums_of_a_job_are_read_from_their_words(self) -> None:
-        spec = checked(JobSpec, parse("prompt: p\napproval: each\ninput: {a: [1, 2.5]}\n", "job.yaml"))
+        spec = validate_document(
+            JobSpec, parse_document("prompt: p\napproval: each\ninput: {a: [1, 2.5]}\n", "job.yaml")
+        )
         assert spec.approval == "each"
         assert spec.input == {"a": [1, 2.5]}
 
     @pytest.mark.parametrize("value", [10**900, -0.1, 1e300, 2**63, "\x00", "ü\u2028"])
     def test_any_value_passes_unchanged(self, value: Any) -> None:
-        assert checked(JobSpec, Document("j", {"input": value}, {})).input == value
+        assert validate_document(JobSpec, Document("j", {"input": value}, {})).input == value
 
 
 class TestNearest:
@@ -371,10 +382,10 @@ class TestNearest:
         ],
     )
     def test_advice(self, word: str, advice: str) -> None:
-        assert nearest(word, {"Worker", "Supervisor"}) == advice
+        assert suggest_names(word, {"Worker", "Supervisor"}) == advice
 
     def test_nothing_known(self) -> None:
-        assert nearest("x", []) is None
+        assert suggest_names("x", []) is None
 
 
 JOB = """\
@@ -436,7 +447,7 @@ class TestEdited:
     ) -> None:
         text, wanted = JOB.replace("\n", newline), JOB.replace(before, after, 1).replace("\n", newline)
         assert not before or before in JOB
-        assert edited(text, "job.yaml", {keys: value}) == wanted
+        assert edit_text(text, "job.yaml", {keys: value}) == wanted
 
     def test_several_changes(self) -> None:
         changes: dict[tuple[str, ...], object | None] = {
@@ -445,7 +456,9 @@ class TestEdited:
             ("limits", "max_attempts"): None,
             ("rank",): 3,
         }
-        found = edited("# top\nid: a\nlimits:\n  cost_threshold: 1\n  max_attempts: 2\nrank: 1", "-", changes)
+        found = edit_text(
+            "# top\nid: a\nlimits:\n  cost_threshold: 1\n  max_attempts: 2\nrank: 1", "-", changes
+        )
         assert found == "# top\nrank: 3"
 
     @pytest.mark.parametrize(
@@ -463,32 +476,32 @@ class TestEdited:
         ],
     )
     def test_a_new_field_goes_where_it_belongs(self, text: str, after: str) -> None:
-        assert edited(text, "x.yaml", {("a", "b"): 1}) == after
+        assert edit_text(text, "x.yaml", {("a", "b"): 1}) == after
 
     def test_json_keeps_its_order_and_indentation(self) -> None:
         text = '{\n    "b": 1,\n    "a": {"x": "ü"}\n}\n'
-        found = edited(text, "x.json", {("a", "y"): True, ("b",): None, ("c",): [1]})
+        found = edit_text(text, "x.json", {("a", "y"): True, ("b",): None, ("c",): [1]})
         assert (
             found == json.dumps({"a": {"x": "ü", "y": True}, "c": [1]}, indent=4, ensure_ascii=False) + "\n"
         )
-        assert edited('{"a": 1}', "-", {("b",): 2}) == '{"a": 1, "b": 2}'
+        assert edit_text('{"a": 1}', "-", {("b",): 2}) == '{"a": 1, "b": 2}'
 
     def test_a_value_of_another_type_is_a_change(self) -> None:
-        assert edited("a: true\n", "x.yaml", {("a",): 1}) == "a: 1\n"
-        assert edited("a: 1\n", "x.yaml", {("a",): 1.0}) == "a: 1.0\n"
-        assert edited("a: 1\n", "x.yaml", {("a",): "1"}) == "a: '1'\n"
+        assert edit_text("a: true\n", "x.yaml", {("a",): 1}) == "a: 1\n"
+        assert edit_text("a: 1\n", "x.yaml", {("a",): 1.0}) == "a: 1.0\n"
+        assert edit_text("a: 1\n", "x.yaml", {("a",): "1"}) == "a: '1'\n"
 
     def test_a_field_below_a_plain_value_is_refused(self) -> None:
         with pytest.raises(InvalidFile, match="`a` is not a mapping, so it holds no `b`"):
-            edited("a: 5\n", "x.yaml", {("a", "b"): 1})
+            edit_text("a: 5\n", "x.yaml", {("a", "b"): 1})
 
     def test_what_is_no_document_is_refused(self) -> None:
         with pytest.raises(InvalidFile, match="is there twice"):
-            edited("a: 1\na: 2\n", "x.yaml", {("b",): 1})
+            edit_text("a: 1\na: 2\n", "x.yaml", {("b",): 1})
 
     def test_a_form_that_cannot_be_changed_safely_is_refused(self) -> None:
         with pytest.raises(InvalidFile):
-            edited("? a\n: {b: 1}\n", "x.yaml", {("a",): "x"})
+            edit_text("? a\n: {b: 1}\n", "x.yaml", {("a",): "x"})
 
 
 KEYS = st.sampled_from(["a", "b", "limits", "x y", "1", "no", "# k", "a: b"])
@@ -528,9 +541,9 @@ class TestAnyEdit:
         text = written(data, style)
         text = f"# note\n{text}# end\n" if commented else text
         text = text.rstrip("\n") if cut else text
-        before = parse(text, "x.yaml").data
+        before = parse_document(text, "x.yaml").data
         try:
-            found = edited(text, "x.yaml", {keys: value})
+            found = edit_text(text, "x.yaml", {keys: value})
         except InvalidFile as error:
             message = error.message
         else:
@@ -538,7 +551,7 @@ class TestAnyEdit:
         if message:
             assert "is not a mapping" in message
             return
-        after = parse(found, "x.yaml").data
+        after = parse_document(found, "x.yaml").data
         assert without(after, keys) == without(before, keys)
         for key in keys[:-1]:
             after = after.get(key) or {}
@@ -546,27 +559,27 @@ class TestAnyEdit:
 
     @given(MAPPINGS)
     def test_what_is_dumped_reads_back(self, data: dict[str, Any]) -> None:
-        assert parse(dumped(data), "x.yaml").data == data
+        assert parse_document(dump_yaml(data), "x.yaml").data == data
 
     def test_dumped_text_is_for_people(self) -> None:
-        found = dumped({"id": "a", "prompt": "One.\nTwo.\n", "tags": ["x"], "role": "on"})
+        found = dump_yaml({"id": "a", "prompt": "One.\nTwo.\n", "tags": ["x"], "role": "on"})
         assert found == 'id: a\nprompt: |\n  One.\n  Two.\ntags:\n- x\nrole: "on"\n'
 
     def test_much_is_dumped_as_json_which_is_yaml_too_and_stays_json(self) -> None:
         odd: list[Any] = ["\x85\x7f\ufeff😀\t", "tab\there", None, True, -1.5, {}, []]
         data = {"id": "a", "input": {"odd": odd, "much": list(range(1000))}}
-        text = dumped(data)
+        text = dump_yaml(data)
         assert text.startswith('{\n "id": "a"')
-        assert json.loads(text) == parse(text, "job.yaml").data == data
+        assert json.loads(text) == parse_document(text, "job.yaml").data == data
         commented = f"# read as YAML\n{text}"
-        assert parse(commented, "job.yaml").data == data
-        assert edited(text, "job.yaml", {("id",): "b"}) == dumped({**data, "id": "b"})
+        assert parse_document(commented, "job.yaml").data == data
+        assert edit_text(text, "job.yaml", {("id",): "b"}) == dump_yaml({**data, "id": "b"})
 
     @pytest.mark.parametrize("much", [["x" * 99] * 2000, "line\n" * 30_000])
     def test_long_texts_are_much_too(self, much: object) -> None:
-        assert dumped({"input": much}).startswith("{\n")
+        assert dump_yaml({"input": much}).startswith("{\n")
 
     def test_yaml_that_json_would_read_as_something_else_stays_yaml(self) -> None:
-        assert parse('{"a": NaN, "b": 1e3}', "x.yaml").data == {"a": "NaN", "b": 1000.0}
+        assert parse_document('{"a": NaN, "b": 1e3}', "x.yaml").data == {"a": "NaN", "b": 1000.0}
         with pytest.raises(InvalidFile, match="twice"):
-            parse('{"a": 1, "a": 2}', "x.yaml")
+            parse_document('{"a": 1, "a": 2}', "x.yaml")

@@ -20,9 +20,9 @@ from logist.workspace.merge import (
     JobWork,
     Person,
     Published,
-    find,
-    locked,
-    publish,
+    find_target,
+    lock_target,
+    publish_work,
     refs,
     staging,
     swapping,
@@ -107,16 +107,18 @@ class Desk:
             title="Do it",
             git=self.workspace.git,
             base=self.base,
-            commit=self.workspace.checkpoint("done").commit,
+            commit=self.workspace.create_checkpoint("done").commit,
             previous=self.previous,
             author=AUTHOR,
             seconds=1_700_000_000,
             now=1_700_000_100,
             jobs_dir=self.repository / ".logist" / "jobs",
         )
-        with locked(find(self.source, by_branch="logist job merge --job j --branch"), 0.0) as target:
+        with lock_target(
+            find_target(self.source, by_branch="logist job merge --job j --branch"), 0.0
+        ) as target:
             between()
-            return publish(work, target, mode, **options)
+            return publish_work(work, target, mode, **options)
 
     def bytes(self) -> dict[str, bytes | None]:
         return support.tree(self.repository)
@@ -244,7 +246,7 @@ def test_work_goes_in_whatever_the_layout(layout: Callable[[Path], Desk], tmp_pa
     before, head = content(repository), git(repository, "rev-parse", "HEAD").strip()
     untouched = desk.bytes()
     desk.work(WORK)
-    desk.workspace.checkpoint("done")
+    desk.workspace.create_checkpoint("done")
     assert desk.bytes() == untouched
 
     found = desk.publish()
@@ -481,8 +483,8 @@ def test_the_author_is_whom_the_repository_names(desk: Desk, settings: dict[str,
 def test_the_users_own_settings_count(desk: Desk, tmp_path: Path) -> None:
     settings = tmp_path / "gitconfig"
     settings.write_text("[user]\nname = Grace\nemail = g@example.org\n[core]\nautocrlf = true\n")
-    found = find(desk.repository, [str(settings)])
-    assert found.person(AUTHOR) == Person("Grace", "g@example.org")
+    found = find_target(desk.repository, [str(settings)])
+    assert found.choose_author(AUTHOR) == Person("Grace", "g@example.org")
     assert found.settings["core.autocrlf"] == "true"
 
 
@@ -717,7 +719,7 @@ def checkpoints(desk: Desk) -> dict[str, bytes | None]:
 @pytest.mark.parametrize("layout", [moved_on, bare])
 def test_a_look_changes_nothing(layout: Callable[[Path], Desk], tmp_path: Path) -> None:
     desk = layout(tmp_path).work(WORK)
-    desk.workspace.checkpoint("done")
+    desk.workspace.create_checkpoint("done")
     before, job = desk.bytes(), checkpoints(desk)
     looked = desk.publish("look", patch=True)
     assert desk.bytes() == before
@@ -745,7 +747,10 @@ def test_who_commits_in_that_moment_loses_nothing(desk: Desk) -> None:
 
 def test_others_wait_while_work_is_merged(desk: Desk) -> None:
     desk.work(WORK)
-    with locked(find(desk.repository), 0.0), pytest.raises(Busy, match="another job is being merged"):
+    with (
+        lock_target(find_target(desk.repository), 0.0),
+        pytest.raises(Busy, match="another job is being merged"),
+    ):
         desk.publish()
     assert desk.publish().how == "fast_forward"
 
@@ -799,14 +804,14 @@ def test_what_is_saved_while_work_is_merged_is_not_lost(
 ) -> None:
     path, change = MEANWHILE[name]
     desk.work(WORK)
-    apply = worktree.apply
+    apply = worktree.apply_staged
 
     def after_the_user(ready: staging.Staged) -> None:
         change(desk.repository / path)
         apply(ready)
 
     with monkeypatch.context() as patched:
-        patched.setattr(worktree, "apply", after_the_user)
+        patched.setattr(worktree, "apply_staged", after_the_user)
         _loses_nothing(desk, path, f"changed files there just now: {path}")
     (desk.repository / path).unlink(missing_ok=True)
     git(desk.repository, "checkout", "--quiet", "--", ".")
@@ -817,7 +822,7 @@ def test_what_is_saved_while_work_is_merged_is_not_lost(
 @pytest.mark.parametrize("path", ["src/app.py", "README.md", "new/deep/file.txt"])
 def test_not_even_in_the_moment_of_the_swap(path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.work(WORK)
-    swap = swapping.rename
+    swap = swapping.rename_with_flag
     done: list[str] = []
 
     def just_before(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
@@ -827,7 +832,7 @@ def test_not_even_in_the_moment_of_the_swap(path: str, desk: Desk, monkeypatch: 
             saved_by_a_rename(desk.repository / path)
         swap(source, old, folder, new, flag)
 
-    monkeypatch.setattr(swapping, "rename", just_before)
+    monkeypatch.setattr(swapping, "rename_with_flag", just_before)
     _loses_nothing(desk, path, "just now")
     assert (desk.repository / path).read_text() == "MINE = 43\n"
 
@@ -836,14 +841,14 @@ def test_no_other_git_moves_the_branch_while_files_are_moved(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.work(WORK)
-    apply = worktree.apply
+    apply = worktree.apply_staged
 
     def with_another_git(ready: staging.Staged) -> None:
         with pytest.raises(subprocess.CalledProcessError):
             git(desk.repository, "update-ref", "refs/heads/main", "HEAD^")
         apply(ready)
 
-    monkeypatch.setattr(worktree, "apply", with_another_git)
+    monkeypatch.setattr(worktree, "apply_staged", with_another_git)
     assert desk.publish().how == "fast_forward"
     assert status(desk.repository) == ""
 
@@ -860,13 +865,13 @@ def without_flags(source: int, old: bytes, folder: int, new: bytes, flag: int) -
     return -1
 
 
-RENAME = swapping.rename
+RENAME = swapping.rename_with_flag
 
 
 def test_a_work_tree_on_another_file_system(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = desk.repository / "src" / ".logist-app.py"
     mine.write_text("mine\n")
-    monkeypatch.setattr(swapping, "rename", apart)
+    monkeypatch.setattr(swapping, "rename_with_flag", apart)
     assert desk.work({**WORK, "link": link("run.sh")}).publish().how == "fast_forward"
     assert status(desk.repository) == "?? src/.logist-app.py\n"
     assert mine.read_text() == "mine\n"
@@ -891,10 +896,10 @@ def test_a_full_disk_is_told_and_everything_is_as_it_was(
         rename(source, old, folder, new, flag)
 
     with monkeypatch.context() as patched:
-        patched.setattr(swapping, "rename", full)
+        patched.setattr(swapping, "rename_with_flag", full)
         with pytest.raises(StorageError, match="No space left") as told:
             desk.publish()
-    monkeypatch.setattr(swapping, "rename", rename)
+    monkeypatch.setattr(swapping, "rename_with_flag", rename)
     assert told.value.fix
     assert {path: kept for path, kept in desk.bytes().items() if not path.startswith(".git")} == before
     assert not [path for path in desk.repository.rglob("*") if "logist-" in path.name]
@@ -1014,7 +1019,7 @@ def test_a_git_of_ours_that_was_killed_leaves_no_lock(desk: Desk, monkeypatch: p
 
     desk.work(WORK)
     with monkeypatch.context() as patch:
-        patch.setattr(refs, "_say", killed)
+        patch.setattr(refs, "_send_lines", killed)
         with pytest.raises(StorageError):
             desk.publish()
     assert not [*folder.rglob("*.lock")]
@@ -1025,7 +1030,7 @@ def test_a_git_that_was_killed_has_said_nothing(tmp_path: Path) -> None:
     (tmp_path / "git").write_text("#!/bin/sh\nkill -9 $$\n")
     (tmp_path / "git").chmod(0o755)
     with pytest.raises(StorageError, match="status -9"):
-        Git(tmp_path, str(tmp_path)).ask("merge-base", "--is-ancestor", "a", "b")
+        Git(tmp_path, str(tmp_path)).run_for_status("merge-base", "--is-ancestor", "a", "b")
 
 
 def test_a_lock_of_another_git_is_not_ours_to_remove(desk: Desk) -> None:
@@ -1050,4 +1055,4 @@ def test_nor_is_a_lock_of_a_branch_that_was_taken_since(desk: Desk) -> None:
 
 def test_what_is_no_repository_is_told(tmp_path: Path) -> None:
     with pytest.raises(LogistError, match="not in a git repository"):
-        find(tmp_path)
+        find_target(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 import logist
 from logist.errors import StorageError
-from logist.resources import resource
+from logist.resources import find_resource
 
 PACKAGE = Path(logist.__file__).parent
 
@@ -36,9 +36,9 @@ def python(code: str, path: Path) -> str:
 
 
 def test_a_checkout_has_them_at_the_top_of_its_tree() -> None:
-    assert resource("roles", "Worker.yaml") == PACKAGE.parent / "roles" / "Worker.yaml"
-    assert resource("roles").is_dir()
-    assert resource("schemas").is_dir()
+    assert find_resource("roles", "Worker.yaml") == PACKAGE.parent / "roles" / "Worker.yaml"
+    assert find_resource("roles").is_dir()
+    assert find_resource("schemas").is_dir()
 
 
 def test_an_installed_package_has_them_inside(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_incomplete_installation_says_so(tmp_path: Path) -> None:
 
 def test_what_is_not_shipped_is_an_error() -> None:
     with pytest.raises(StorageError, match="missing"):
-        resource("roles", "Nobody.yaml")
+        find_resource("roles", "Nobody.yaml")
 
 
 def test_the_lookup_is_cheap_to_import() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from logist.config.settings import Settings, resolve_model
 from logist.core.model import EVERYTHING, Permission, Permissions, Role
-from logist.documents import dumped
+from logist.documents import dump_yaml
 from logist.errors import InvalidFile, UsageError
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import RoleProblem, Roles, load_roles, role_hash
 
 ATTRIBUTES = ("name", "description", "instructions", "llm_model")
@@ -61,7 +61,7 @@ def loaded(directory: Path, **files: object) -> Roles:
     """The roles of a directory with these files: values by stem (as YAML), or texts by file name."""
     directory.mkdir(exist_ok=True)
     for name, content in files.items():
-        text = content if isinstance(content, str) else dumped(content)  # type: ignore[arg-type]
+        text = content if isinstance(content, str) else dump_yaml(content)  # type: ignore[arg-type]
         (directory / (name if "." in name else f"{name}.yaml")).write_text(text, "utf-8")
     return load_roles([directory])
 
@@ -72,7 +72,7 @@ def errors(roles: Roles) -> list[RoleProblem]:
 
 class TestOutputSchema:
     def test_p52_four_shipped_roles_have_one(self) -> None:
-        roles = load_roles([resource("roles")])
+        roles = load_roles([find_resource("roles")])
         having = {name for name, each in roles.by_name.items() if each.role.output_schema}
         assert having == {"Planner", "Commander", "Reviewer", "Tester"}
 
@@ -116,7 +116,7 @@ class TestOutputSchema:
 
 
 class TestShipped:
-    roles = load_roles([resource("roles")])
+    roles = load_roles([find_resource("roles")])
 
     def test_they_load_without_a_problem(self) -> None:
         assert not self.roles.problems
@@ -140,7 +140,7 @@ class TestShipped:
         self, name: str, permissions: list[str], delegates: list[str], badge: str, color: str | None
     ) -> None:
         found = self.roles.get(name)
-        assert found.permissions.names() == permissions
+        assert found.permissions.list_names() == permissions
         assert list(found.can_delegate_to_roles) == delegates
         assert (found.badge, found.color) == (badge, color)
         assert found.network is False
@@ -294,14 +294,14 @@ class TestPermissions:
         ],
     )
     def test_as_a_mapping_or_as_a_list(self, written: str, names: list[str], tmp_path: Path) -> None:
-        found = loaded(tmp_path, x=f"{dumped(role())}permissions: {written}\n")
+        found = loaded(tmp_path, x=f"{dump_yaml(role())}permissions: {written}\n")
         assert found.problems == []
-        assert found.get("Tester").permissions.names() == names
+        assert found.get("Tester").permissions.list_names() == names
 
     def test_p6_p47_a_role_that_says_nothing_may_do_everything(self, tmp_path: Path) -> None:
         found = loaded(tmp_path, x=role()).get("Tester")
         assert found.permissions == EVERYTHING
-        assert found.permissions.names() == [permission.value for permission in Permission]
+        assert found.permissions.list_names() == [permission.value for permission in Permission]
 
     @pytest.mark.parametrize(
         ("written", "line", "message", "fix"),
@@ -330,7 +330,7 @@ class TestPermissions:
     def test_what_is_refused(
         self, written: str, line: int, message: str, fix: str | None, tmp_path: Path
     ) -> None:
-        found = loaded(tmp_path, x=f"{dumped(role())}permissions:{written}\n")
+        found = loaded(tmp_path, x=f"{dump_yaml(role())}permissions:{written}\n")
         assert not found.by_name
         (problem,) = found.problems
         assert (problem.severity, problem.where) == ("error", f"{tmp_path / 'x.yaml'}:{line}")
@@ -345,7 +345,7 @@ class TestPermissions:
         permissions = {"can_read_files": True, **(delegates if inside else {})}
         found = loaded(tmp_path, x={**role(permissions=permissions), **({} if inside else delegates)})
         assert found.get("Tester").can_delegate_to_roles == ("Tester", "Nobody")
-        assert found.get("Tester").permissions.names() == ["read_files"]
+        assert found.get("Tester").permissions.list_names() == ["read_files"]
         message = "role `Tester` may give work to `Nobody`, which is no role"
         assert [(one.severity, one.message) for one in found.problems] == [("warning", message)]
 
@@ -395,7 +395,7 @@ class TestManyInOne:
         if not named:
             roles = {name: {k: v for k, v in data.items() if k != "name"} for name, data in roles.items()}
         data = {under: roles} if under else roles
-        text = dumped(data) if suffix == "yaml" else json.dumps(data)
+        text = dump_yaml(data) if suffix == "yaml" else json.dumps(data)
         found = loaded(tmp_path, **{f"all.{suffix}": text})
         assert found.problems == []
         assert {name: found.get(name).description for name in found.by_name} == {
@@ -523,7 +523,7 @@ class TestGet:
 class TestStrangeFiles:
     def test_links_are_followed_but_only_to_files(self, tmp_path: Path) -> None:
         (tmp_path / "r").mkdir()
-        (tmp_path / "outside").write_text(dumped(role()), "utf-8")
+        (tmp_path / "outside").write_text(dump_yaml(role()), "utf-8")
         os.mkfifo(tmp_path / "pipe")
         for name, target in {
             "good": tmp_path / "outside",
@@ -574,7 +574,7 @@ class TestHash:
         [
             *((attribute, "other") for attribute in ATTRIBUTES),
             *(("temperature", 1), ("max_output_tokens", 1), ("permissions", Permissions())),
-            *(("permissions", Permissions.of(["read_files"])), ("can_delegate_to_roles", ("A",))),
+            *(("permissions", Permissions.from_names(["read_files"])), ("can_delegate_to_roles", ("A",))),
             *(("network", True), ("agent", "codex"), ("badge", "x"), ("color", "red")),
             *(("prompt_template", "x"), ("applicable_task_types", ("bug",)), ("context_requirements", ())),
         ],

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.model import EVERYTHING, Role
-from logist.documents import MAX_BYTES, Document, dumped
-from logist.documents import read as document
+from logist.documents import MAX_BYTES, Document, dump_yaml
+from logist.documents import read_document as document
 from logist.errors import InvalidFile, UsageError
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import LoadedRole, Origin, RoleProblem, Roles, load_roles
 from logist.roles.loading import MOST_ADVICE
 from tests.support import examples
@@ -56,7 +56,7 @@ context_requirements:
 """
 """A role as Coven has them: a template, and neither instructions nor a model."""
 
-SHIPPED = load_roles([resource("roles")])
+SHIPPED = load_roles([find_resource("roles")])
 PAGE = """\
 ---
 name: Poet
@@ -80,7 +80,7 @@ def put(folder: Path, **files: object) -> Path:
     """A directory with these files: values by stem (as YAML), or texts by file name."""
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
-        text = content if isinstance(content, str) else dumped(content)  # type: ignore[arg-type]
+        text = content if isinstance(content, str) else dump_yaml(content)  # type: ignore[arg-type]
         (folder / (name if "." in name else f"{name}.yaml")).write_text(text, "utf-8", newline="")
     return folder
 
@@ -101,7 +101,7 @@ class TestMarkdown:
         assert roles.problems == []
         found = roles.get("Poet")
         assert found.instructions == "Rhyme.\n\n---\nAlways.\n"
-        assert found.permissions.names() == ["read_files"]
+        assert found.permissions.list_names() == ["read_files"]
         assert roles.by_name["Poet"].origins["instructions"].line == 8
 
     def test_it_is_the_template_where_the_fields_hold_the_instructions(self, tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ class TestMarkdown:
 
 class TestTemplate:
     def test_c7_a_role_with_a_template_needs_neither_instructions_nor_a_model(self, tmp_path: Path) -> None:
-        roles = load_roles([resource("roles"), put(tmp_path, builder=BUILDER)])
+        roles = load_roles([find_resource("roles"), put(tmp_path, builder=BUILDER)])
         assert roles.problems == []
-        assert roles.for_task_type("feature") == "builder"
+        assert roles.find_for_task_type("feature") == "builder"
         found = roles.by_name["builder"]
         assert (found.role.instructions, found.role.llm_model) == ("", roles.get("Worker").llm_model)
         assert found.role.permissions == EVERYTHING
@@ -284,7 +284,7 @@ class TestBase:
     def test_what_is_said_stands_in_its_place_whole(self, tmp_path: Path) -> None:
         own = {"name": "x", "base": "fix", "permissions": {"can_create_files": True}, "llm_model": "other"}
         found = load(tmp_path, {"fix": self.BASE, "x": own}).get("x")
-        assert (found.permissions.names(), found.llm_model) == (["create_files"], "other")
+        assert (found.permissions.list_names(), found.llm_model) == (["create_files"], "other")
 
     def test_where_each_field_comes_from(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"fix": self.BASE}, {"x": "name: x\nbase: fix\ncolor: blue\n"})
@@ -302,7 +302,7 @@ class TestBase:
         base = role("b", permissions={"can_read_files": True, **(said if inside else {})})
         roles = load(tmp_path, {"b": {**base, **({} if inside else said)}, "x": {"name": "x", "base": "b"}})
         assert roles.get("x").can_delegate_to_roles == ("x",)
-        assert roles.get("x").permissions.names() == ["read_files"]
+        assert roles.get("x").permissions.list_names() == ["read_files"]
 
     def test_a_role_over_the_one_it_replaces(self, tmp_path: Path) -> None:
         own = {"name": "fix", "base": "fix", "description": "ours"}
@@ -444,29 +444,29 @@ class TestTaskTypes:
         ],
     )
     def test_c10_the_shipped_ones(self, task_type: str, name: str | None) -> None:
-        assert SHIPPED.for_task_type(task_type) == name
+        assert SHIPPED.find_for_task_type(task_type) == name
 
     def test_the_stronger_directory_comes_first(self, tmp_path: Path) -> None:
         of_bugs = {"applicable_task_types": ["bug"]}
         roles = load(tmp_path, {"a": role("a", **of_bugs)}, {"b": role("b", **of_bugs)}, {"c": role("c")})
-        assert roles.for_task_type("bug") == "b"
+        assert roles.find_for_task_type("bug") == "b"
         assert roles.problems == []
 
     def test_what_is_only_inherited_takes_nothing_from_the_base(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"fix": TestBase.BASE}, {"x": {"name": "x", "base": "fix"}})
         assert roles.get("x").applicable_task_types == ("bug",)
-        assert roles.for_task_type("bug") == "fix"
+        assert roles.find_for_task_type("bug") == "fix"
         roles = load(tmp_path, {}, {"x": {"name": "x", "base": "fix", "applicable_task_types": ["bug"]}})
-        assert roles.for_task_type("bug") == "x"
+        assert roles.find_for_task_type("bug") == "x"
 
     def test_but_one_over_the_role_it_replaces_does_its_tasks(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"fix": TestBase.BASE}, {"fix": {"name": "fix", "base": "fix"}})
-        assert roles.for_task_type("bug") == "fix"
+        assert roles.find_for_task_type("bug") == "fix"
 
     def test_of_two_in_one_directory_the_first_name_and_a_warning(self, tmp_path: Path) -> None:
         files = {name: role(name, applicable_task_types=["Bug"]) for name in ("b", "a")}
         roles = load(tmp_path, files)
-        assert roles.for_task_type("bug") == "a"
+        assert roles.find_for_task_type("bug") == "a"
         problem = only_problem(roles)
         message = "`a` and `b` are both for tasks of type `bug`; `a` does them"
         assert (problem.severity, problem.message) == ("warning", message)
@@ -474,7 +474,7 @@ class TestTaskTypes:
 
     def test_c10_review_is_never_among_them(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"r": role("review", applicable_task_types=["review"])})
-        assert roles.for_task_type("review") is None
+        assert roles.find_for_task_type("review") is None
         assert only_problem(roles).message == "the role `review` is never chosen by the type of a task"
 
     @pytest.mark.parametrize(
@@ -562,8 +562,8 @@ def test_a_process_reads_a_shipped_file_once_and_again_when_it_changes(
 
 def test_a_role_made_by_hand_has_no_origins() -> None:
     made = LoadedRole(Role.model_validate(role("a", applicable_task_types=("x",))), Path("a"))
-    assert made.claims
-    assert Roles({"a": made}, [], {}).for_task_type("X") == "a"
+    assert made.has_own_task_types
+    assert Roles({"a": made}, [], {}).find_for_task_type("X") == "a"
 
 
 def test_a_single_file_may_be_named(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from logist import resources
-from logist.documents import read
+from logist.documents import read_document
 from logist.roles import load_roles
 from logist.roles.checking import KEYS
 from logist.roles.files import FORM
 from logist.roles.markdown import AGENT_PROMPT, read_markdown
 from tests.support import examples
 
-VALIDATOR = Draft202012Validator(resources.schema("role"))
+VALIDATOR = Draft202012Validator(resources.load_schema("role"))
 WORKER = {"name": "Worker", "description": "d", "instructions": "i", "llm_model": "m"}
 GOOD: dict[str, Any] = {"name": "x", "description": "d", "instructions": "i", "llm_model": "m"}
 
@@ -118,13 +118,15 @@ def test_all_fields_together(data: dict[str, Any]) -> None:
 
 
 def test_it_has_every_key_of_a_role_file() -> None:
-    schema = resources.schema("role")
+    schema = resources.load_schema("role")
     Draft202012Validator.check_schema(schema)
     assert set(schema["$defs"]["one"]["properties"]) == {*KEYS, AGENT_PROMPT}
     assert {each["required"][0] for each in schema["if"]["anyOf"]} == FORM <= {*KEYS, AGENT_PROMPT}
 
 
-@pytest.mark.parametrize("file", sorted(resources.resource("roles").iterdir()), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", sorted(resources.find_resource("roles").iterdir()), ids=lambda file: file.stem
+)
 def test_the_shipped_roles_are_valid(file: Path) -> None:
-    data = (read_markdown if file.suffix == ".md" else read)(file).data
+    data = (read_markdown if file.suffix == ".md" else read_document)(file).data
     assert [error.message for error in VALIDATOR.iter_errors(data)] == []

@@ -15,8 +15,8 @@ import pytest
 from logist.errors import Damaged, StorageError
 from logist.store import JobDir, dump_json, replace_file
 from logist.store.files import make_directory, read_bytes, remove_tree
-from logist.store.listing import glances
-from logist.store.settled_state import settled
+from logist.store.listing import read_glances
+from logist.store.settled_state import load_settled_state
 from tests import support
 
 pytestmark = pytest.mark.disk
@@ -179,7 +179,7 @@ def as_socket(path: Path) -> None:
 def test_what_is_no_file_neither_hangs_nor_crashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
-    with JobDir.creating(tmp_path, "job") as job:
+    with JobDir.create_job(tmp_path, "job") as job:
         pass
     monkeypatch.chdir(job.path)  # the name of a socket must be short
     make(Path("state.json"))
@@ -188,16 +188,16 @@ def test_what_is_no_file_neither_hangs_nor_crashes(
             read()
         assert raised.value.where == str(job.state_file)
         assert "mv " in (raised.value.fix or "")
-    assert next(glances(str(tmp_path))).problem
-    assert settled(str(job.path)) is None
+    assert next(read_glances(str(tmp_path))).problem
+    assert load_settled_state(str(job.path)) is None
 
 
 def test_a_pipe_in_the_place_of_the_history_does_not_hang(tmp_path: Path) -> None:
-    with JobDir.creating(tmp_path, "job") as job:
+    with JobDir.create_job(tmp_path, "job") as job:
         pass
     job.history_file.unlink()
     os.mkfifo(job.history_file)
     job.write_state({"head": {"sequence": 1, "hash": "0", "offset": 3}})
     with pytest.raises(Damaged, match="not a regular file"):
         job.load()
-    assert settled(str(job.path)) is None
+    assert load_settled_state(str(job.path)) is None

@@ -97,7 +97,7 @@ def test_jobs_are_refused_where_locks_do_not_hold(
 
 def test_nothing_is_made_there(mounts: Mounts, tmp_path: Path) -> None:
     mounts.become(WSL_2)
-    with pytest.raises(Refused), JobDir.creating(tmp_path / "new" / "jobs", "j1"):
+    with pytest.raises(Refused), JobDir.create_job(tmp_path / "new" / "jobs", "j1"):
         pass
     assert not (tmp_path / "new").exists()
 

@@ -24,14 +24,14 @@ def filled(folder: Path, count: int) -> Path:
 def flushed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is flushed by itself."""
     paths: list[str] = []
-    flush = flushing._flush
+    flush = flushing._flush_path
 
     def noted(path: Path) -> None:
         flush(path)
         paths.append(path.name)
 
-    monkeypatch.setattr(flushing, "_flush", noted)
-    monkeypatch.setattr(flushing, "_is_quicker_at_once", lambda folder, bulk: False)
+    monkeypatch.setattr(flushing, "_flush_path", noted)
+    monkeypatch.setattr(flushing, "_is_one_flush_quicker", lambda folder, bulk: False)
     return paths
 
 
@@ -55,7 +55,7 @@ def test_of_a_workspace_with_many_files_no_file_is_flushed_by_itself(
 
 
 def test_a_file_system_that_is_not_known_to_flush_everything_is_flushed_one_by_one() -> None:
-    assert not flushing._is_quicker_at_once(Path("/proc"), Path("/nonexistent"))
+    assert not flushing._is_one_flush_quicker(Path("/proc"), Path("/nonexistent"))
 
 
 def test_much_that_waits_for_the_disk_speaks_against_flushing_all_of_it(
@@ -65,16 +65,16 @@ def test_much_that_waits_for_the_disk_speaks_against_flushing_all_of_it(
     monkeypatch.setattr(flushing, "_REPORTS_ERRORS", (1, 0))
     monkeypatch.setattr(flushing, "LITTLE", -1)
     few, many = filled(tmp_path / "few", 1), filled(tmp_path / "many", flushing.MANY)
-    assert not flushing._is_quicker_at_once(few, few / "workspace")
-    assert flushing._is_quicker_at_once(many, many / "workspace")
+    assert not flushing._is_one_flush_quicker(few, few / "workspace")
+    assert flushing._is_one_flush_quicker(many, many / "workspace")
     monkeypatch.setattr(flushing, "LITTLE", 1 << 60)
-    assert flushing._is_quicker_at_once(few, few / "workspace")
+    assert flushing._is_one_flush_quicker(few, few / "workspace")
 
 
 def test_nothing_is_flushed_in_what_is_unpublished_and_all_else_is(tmp_path: Path) -> None:
     inside, beside = tmp_path / "new" / "file", tmp_path / "newer"
     _, pipe = os.pipe()
-    with files.unpublished(tmp_path / "new"):
+    with files.defer_flushes(tmp_path / "new"):
         files.fsync(pipe, inside)  # a pipe can't be flushed
         with pytest.raises(OSError, match="Invalid argument"):
             files.fsync(pipe, beside)

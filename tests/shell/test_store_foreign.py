@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from logist.errors import Damaged
 from logist.store import foreign
-from logist.store.entries import header_line
+from logist.store.entries import format_header
 from tests.support import examples
 
 
@@ -40,8 +40,8 @@ def file(tmp_path: Path) -> Path:
 def test_the_shapes_that_are_read(file: Path, text: str, found: list[object], beside: object) -> None:
     file.write_text(text, "utf-8")
     assert foreign.is_foreign(file)
-    assert list(foreign.entries(file)) == found
-    assert foreign.beside(file) == beside
+    assert list(foreign.read_foreign_entries(file)) == found
+    assert foreign.read_leading_members(file) == beside
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_shapes_that_are_read(file: Path, text: str, found: list[object], be
 def test_what_is_no_history_is_told_with_its_place(file: Path, text: str, said: str) -> None:
     file.write_text(text, "utf-8")
     with pytest.raises(Damaged, match=said) as raised:
-        list(foreign.entries(file))
+        list(foreign.read_foreign_entries(file))
     assert raised.value.where == str(file)
 
 
@@ -78,21 +78,21 @@ def test_a_number_that_the_end_of_what_was_read_cuts_is_whole(file: Path, cut: i
     file.write_text(
         begin.replace('""', f'"{"x" * ((1 << 16) - len(begin) - cut)}"') + '1.5e3, "interactions": [{}]}'
     )
-    assert foreign.beside(file)["n"] == 1500.0
-    assert list(foreign.entries(file)) == [{}]
+    assert foreign.read_leading_members(file)["n"] == 1500.0
+    assert list(foreign.read_foreign_entries(file)) == [{}]
 
 
 def test_bytes_that_are_no_text(file: Path) -> None:
     file.write_bytes(b'[{"a": "\xff"}]')
     with pytest.raises(Damaged, match="is not UTF-8 text"):
-        list(foreign.entries(file))
+        list(foreign.read_foreign_entries(file))
 
 
 @pytest.mark.parametrize(
     "begin",
     [
-        header_line(),
-        header_line()[:30],
+        format_header(),
+        format_header()[:30],
         b'{"version":1,"seg',
         b'{"version":"',
         b"",
@@ -107,8 +107,8 @@ def test_a_history_of_ours_is_ours_however_damaged(file: Path, begin: bytes) -> 
 
 
 def test_a_byte_that_was_changed_makes_no_other_shape_of_it(file: Path) -> None:
-    whole = header_line() + b'{"sequence":1}\n]}\n'
-    for place in range(len(header_line())):
+    whole = format_header() + b'{"sequence":1}\n]}\n'
+    for place in range(len(format_header())):
         for byte in (b"[", b"{", b" ", bytes([whole[place] ^ 1])):
             file.write_bytes(whole[:place] + byte + whole[place + 1 :])
             assert not foreign.is_foreign(file), (place, byte)
@@ -116,11 +116,11 @@ def test_a_byte_that_was_changed_makes_no_other_shape_of_it(file: Path) -> None:
 
 def test_the_same_on_one_line_is_one(file: Path) -> None:
     compact = json.dumps(
-        {**json.loads(header_line() + b"]}"), "interactions": [{"a": 1}]}, separators=(",", ":")
+        {**json.loads(format_header() + b"]}"), "interactions": [{"a": 1}]}, separators=(",", ":")
     )
     file.write_text(compact, "utf-8")
     assert foreign.is_foreign(file)
-    assert list(foreign.entries(file)) == [{"a": 1}]
+    assert list(foreign.read_foreign_entries(file)) == [{"a": 1}]
 
 
 def test_what_is_no_file_holds_nobody_up(file: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_is_no_file_holds_nobody_up(file: Path) -> None:
     with pytest.raises(Damaged, match="not a regular file"):
         foreign.is_foreign(file)
     with pytest.raises(Damaged, match="not a regular file"):
-        list(foreign.entries(file))
+        list(foreign.read_foreign_entries(file))
 
 
 def test_a_long_history_takes_no_more_memory_than_a_short_one(file: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_long_history_takes_no_more_memory_than_a_short_one(file: Path) -> Non
         out.write("[" + ",\n".join(json.dumps({"n": n, "text": "x" * 10_000}) for n in range(500)) + "]")
     tracemalloc.start()
     try:
-        assert sum(1 for _ in foreign.entries(file)) == 500
+        assert sum(1 for _ in foreign.read_foreign_entries(file)) == 500
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -146,7 +146,7 @@ def test_an_entry_without_an_end_is_given_up(file: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(foreign, "LONGEST", 1 << 20)
     file.write_text('[{"a": "' + "x" * (8 << 20), "utf-8")
     with pytest.raises(Damaged, match="entry 1 is longer than 1 million characters, or never ends"):
-        list(foreign.entries(file))
+        list(foreign.read_foreign_entries(file))
 
 
 JSON = st.recursive(
@@ -166,4 +166,4 @@ def test_it_reads_what_any_reader_reads(
     file.write_bytes(text.encode("utf-8", "backslashreplace" if ascii_only else "surrogatepass"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(foreign, "_CHUNK", chunk)
-        assert list(foreign.entries(file)) == entries
+        assert list(foreign.read_foreign_entries(file)) == entries

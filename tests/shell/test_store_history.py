@@ -33,7 +33,7 @@ def job(tmp_path: Path) -> JobDir:
 
 
 def make(folder: Path, name: str = "job") -> JobDir:
-    with JobDir.creating(folder, name) as job:
+    with JobDir.create_job(folder, name) as job:
         pass
     return job
 
@@ -42,14 +42,14 @@ def commit(job: JobDir, *texts: str, below: int = REPLACE_BELOW, state: bool = T
     """What a command does: load, append, write the state (or crash before that)."""
     loaded = job.load()
     entries = [{"kind": "ask", "text": text} for text in texts]
-    position = job.append(loaded.position, entries, loaded.torn, replace_below=below).position
+    position = job.append_entries(loaded.position, entries, loaded.torn, replace_below=below).position
     if state:
         job.write_state({"version": 1, "head": position._asdict()})
     return position
 
 
 def texts(job: JobDir) -> list[str]:
-    return [entry["text"] for entry in job.entries()]
+    return [entry["text"] for entry in job.read_entries()]
 
 
 def after_state(loaded: LoadedJob) -> list[str]:
@@ -63,7 +63,7 @@ def lines(job: JobDir) -> list[bytes]:
 def test_an_empty_history_is_a_header_and_a_closing_line(job: JobDir) -> None:
     assert job.history_file.read_bytes() == HEADER + b"]}\n"
     assert job.load() == LoadedJob(None, [], Position(0, None, len(HEADER)), b"")
-    assert list(job.entries()) == []
+    assert list(job.read_entries()) == []
 
 
 @pytest.mark.parametrize("below", [REPLACE_BELOW, IN_PLACE])
@@ -83,7 +83,7 @@ def test_the_format_is_the_documented_one(job: JobDir, below: int) -> None:
         assert entry["checksum"] == hashlib.sha256(without).hexdigest()
         previous = entry["checksum"]
     whole = json.loads(job.history_file.read_bytes())
-    assert whole["interactions"] == list(job.entries())
+    assert whole["interactions"] == list(job.read_entries())
 
 
 def test_both_ways_to_append_write_the_same_bytes(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_earlier_lines_never_change(job: JobDir) -> None:
 def test_unknown_fields_and_strange_text_come_back_as_they_were(job: JobDir) -> None:
     entry = {"text": STRANGE, "future": {"深": [1.5, None, True, 10**30]}, "": STRANGE}
     loaded = job.load()
-    [written] = job.append(loaded.position, [entry]).entries
+    [written] = job.append_entries(loaded.position, [entry]).entries
     [read] = job.load().entries
     assert read == written
     assert {key: read[key] for key in entry} == entry
@@ -134,7 +134,7 @@ def test_unknown_fields_and_strange_text_come_back_as_they_were(job: JobDir) -> 
 
 def test_sequence_and_chain_are_the_stores_to_give(job: JobDir) -> None:
     forged = {"checksum": "x", "previous": "y", "sequence": 7, "text": "t"}
-    [entry] = job.append(job.load().position, [forged]).entries
+    [entry] = job.append_entries(job.load().position, [forged]).entries
     assert (entry["sequence"], entry["previous"], len(entry["checksum"])) == (1, None, 64)
 
 
@@ -142,7 +142,7 @@ def test_sequence_and_chain_are_the_stores_to_give(job: JobDir) -> None:
 def test_several_entries_are_one_append(job: JobDir, below: int) -> None:
     commit(job, "one", below=below)
     loaded = job.load()
-    done = job.append(loaded.position, [{"text": "two"}, {"text": "three"}], replace_below=below)
+    done = job.append_entries(loaded.position, [{"text": "two"}, {"text": "three"}], replace_below=below)
     data = job.history_file.read_bytes()
     assert [entry["sequence"] for entry in done.entries] == [2, 3]
     assert [data[offset : offset + 14] for offset in done.offsets] == [b',{"sequence":2', b',{"sequence":3']
@@ -163,7 +163,7 @@ def test_several_entries_never_go_in_place(job: JobDir) -> None:
 def test_what_cannot_be_read_back_is_not_written(job: JobDir, value: object) -> None:
     before = support.tree(job.path)
     with pytest.raises(StorageError, match="cannot be stored"):
-        job.append(job.load().position, [{"text": value}])
+        job.append_entries(job.load().position, [{"text": value}])
     assert support.tree(job.path) == before
 
 
@@ -173,9 +173,9 @@ def test_a_history_that_went_on_refuses_an_append_to_its_old_end(job: JobDir) ->
     before = support.tree(job.path)
     for position in (old, Position(1, "0" * 64, len(HEADER)), Position(9, "0" * 64, 10**6)):
         with pytest.raises(Refused, match="has changed"):
-            job.append(position, [{"text": "two"}])
+            job.append_entries(position, [{"text": "two"}])
     with pytest.raises(Refused, match="has changed"):
-        job.append(job.load().position, [{"text": "two"}], b"a tail that is not there")
+        job.append_entries(job.load().position, [{"text": "two"}], b"a tail that is not there")
     assert support.tree(job.path) == before
 
 
@@ -249,7 +249,9 @@ def check_recovery(job: JobDir, expected: list[str], below: int) -> bool:
     assert texts(job) == expected
     assert job.history_file.read_bytes() == torn_file
     assert not job.logs.is_dir() or not list(job.logs.iterdir())
-    position = job.append(loaded.position, [{"text": "next"}], loaded.torn, replace_below=below).position
+    position = job.append_entries(
+        loaded.position, [{"text": "next"}], loaded.torn, replace_below=below
+    ).position
     job.write_state({"head": position._asdict()})
     saved = b"".join(path.read_bytes() for path in job.logs.iterdir())
     assert saved == loaded.torn
@@ -270,7 +272,7 @@ def test_a_replacement_cut_at_any_byte_is_as_if_it_had_not_begun(job: JobDir) ->
     for part in range(len(after) + 1):
         half.write_bytes(after[:part])
         assert job.load().entries == []
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         assert not half.exists()
     assert texts(job) == ["one"]
 
@@ -306,7 +308,7 @@ def test_a_torn_tail_is_kept_before_it_is_cut_and_never_over_another(job: JobDir
         job.history_file.write_bytes(whole[:-3] + tail)
         loaded = job.load()
         assert loaded.torn == tail
-        job.append(loaded.position, [{"text": "two"}], loaded.torn, replace_below=IN_PLACE)
+        job.append_entries(loaded.position, [{"text": "two"}], loaded.torn, replace_below=IN_PLACE)
     assert support.tree(job.logs) == {
         "torn-2-2.txt": b',{"sequence":2,"ot',
         "torn-2.txt": b',{"sequence":2,"te',
@@ -365,9 +367,11 @@ def test_damage_in_the_middle_is_not_taken_for_a_torn_tail(job: JobDir, with_sta
     with pytest.raises(Damaged, match=r"interaction 2 .* complete one follows"):
         job.load()
     with pytest.raises(Damaged):
-        list(job.entries())
+        list(job.read_entries())
     with pytest.raises(Damaged):
-        job.append(Position(1, json.loads(lines(job)[1])["checksum"], len(HEADER)), [{"text": "four"}])
+        job.append_entries(
+            Position(1, json.loads(lines(job)[1])["checksum"], len(HEADER)), [{"text": "four"}]
+        )
     assert support.tree(job.path) == before
 
 
@@ -419,7 +423,7 @@ def test_a_state_ahead_of_the_history_is_damage(job: JobDir) -> None:
     with pytest.raises(Damaged, match="interaction 2"):
         job.load()
     with pytest.raises(Damaged, match="interaction 2"):
-        list(job.entries())
+        list(job.read_entries())
     assert [problem.sequence for problem in job.verify()] == [2]
 
 
@@ -436,7 +440,7 @@ def test_a_state_that_names_another_place_is_damage(job: JobDir, head: dict[str,
 def test_a_history_without_its_first_line_is_damage(job: JobDir, data: bytes) -> None:
     job.history_file.write_bytes(data)
     before = support.tree(job.path)
-    for read in (job.load, lambda: list(job.entries())):
+    for read in (job.load, lambda: list(job.read_entries())):
         with pytest.raises(Damaged, match="first line"):
             read()
     assert job.verify() != []
@@ -620,9 +624,9 @@ def test_what_stands_behind_a_bad_entry_is_not_held_in_memory(job: JobDir, damag
     whole = job.history_file.read_bytes()
     bad = b"]}\n" if damage.startswith("the first") else b',{"sequence":2,"text":"changed"}\n'
     more = b"".join(b',{"sequence":%d,"text":"%b"}\n' % (n, b"x" * 3000) for n in range(3, 800))
-    _, line = entries.seal({"text": "whole"}, 800, None)
+    _, line = entries.seal_entry({"text": "whole"}, 800, None)
     job.history_file.write_bytes(whole[:-3] + bad + more + b"," + line + b"\n]}\n")
-    readers: list[Callable[[], object]] = [lambda: list(job.entries()), job.load]
+    readers: list[Callable[[], object]] = [lambda: list(job.read_entries()), job.load]
     tracemalloc.start()
     try:
         for read in readers:
@@ -653,12 +657,12 @@ def test_more_than_an_append_writes_is_damage_and_no_torn_tail(
     commit(job, "one")
     whole = job.history_file.read_bytes()[:-3]
     job.history_file.write_bytes(whole + b"\0" * 2_000)
-    assert job.examine().faults == ()
+    assert job.examine_history().faults == ()
     job.history_file.write_bytes(whole + b"\0" * 2_001)
-    for read in (job.load, lambda: list(job.entries())):
+    for read in (job.load, lambda: list(job.read_entries())):
         with pytest.raises(Damaged, match="2,001 bytes follow, more than one append writes"):
             read()
-    assert [problem.sequence for problem in job.examine().faults] == [2]
+    assert [problem.sequence for problem in job.examine_history().faults] == [2]
 
 
 def test_an_entry_that_could_not_be_read_again_is_not_written(

@@ -17,26 +17,26 @@ pytestmark = pytest.mark.disk
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobDir:
-    with JobDir.creating(tmp_path, "job") as job:
+    with JobDir.create_job(tmp_path, "job") as job:
         pass
     return job
 
 
 def test_an_exchange_is_told_as_far_as_it_came(job: JobDir) -> None:
-    assert job.exchanges() == []
+    assert job.read_exchanges() == []
     job.begin_exchange(1, {"prompt": "ü"})
-    assert job.exchanges() == [Exchange(1, {"prompt": "ü"}, False, None)]
+    assert job.read_exchanges() == [Exchange(1, {"prompt": "ü"}, False, None)]
     job.mark_sent(1)
     job.mark_sent(1)
-    assert job.exchanges() == [Exchange(1, {"prompt": "ü"}, True, None)]
+    assert job.read_exchanges() == [Exchange(1, {"prompt": "ü"}, True, None)]
     job.save_response(1, {"text": "answer"})
-    assert job.exchanges() == [Exchange(1, {"prompt": "ü"}, True, {"text": "answer"})]
+    assert job.read_exchanges() == [Exchange(1, {"prompt": "ü"}, True, {"text": "answer"})]
 
 
 def test_exchanges_come_in_the_order_of_their_numbers(job: JobDir) -> None:
     for k in (10, 2, 1):
         job.begin_exchange(k, {"k": k})
-    assert [exchange.k for exchange in job.exchanges()] == [1, 2, 10]
+    assert [exchange.k for exchange in job.read_exchanges()] == [1, 2, 10]
 
 
 OPENED = """
@@ -68,13 +68,13 @@ def test_what_is_no_exchange_is_passed_over(job: JobDir) -> None:
     job.begin_exchange(1, {})
     for name in (".1.response.abc.new", "01.request", "x.sent", "1.toolbox", "2.response~"):
         (job.inflight / name).write_bytes(b"half")
-    assert job.exchanges() == [Exchange(1, {}, False, None)]
+    assert job.read_exchanges() == [Exchange(1, {}, False, None)]
 
 
 def test_a_sent_mark_without_a_request_is_told(job: JobDir) -> None:
     job.begin_exchange(1, {})
     job.mark_sent(2)
-    assert job.exchanges()[1] == Exchange(2, None, True, None)
+    assert job.read_exchanges()[1] == Exchange(2, None, True, None)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
@@ -82,7 +82,7 @@ def test_a_record_that_does_not_read_is_damage(job: JobDir, data: bytes) -> None
     job.begin_exchange(1, {})
     (job.inflight / "1.response").write_bytes(data)
     with pytest.raises(Damaged) as caught:
-        job.exchanges()
+        job.read_exchanges()
     assert caught.value.where == str(job.inflight / "1.response")
 
 
@@ -90,7 +90,7 @@ def test_the_end_removes_everything_and_what_a_crash_left_of_an_earlier_end(job:
     before = support.tree(job.path)
     job.begin_exchange(1, {})
     job.inflight.rename(job.path / ".inflight-done")
-    assert job.exchanges() == []
+    assert job.read_exchanges() == []
     job.begin_exchange(1, {})
     job.mark_sent(1)
     job.end_exchanges()
@@ -107,12 +107,12 @@ def test_the_end_removes_everything_and_what_a_crash_left_of_an_earlier_end(job:
 def test_a_restore_that_does_not_read_is_damage(job: JobDir, content: bytes) -> None:
     job.restoring.write_bytes(content)
     with pytest.raises(Damaged, match="record of a restore") as caught:
-        job.unfinished_restore(lambda sequence: False)
+        job.find_unfinished_restore(lambda sequence: False)
     assert caught.value.where == str(job.restoring)
     assert "move it away: mv " in (caught.value.fix or "")
 
 
 def test_a_restore_is_unfinished_until_its_interaction_is_there(job: JobDir) -> None:
     job.begin_restore(3, "a" * 40)
-    assert job.unfinished_restore(lambda sequence: sequence != 3) == "a" * 40
-    assert job.unfinished_restore(lambda sequence: sequence == 3) is None
+    assert job.find_unfinished_restore(lambda sequence: sequence != 3) == "a" * 40
+    assert job.find_unfinished_restore(lambda sequence: sequence == 3) is None

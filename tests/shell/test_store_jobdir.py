@@ -23,13 +23,13 @@ BAD_IDS = ["", "../x", "a/b", ".", "..", ".hidden", "a b", "ä", "a\n", "a\x00",
 
 def fill(job: JobDir) -> None:
     """All that a job ever writes."""
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         job.begin_exchange(1, {})
         job.mark_sent(1)
         job.save_response(1, {})
         job.history_file.write_bytes(job.history_file.read_bytes()[:-3] + b",torn")
         loaded = job.load()
-        position = job.append(loaded.position, [{"text": "one"}], loaded.torn).position
+        position = job.append_entries(loaded.position, [{"text": "one"}], loaded.torn).position
         job.write_state({"head": position._asdict()})
         job.write_log("000001.txt", b"log")
 
@@ -37,7 +37,7 @@ def fill(job: JobDir) -> None:
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_directories_are_0700_and_files_0600_under_any_umask(tmp_path: Path, umask: int) -> None:
     os.umask(umask)
-    with JobDir.creating(tmp_path / "new" / "jobs", "job") as job:
+    with JobDir.create_job(tmp_path / "new" / "jobs", "job") as job:
         pass
     fill(job)
     found = {str(path.relative_to(job.path)): path for path in [job.path, *job.path.rglob("*")]}
@@ -47,7 +47,7 @@ def test_directories_are_0700_and_files_0600_under_any_umask(tmp_path: Path, uma
 
 
 def test_a_job_appears_only_when_it_is_whole(tmp_path: Path) -> None:
-    with JobDir.creating(tmp_path, "job") as job:
+    with JobDir.create_job(tmp_path, "job") as job:
         job.write_state({"head": None})
         assert list(list_jobs(tmp_path)) == []
         assert job.path.name.startswith(".new-job-")
@@ -62,7 +62,7 @@ def test_a_job_appears_only_when_it_is_whole(tmp_path: Path) -> None:
 
 def test_an_error_while_a_job_is_made_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
-        with JobDir.creating(tmp_path, "job") as job:
+        with JobDir.create_job(tmp_path, "job") as job:
             (job.path / "git" / "objects").mkdir(parents=True)
             raise KeyboardInterrupt
 
@@ -84,16 +84,16 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path, taken: s
     else:
         path.symlink_to("nowhere")
     before = {found: found.lstat() for found in tmp_path.iterdir()}
-    with pytest.raises(Refused, match="exists already"), JobDir.creating(tmp_path, "job"):
+    with pytest.raises(Refused, match="exists already"), JobDir.create_job(tmp_path, "job"):
         raise AssertionError("not reached")
     assert {found: found.lstat() for found in tmp_path.iterdir()} == before
 
 
 def test_of_two_that_make_the_same_job_one_is_refused(tmp_path: Path) -> None:
     def lose() -> None:
-        with JobDir.creating(tmp_path, "job") as second:
+        with JobDir.create_job(tmp_path, "job") as second:
             second.write_state({"who": "second"})
-            with JobDir.creating(tmp_path, "job") as first:
+            with JobDir.create_job(tmp_path, "job") as first:
                 first.write_state({"who": "first"})
 
     with pytest.raises(Refused, match="exists already"):
@@ -120,7 +120,7 @@ def test_a_maker_that_is_killed_leaves_no_job_and_the_next_one_clears_up(tmp_pat
     assert list(list_jobs(tmp_path)) == []
     (left,) = os.listdir(tmp_path)
     assert left.startswith(".new-job-")
-    with JobDir.creating(tmp_path, "other"):
+    with JobDir.create_job(tmp_path, "other"):
         pass
     assert os.listdir(tmp_path) == ["other"]
 
@@ -142,7 +142,7 @@ def test_the_directory_of_a_living_maker_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as maker:
         assert maker.stdout is not None
         maker.stdout.readline()
-        with JobDir.creating(tmp_path, "other"):
+        with JobDir.create_job(tmp_path, "other"):
             assert len(os.listdir(tmp_path)) == 2
         maker.communicate()
     assert maker.returncode == 0
@@ -157,7 +157,7 @@ def test_only_what_was_to_become_a_job_is_cleared_up(tmp_path: Path) -> None:
     (jobs / ".new-a-0123456789ab").write_bytes(b"a file")
     (jobs / ".new-b-0123456789ab").symlink_to(outside)
     (jobs / ".new-c-0123456789ab" / "git" / "objects").mkdir(parents=True)
-    with JobDir.creating(jobs, "job"):
+    with JobDir.create_job(jobs, "job"):
         pass
     kept = [".new-a-0123456789ab", ".new-b-0123456789ab", ".new-notes", "job"]
     assert sorted(os.listdir(jobs)) == kept
@@ -167,7 +167,7 @@ def test_only_what_was_to_become_a_job_is_cleared_up(tmp_path: Path) -> None:
 def test_a_maker_whose_directory_is_cleared_up_before_it_is_locked_makes_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claimed = locks.claimed
+    claimed = locks.claim_unfinished_job
     lost: list[Path] = []
 
     def too_late(folder: Path) -> AbstractContextManager[bool]:
@@ -176,8 +176,8 @@ def test_a_maker_whose_directory_is_cleared_up_before_it_is_locked_makes_another
             jobdir._remove_abandoned(tmp_path)  # as another command does at this moment
         return claimed(folder)
 
-    monkeypatch.setattr(locks, "claimed", too_late)
-    with JobDir.creating(tmp_path, "job") as job:
+    monkeypatch.setattr(locks, "claim_unfinished_job", too_late)
+    with JobDir.create_job(tmp_path, "job") as job:
         assert lost != [job.path]
         assert os.listdir(tmp_path) == [job.path.name]
     assert os.listdir(tmp_path) == ["job"]
@@ -187,7 +187,7 @@ def test_a_maker_whose_directory_is_cleared_up_before_it_is_locked_makes_another
 def test_what_is_no_id_reaches_no_file(tmp_path: Path, job_id: str) -> None:
     with pytest.raises(UsageError, match="is not a job id"):
         JobDir.open(tmp_path, job_id)
-    with pytest.raises(UsageError, match="is not a job id"), JobDir.creating(tmp_path, job_id):
+    with pytest.raises(UsageError, match="is not a job id"), JobDir.create_job(tmp_path, job_id):
         raise AssertionError("not reached")
     assert os.listdir(tmp_path) == []
 
@@ -214,13 +214,13 @@ def test_jobs_are_listed_in_order_and_what_is_no_job_is_not(tmp_path: Path) -> N
 
 
 def test_reading_changes_no_byte(tmp_path: Path) -> None:
-    with JobDir.creating(tmp_path, "job") as job:
+    with JobDir.create_job(tmp_path, "job") as job:
         pass
     fill(job)
     job.history_file.write_bytes(job.history_file.read_bytes()[:-3] + b",torn")
     before = support.tree(tmp_path)
-    job.load(), list(job.entries()), job.verify(), job.read_state(), job.exchanges()
-    job.holder(), job.running(), list(list_jobs(tmp_path)), JobDir.open(tmp_path, "job")
+    job.load(), list(job.read_entries()), job.verify(), job.read_state(), job.read_exchanges()
+    job.find_lock_holder(), job.has_running_agent(), list(list_jobs(tmp_path)), JobDir.open(tmp_path, "job")
     assert support.tree(tmp_path) == before
 
 

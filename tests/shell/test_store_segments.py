@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from logist.errors import Damaged, Refused, StorageError
 from logist.store import JobDir, Position, files, segments
-from logist.store.settled_state import settled
+from logist.store.settled_state import load_settled_state
 from tests import support
 from tests.support import examples
 
@@ -41,7 +41,7 @@ def job(tmp_path: Path) -> JobDir:
 
 
 def make(folder: Path, name: str = "job") -> JobDir:
-    with JobDir.creating(folder, name) as job:
+    with JobDir.create_job(folder, name) as job:
         pass
     return job
 
@@ -50,7 +50,7 @@ def commit(job: JobDir, *texts: str, at: int = NOW, state: bool = True, **how: A
     """What a command does: load, append, write the state (or be killed before that)."""
     loaded = job.load()
     entries = [{"kind": "ask", "text": text} for text in texts]
-    position = job.append(loaded.position, entries, loaded.torn, rotate_at=at, **how).position
+    position = job.append_entries(loaded.position, entries, loaded.torn, rotate_at=at, **how).position
     if state:
         job.write_state({"version": 1, "head": position._asdict()})
     return position
@@ -66,7 +66,7 @@ def long(folder: Path, name: str = "job", files: int = 4) -> JobDir:
 
 
 def texts(job: JobDir) -> list[str]:
-    return [entry["text"] for entry in job.entries()]
+    return [entry["text"] for entry in job.read_entries()]
 
 
 def segment(job: JobDir, number: int) -> Path:
@@ -101,21 +101,21 @@ def test_a_person_reads_each_segment_with_zcat_and_jq(tmp_path: Path) -> None:
     read = [json.loads(gzip.decompress(segment(job, number).read_bytes())) for number in (1, 2, 3)]
     read.append(json.loads(job.history_file.read_bytes()))
     assert [document["segment"] for document in read] == [1, 2, 3, 4]
-    assert [entry for document in read for entry in document["interactions"]] == list(job.entries())
+    assert [entry for document in read for entry in document["interactions"]] == list(job.read_entries())
 
 
 def test_all_readers_see_one_history(tmp_path: Path) -> None:
     job = long(tmp_path)
     before = support.tree(job.path)
-    entries = list(job.entries())
+    entries = list(job.read_entries())
     assert [entry["text"] for entry in entries] == numbered(8)
     assert [entry["sequence"] for entry in entries] == list(range(1, 9))
     assert [entry["previous"] for entry in entries] == [None, *(e["checksum"] for e in entries[:-1])]
     proven: list[Json] = []
-    found = job.examine(proven.append)
+    found = job.examine_history(proven.append)
     assert (found.problems, found.trusted, proven) == ((), (1, 8), entries)
     assert (job.verify(), job.load().entries) == ([], [])
-    assert settled(str(job.path)) == job.read_state()
+    assert load_settled_state(str(job.path)) == job.read_state()
     assert support.tree(job.path) == before
 
 
@@ -171,7 +171,7 @@ def test_a_state_of_whatever_age_is_brought_up_to_the_end(tmp_path: Path, seen: 
     assert [entry["text"] for entry in loaded.entries] == numbered(8)[seen:]
     assert loaded.position == end
     assert job.verify() == []
-    assert (settled(str(job.path)) is None) == (seen < 8)
+    assert (load_settled_state(str(job.path)) is None) == (seen < 8)
     job.state_file.unlink()
     assert len(job.load().entries) == 8
 
@@ -253,7 +253,7 @@ def test_a_rotation_that_is_killed_loses_nothing(
     expected = numbered(8 + done)
     loaded = job.load()
     assert (texts(job), len(loaded.entries), job.verify()) == (expected, int(done), [])
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         commit(job, f"job {len(expected) + 1}")
     commit(job, f"job {len(expected) + 2}")
     assert (texts(job), job.verify()) == (numbered(len(expected) + 2), [])
@@ -325,8 +325,8 @@ def test_wherever_it_is_rotated_the_history_is_the_same(moves: list[tuple[int, b
                 rotated, *some, at=NOW if close else 0, state=state, replace_below=0 if in_place else 10**6
             )
             commit(plain, *some, at=0)
-        assert list(rotated.entries()) == list(plain.entries())
-        assert rotated.examine().faults == ()
+        assert list(rotated.read_entries()) == list(plain.read_entries())
+        assert rotated.examine_history().faults == ()
         assert rotated.load().position[:2] == plain.load().position[:2]
 
 
@@ -338,7 +338,7 @@ def test_a_reader_without_the_lock_sees_one_history_whatever_is_closed_meanwhile
     tmp_path: Path, read: int
 ) -> None:
     job = long(tmp_path)
-    reader = job.entries()
+    reader = job.read_entries()
     seen = [next(reader)["text"] for _ in range(read)]
     for number in range(9, 12):
         commit(job, f"job {number}")
@@ -434,10 +434,10 @@ def test_a_segment_that_is_not_as_it_was_is_damage_that_names_it(
     path.write_bytes(change(path.read_bytes(), other))
     before = support.tree(job.path)
     with pytest.raises((Damaged, StorageError)) as caught:
-        list(job.entries())
+        list(job.read_entries())
     assert "jobHistory.2.json.gz" in caught.value.message + str(caught.value.where)
     assert "jobHistory.2.json.gz" in str(caught.value.fix)
-    found = job.examine()
+    found = job.examine_history()
     assert any("jobHistory.2.json.gz" in problem.message for problem in found.problems)
     assert found.trusted is not None
     assert found.trusted.first == 1
@@ -461,10 +461,10 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     elif kind == "a link":
         path.symlink_to(aside)
     with pytest.raises(Damaged, match=r"jobHistory\.2\.json\.gz") as caught:
-        list(job.entries())
+        list(job.read_entries())
     wanted = "put back a regular file" if kind == "a link" else "restore jobHistory.2.json.gz"
     assert str(caught.value.fix).startswith(wanted)
-    assert (job.examine().trusted, *map(str, job.examine().whole)) == ((1, 2), "5 to 8")
+    assert (job.examine_history().trusted, *map(str, job.examine_history().whole)) == ((1, 2), "5 to 8")
 
 
 @pytest.mark.deep
@@ -476,7 +476,7 @@ def test_every_bit_of_a_segment_is_guarded(tmp_path: Path) -> None:
     for at in range(len(data)):
         for bit in range(8):
             path.write_bytes(flipped(data, at, bit))
-            if not job.examine().problems:
+            if not job.examine_history().problems:
                 silent.append(at)
     assert [at for at in silent if at < 10] == []
     assert len([at for at in silent if at != len(data) - 9]) < 4
@@ -487,14 +487,14 @@ def test_a_changed_gzip_header_is_damage_and_the_interactions_are_still_proven(
     tmp_path: Path, field: str
 ) -> None:
     job = long(tmp_path)
-    path, entries = segment(job, 2), list(job.entries())
+    path, entries = segment(job, 2), list(job.read_entries())
     path.write_bytes(flipped(path.read_bytes(), {"flags": 3, "time": 4, "level": 8, "system": 9}[field], 0))
-    found = job.examine()
+    found = job.examine_history()
     assert [problem.message for problem in found.problems] == [
         "jobHistory.2.json.gz: its gzip header has changed; the interactions in it verify"
     ]
     assert (found.trusted, found.first_bad, found.whole) == ((1, 8), None, ())
-    assert list(job.entries()) == entries
+    assert list(job.read_entries()) == entries
 
 
 def test_a_segment_is_written_as_zlib_wrote_it_in_earlier_versions(tmp_path: Path) -> None:
@@ -508,7 +508,7 @@ def test_a_segment_of_a_later_version_says_so(tmp_path: Path) -> None:
     path = segment(job, 2)
     path.write_bytes(rewritten(path.read_bytes(), b'"version":1', b'"version":2'))
     with pytest.raises(Refused, match=r"jobHistory\.2\.json\.gz: the history has version 2"):
-        list(job.entries())
+        list(job.read_entries())
     assert "version 2" in job.verify()[0].message
 
 
@@ -519,7 +519,7 @@ def test_a_live_file_that_does_not_follow_its_segments_is_damage(tmp_path: Path)
         job.history_file.write_bytes(theirs)
         assert job.verify()
         with pytest.raises(Damaged):
-            list(job.entries())
+            list(job.read_entries())
         job.history_file.write_bytes(whole)
     assert job.verify() == []
 
@@ -529,7 +529,7 @@ def test_several_faults_are_told_at_once_and_what_is_whole_between_them(tmp_path
     for number in (2, 3, 6):
         segment(job, number).unlink()
     segment(job, 5).write_bytes(rewritten(segment(job, 5).read_bytes(), b"job 10", b"job xx"))
-    found = job.examine()
+    found = job.examine_history()
     assert [problem.message for problem in found.problems] == [
         "jobHistory.2.json.gz to jobHistory.3.json.gz are missing",
         "jobHistory.5.json.gz: interaction 10 does not verify",
@@ -544,7 +544,7 @@ def test_a_first_line_that_claims_a_billion_segments_is_damage_at_once(tmp_path:
     data = job.history_file.read_bytes()
     job.history_file.write_bytes(data.replace(b'"segment":4', b'"segment":4000000000', 1))
     job.state_file.unlink()
-    assert [problem.message for problem in job.examine().problems] == [
+    assert [problem.message for problem in job.examine_history().problems] == [
         "jobHistory.4.json.gz to jobHistory.3999999999.json.gz are missing"
     ]
     with pytest.raises(Damaged, match=r"jobHistory\.4\.json\.gz is missing"):
@@ -559,7 +559,7 @@ def test_what_unpacks_without_end_is_given_up(job: JobDir, monkeypatch: pytest.M
     tracemalloc.start()
     try:
         with pytest.raises(Damaged, match=r"jobHistory\.1\.json\.gz"):
-            list(job.entries())
+            list(job.read_entries())
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
@@ -572,10 +572,10 @@ def test_memory_does_not_grow_with_the_history(job: JobDir) -> None:
     assert len(names(job)) == 8
     tracemalloc.start()
     try:
-        assert sum(1 for _ in job.entries()) == 800
+        assert sum(1 for _ in job.read_entries()) == 800
         assert job.verify() == []
         loaded = job.load()
-        job.append(loaded.position, [{"text": "last"}], rotate_at=NOW)
+        job.append_entries(loaded.position, [{"text": "last"}], rotate_at=NOW)
         assert tracemalloc.get_traced_memory()[1] < 1_500_000
     finally:
         tracemalloc.stop()

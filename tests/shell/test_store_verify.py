@@ -20,10 +20,10 @@ pytestmark = pytest.mark.disk
 @pytest.fixture
 def job(tmp_path: Path) -> JobDir:
     """Three entries, and a state that has seen them all."""
-    with JobDir.creating(tmp_path, "job") as job:
+    with JobDir.create_job(tmp_path, "job") as job:
         loaded = job.load()
         entries = [{"text": text} for text in ("one", "t\u2028w\x01o", "three")]
-        position = job.append(loaded.position, entries).position
+        position = job.append_entries(loaded.position, entries).position
         job.write_state({"version": 1, "cost": 1e16, "text": "a\x1fb", "head": position._asdict()})
     return job
 
@@ -91,7 +91,7 @@ def spoil(job: JobDir, number: int, old: bytes, new: bytes) -> bytes:
 def test_what_is_still_trustworthy_is_told(tmp_path: Path) -> None:
     job = long(tmp_path, 60)
     before = spoil(job, 42, b"text", b"tixt")
-    found = job.examine()
+    found = job.examine_history()
     assert found.trusted == (1, 41)
     assert found.first_bad is not None
     assert found.first_bad[1:] == (42, before.index(b',{"sequence":42,'))
@@ -103,7 +103,7 @@ def test_what_verifies_around_several_faults_is_told(tmp_path: Path) -> None:
     job = long(tmp_path, 30)
     for number in (5, 6, 20):
         spoil(job, number, b"text", b"tixt")
-    found = job.examine()
+    found = job.examine_history()
     assert (found.trusted, [str(stretch) for stretch in found.whole]) == ((1, 4), ["7 to 19", "21 to 30"])
     assert [problem.sequence for problem in found.problems] == [5, 6, 20]
 
@@ -112,7 +112,7 @@ def test_of_a_million_faults_the_first_are_named(tmp_path: Path) -> None:
     job = long(tmp_path, 100)
     for number in range(10, 90):
         spoil(job, number, b"text", b"tixt")
-    found = job.examine()
+    found = job.examine_history()
     assert [problem.sequence for problem in found.problems[:20]] == list(range(10, 30))
     assert found.problems[20].message == "60 more entries do not verify, or do not follow"
 
@@ -120,7 +120,7 @@ def test_of_a_million_faults_the_first_are_named(tmp_path: Path) -> None:
 def test_without_its_first_line_nothing_is_proven_but_entries_are_whole(tmp_path: Path) -> None:
     job = long(tmp_path, 9)
     spoil(job, 0, b"segment", b"sigment")
-    found = job.examine()
+    found = job.examine_history()
     assert (found.trusted, [str(stretch) for stretch in found.whole]) == (None, ["1 to 9"])
     assert found.first_bad is not None
     assert (found.first_bad.sequence, found.first_bad.offset) == (None, 0)
@@ -130,16 +130,16 @@ def test_a_line_that_begins_like_the_closing_hides_no_damage(tmp_path: Path) -> 
     job = long(tmp_path, 9)
     spoil(job, 5, b",{", b"]{")
     with pytest.raises(Damaged):
-        list(job.entries())
-    assert job.examine().first_bad is not None
+        list(job.read_entries())
+    assert job.examine_history().first_bad is not None
 
 
 def test_the_old_closing_before_a_new_entry_is_a_cut_append(tmp_path: Path) -> None:
     """Its first page did not reach the disk, all others did: nobody was told of it."""
     job = long(tmp_path, 9)
     spoil(job, 9, b",{", b"]{")
-    assert len(list(job.entries())) == 8
-    found = job.examine()
+    assert len(list(job.read_entries())) == 8
+    found = job.examine_history()
     assert (found.trusted, found.faults) == ((1, 8), ())
     assert found.ending is not None
 
@@ -147,7 +147,7 @@ def test_the_old_closing_before_a_new_entry_is_a_cut_append(tmp_path: Path) -> N
 def test_entries_that_the_state_has_seen_and_the_history_has_not(job: JobDir) -> None:
     lines = job.history_file.read_bytes().split(b"\n")
     job.history_file.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
-    found = job.examine()
+    found = job.examine_history()
     assert (found.trusted, found.first_bad) == ((1, 1), found.problems[0])
     assert found.problems[0].message == "interactions 2 to 3, seen by state.json, can't be found"
     assert found.problems[0].sequence == 2
@@ -161,7 +161,7 @@ def test_a_state_of_another_history_is_told(job: JobDir) -> None:
 
 @pytest.mark.parametrize("offset", [-1, 2**63 - 1, 10**30])
 def test_a_place_that_no_file_has_is_damage_and_no_fault_of_the_disk(job: JobDir, offset: int) -> None:
-    last = list(job.entries())[-1]
+    last = list(job.read_entries())[-1]
     job.write_state({"head": {"sequence": 3, "hash": last["checksum"], "offset": offset}})
     assert "state.json is of another history" in job.verify()[0].message
     with pytest.raises(Damaged, match="is not at byte"):
@@ -176,7 +176,7 @@ def test_the_memory_it_takes_does_not_grow_with_the_history(tmp_path: Path, spoi
         spoil(job, 10_000, b"text", b"tixt")
     size = job.history_file.stat().st_size
     tracemalloc.start()
-    found = job.examine()
+    found = job.examine_history()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (found.first_bad is not None) is spoiled
@@ -193,10 +193,10 @@ def test_it_agrees_with_what_reading_takes_for_damage(tmp_path: Path, seed: int)
         at = random.randrange(len(data))
         data[at : at + random.randint(1, 40)] = random.choice([b"", b"]", b"\n", b"\0" * 20, b"]}\n", b",{"])
     job.history_file.write_bytes(data)
-    found = job.examine()
+    found = job.examine_history()
     assert found.problems
     try:
-        entries = list(job.entries())
+        entries = list(job.read_entries())
     except Damaged:
         assert found.faults
     else:
@@ -206,8 +206,8 @@ def test_it_agrees_with_what_reading_takes_for_damage(tmp_path: Path, seed: int)
 
 def long(folder: Path, count: int) -> JobDir:
     """A job with so many entries, and no state."""
-    with JobDir.creating(folder, "long") as job:
-        job.append(job.load().position, [{"text": f"text {number}"} for number in range(count)])
+    with JobDir.create_job(folder, "long") as job:
+        job.append_entries(job.load().position, [{"text": f"text {number}"} for number in range(count)])
     return job
 
 
@@ -236,7 +236,7 @@ def test_a_state_that_was_only_laid_out_anew_is_told_but_still_good(job: JobDir)
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
 def test_a_state_that_does_not_read_is_damage_with_a_way_out(job: JobDir, data: bytes) -> None:
     job.state_file.write_bytes(data)
-    for read in (job.read_state, job.load, lambda: list(job.entries())):
+    for read in (job.read_state, job.load, lambda: list(job.read_entries())):
         with pytest.raises(Damaged, match=r"state\.json is not") as caught:
             read()
         assert caught.value.where == str(job.state_file)

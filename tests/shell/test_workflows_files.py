@@ -13,8 +13,14 @@ import pytest
 from logist.core.model import Role
 from logist.core.workflow import exporting
 from logist.core.workflow.checking import Around
-from logist.documents import parse
-from logist.workflows import LoadedWorkflow, frozen, load, problems_of, readings
+from logist.documents import parse_document
+from logist.workflows import (
+    LoadedWorkflow,
+    find_workflow_problems,
+    freeze_subflows,
+    load_workflow,
+    read_workflow_file,
+)
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workflows" / "files"
 POSITIVE = FILES / "positive"
@@ -30,10 +36,10 @@ def cases(folder: str) -> list[Path]:
 
 def loaded(path: Path) -> list[LoadedWorkflow]:
     """Every workflow of a file, each by its name."""
-    names = [read.name for read in readings(path)]
+    names = [read.name for read in read_workflow_file(path)]
     if len(names) == 1:
-        return [load(str(path), [path.parent])]
-    return [load(f"{path}#{name}", [path.parent]) for name in names]
+        return [load_workflow(str(path), [path.parent])]
+    return [load_workflow(f"{path}#{name}", [path.parent]) for name in names]
 
 
 def report(path: Path) -> str:
@@ -42,7 +48,7 @@ def report(path: Path) -> str:
         flow = one.draft
         size = f"{len(flow.steps)} steps, {len(flow.edges)} edges, from {flow.start}" if flow else "nothing"
         lines.append(f"{one.name}: {size}")
-        for found in problems_of(one, [path.parent], Around(roles=ROLES)):
+        for found in find_workflow_problems(one, [path.parent], Around(roles=ROLES)):
             place = ":".join(str(part) for part in (found.line, found.column) if part)
             lines.append(f"  {found.severity} {found.code} {place} {found.path}".rstrip())
     return "\n".join(lines) + "\n"
@@ -58,7 +64,7 @@ def test_a_file_says_what_is_expected_of_it(path: Path) -> None:
 def test_a_good_file_can_be_used_and_a_job_gets_all_of_it(path: Path) -> None:
     for one in loaded(path):
         assert one.workflow is not None
-        whole = frozen(one, [path.parent])
+        whole = freeze_subflows(one, [path.parent])
         assert whole.workflow is not None
         assert type(whole.workflow).model_validate_json(whole.workflow.model_dump_json()) == whole.workflow
 
@@ -68,7 +74,7 @@ def test_a_bad_file_has_an_error_and_every_error_says_what_and_where(path: Path)
     found = [
         problem
         for one in loaded(path)
-        for problem in problems_of(one, [path.parent], Around(roles=ROLES))
+        for problem in find_workflow_problems(one, [path.parent], Around(roles=ROLES))
         if problem.severity == "error"
     ]
     assert found
@@ -78,10 +84,10 @@ def test_a_bad_file_has_an_error_and_every_error_says_what_and_where(path: Path)
 @pytest.mark.parametrize("path", cases("positive"), ids=lambda path: path.name)
 def test_importing_an_export_gives_an_equal_workflow(path: Path) -> None:
     for one in loaded(path):
-        workflow = frozen(one, [path.parent]).workflow
+        workflow = freeze_subflows(one, [path.parent]).workflow
         assert workflow is not None
-        data = exporting.exported(workflow, ROLES, "2025-01-15T10:00:00Z")
-        read = exporting.imported(data, {}, "other")
+        data = exporting.export_workflow(workflow, ROLES, "2025-01-15T10:00:00Z")
+        read = exporting.import_workflow(data, {}, "other")
         assert [found for found in read.problems if found.code == "disagree"] == []
         assert read.workflow == workflow
         if workflow.mermaid is not None:
@@ -90,7 +96,7 @@ def test_importing_an_export_gives_an_equal_workflow(path: Path) -> None:
 
 def test_the_pr_review_example_has_eleven_steps_twelve_edges_and_its_own_bytes() -> None:
     path = POSITIVE / "pr-review.mmd"
-    workflow = load("pr-review", [POSITIVE]).workflow
+    workflow = load_workflow("pr-review", [POSITIVE]).workflow
     assert workflow is not None
     assert (len(workflow.steps), len(workflow.edges)) == (11, 12)
     assert workflow.mermaid == path.read_text("utf-8")
@@ -103,33 +109,33 @@ def test_the_pr_review_example_has_eleven_steps_twelve_edges_and_its_own_bytes()
         "decision",
         "task manual",
     )
-    each = workflow.step("C")
+    each = workflow.find_step("C")
     assert each is not None
     assert (each.items_path, each.item_variable, each.name) == ("output.files", "file", "Review File")
-    assert [(edge.target, edge.condition) for edge in workflow.leaving("E")] == [
+    assert [(edge.target, edge.condition) for edge in workflow.find_edges_from("E")] == [
         ("F", "output.score >= 80"),
         ("G", "output.score >= 50"),
         ("H", None),
     ]
-    assert [edge.target for edge in workflow.leaving("J")] == ["A", "K"]
+    assert [edge.target for edge in workflow.find_edges_from("J")] == ["A", "K"]
 
 
 def test_an_export_names_the_agents_of_its_steps_and_its_version() -> None:
-    workflow = load("article", [POSITIVE]).workflow
+    workflow = load_workflow("article", [POSITIVE]).workflow
     assert workflow is not None
-    data = exporting.exported(workflow, ROLES, "2025-01-15T10:00:00Z")
+    data = exporting.export_workflow(workflow, ROLES, "2025-01-15T10:00:00Z")
     assert (data["exportVersion"], data["exportedAt"]) == ("2.0", "2025-01-15T10:00:00Z")
     assert data["agents"] == [
         {"id": "Worker", "displayName": "Worker", "agentPrompt": "You are Worker."},
         {"id": "Supervisor", "displayName": "Supervisor", "agentPrompt": "You are Supervisor."},
     ]
-    assert exporting.agents(data) == data["agents"]
+    assert exporting.list_agents(data) == data["agents"]
     assert list(data["workflow"]) == ["name", "description", "mermaidSource", "steps"]
 
 
 def test_the_agents_of_an_import_are_only_those_that_are_whole() -> None:
     text = (POSITIVE / "export.json").read_text("utf-8")
-    data = parse(text, "export.json").data
+    data = parse_document(text, "export.json").data
     data["agents"] += [{"id": "x"}, "y", {"id": 1, "displayName": "a", "agentPrompt": "b"}]
-    assert [agent["id"] for agent in exporting.agents(data)] == ["Worker"]
-    assert exporting.agents({"agents": "none"}) == []
+    assert [agent["id"] for agent in exporting.list_agents(data)] == ["Worker"]
+    assert exporting.list_agents({"agents": "none"}) == []

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from logist.documents import parse
+from logist.documents import parse_document
 from logist.errors import InvalidFile
-from logist.workflows import migrate
+from logist.workflows import migrate_prompts
 
 BEFORE = (
     "**Agent's Role:** Act as a code reviewer. Ask specific questions about the code quality.\n\n"
@@ -20,7 +20,7 @@ ROLE = "Act as a code reviewer. Ask specific questions about the code quality."
 
 def test_the_example_of_the_specification() -> None:
     text = json.dumps({"name": "W", "steps": [{"id": "a", "prompt": BEFORE}]}, indent=2)
-    found = migrate(text, "w.json")
+    found = migrate_prompts(text, "w.json")
     step = json.loads(found.text)["steps"][0]
     assert step == {"id": "a", "prompt": AFTER, "agentRole": ROLE}
     assert (found.moved, found.problems) == (("steps[0].prompt",), ())
@@ -127,11 +127,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize(("name", "before", "after"), TEXTS.values(), ids=TEXTS)
 def test_only_the_role_moves(name: str, before: str, after: str) -> None:
-    found = migrate(before, name)
+    found = migrate_prompts(before, name)
     assert found.text == after
     assert found.moved
     assert not found.problems
-    assert migrate(after, name).text == after
+    assert migrate_prompts(after, name).text == after
 
 
 STAYS = {
@@ -157,7 +157,7 @@ def test_what_cannot_be_moved_stays_and_is_reported(
     name: str, prompt: str, more: dict[str, str], reason: str
 ) -> None:
     text = json.dumps({"steps": [{"id": "a"}, {"id": "b", "prompt": prompt, **more}]}, indent=1)
-    found = migrate(text, name)
+    found = migrate_prompts(text, name)
     assert found.text == text
     assert [(problem.path, problem.severity) for problem in found.problems] == [
         ("steps[1].prompt", "warning")
@@ -172,23 +172,27 @@ def test_what_cannot_be_moved_stays_and_is_reported(
 )
 def test_a_prompt_that_begins_with_no_role_stays(prompt: str) -> None:
     text = json.dumps({"steps": [{"id": "b", "prompt": prompt}]})
-    assert migrate(text, "w.json") == migrate(text, "w.yaml") == type(migrate(text, "w.json"))(text)
+    assert (
+        migrate_prompts(text, "w.json")
+        == migrate_prompts(text, "w.yaml")
+        == type(migrate_prompts(text, "w.json"))(text)
+    )
 
 
 @pytest.mark.parametrize(("name", "text"), [("w.json", "{,}"), ("w.yaml", "a: [")])
 def test_a_file_that_is_no_document_is_refused(name: str, text: str) -> None:
     with pytest.raises(InvalidFile):
-        migrate(text, name)
+        migrate_prompts(text, name)
 
 
 def test_broken_json_in_a_config_block_is_left_alone() -> None:
     text = 'graph TD\n  A --> B\n%% @step(A): {"prompt": "**Agent\'s Role:** Be very kind.\\n\\nA.",}\n'
-    assert migrate(text, "w.mmd").text == text
+    assert migrate_prompts(text, "w.mmd").text == text
 
 
 def test_every_document_says_the_same_afterwards_but_for_the_role() -> None:
     name, before, _ = TEXTS["yaml, a literal block"]
-    after = parse(migrate(before, name).text, name).data
+    after = parse_document(migrate_prompts(before, name).text, name).data
     assert after["steps"][0] == {
         "prompt": "Do it.\n  - so\n\nAnd so.\n",
         "agentRole": "Be very kind,\nand brief.",

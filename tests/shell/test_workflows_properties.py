@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from logist.core.model import Workflow
 from logist.core.workflow import exporting
-from logist.core.workflow.checking import check
-from logist.core.workflow.following import following
-from logist.core.workflow.linting import lint
-from logist.core.workflow.listed import read_listed
+from logist.core.workflow.checking import check_workflow
+from logist.core.workflow.following import find_next_step
+from logist.core.workflow.linting import lint_workflow
+from logist.core.workflow.listed import read_step_list
 from logist.errors import InvalidFile
-from logist.workflows import migrate, read_text
+from logist.workflows import migrate_prompts, parse_workflow_text
 from tests.support import examples
 
 IDS = st.one_of(
@@ -84,11 +84,11 @@ def repaired(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @given(STEPS, WORDS)
 @settings(max_examples=examples(30))
 def test_what_is_exported_is_read_back_to_the_same_workflow(steps: list[dict[str, Any]], name: str) -> None:
-    read = read_listed({"name": name or "w", "steps": repaired(steps)}, {}, "w")
-    if read.broken or read.workflow is None:
+    read = read_step_list({"name": name or "w", "steps": repaired(steps)}, {}, "w")
+    if read.is_broken or read.workflow is None:
         return
-    data = json.loads(json.dumps(exporting.exported(read.workflow, {}, "2025-01-15T10:00:00Z")))
-    again = exporting.imported(data, {}, "other")
+    data = json.loads(json.dumps(exporting.export_workflow(read.workflow, {}, "2025-01-15T10:00:00Z")))
+    again = exporting.import_workflow(data, {}, "other")
     assert [p for p in again.problems if p.severity == "error" or p.code == "disagree"] == []
     assert again.workflow == read.workflow
 
@@ -102,13 +102,13 @@ PIECES = st.sampled_from(
 @settings(max_examples=examples(30))
 @pytest.mark.parametrize("suffix", ["mmd", "md", "yaml", "json"])
 def test_whatever_the_text_it_is_read_or_reported(suffix: str, text: str) -> None:
-    for read in read_text(text, f"w.{suffix}"):
+    for read in parse_workflow_text(text, f"w.{suffix}"):
         assert read.workflow is not None or read.problems
         if isinstance(read.workflow, Workflow):
-            check(read.workflow, None, read.places)
-            lint(read.workflow, read.places)
+            check_workflow(read.workflow, None, read.places)
+            lint_workflow(read.workflow, read.places)
     with suppress(InvalidFile):
-        assert not migrate(text, f"w.{suffix}").problems or "**Agent" in text
+        assert not migrate_prompts(text, f"w.{suffix}").problems or "**Agent" in text
 
 
 HOSTILE = {
@@ -128,22 +128,22 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_end_with_a_problem(name: str) -> None:
     file, text = HOSTILE[name]
-    found = read_text(text, file)
+    found = parse_workflow_text(text, file)
     assert found
     workflow = found[0].workflow
-    problems = [*found[0].problems, *(check(workflow) if workflow else ())]
+    problems = [*found[0].problems, *(check_workflow(workflow) if workflow else ())]
     assert any(problem.severity == "error" for problem in problems) is (name != "a page of fences")
 
 
 @pytest.mark.parametrize("text", ["x" * 1_100_000, "graph TD\n" + "é" * 524_300])
 def test_what_is_too_large_is_not_even_read(text: str) -> None:
-    found = read_text(text, "w.mmd")
+    found = parse_workflow_text(text, "w.mmd")
     assert [problem.code for problem in found[0].problems] == ["too_large"]
 
 
 def test_a_thousand_steps_are_checked_and_followed_quickly() -> None:
     steps = [{"id": f"s{n}", "prompt": "x", "when": "output.x > 1"} for n in range(1000)]
-    workflow = read_listed({"name": "w", "steps": steps}, {}, "w").workflow
+    workflow = read_step_list({"name": "w", "steps": steps}, {}, "w").workflow
     assert workflow is not None
-    assert check(workflow) == []
-    assert following(workflow, [], {})["isComplete"] is True
+    assert check_workflow(workflow) == []
+    assert find_next_step(workflow, [], {})["isComplete"] is True

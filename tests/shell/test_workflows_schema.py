@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from logist import resources
-from logist.core.workflow.form import StepForm, json_schema
-from logist.core.workflow.listed import read_listed
+from logist.core.workflow.form import StepForm, build_json_schema
+from logist.core.workflow.listed import read_step_list
 from logist.core.workflow.spelling import FIELDS, SPELLINGS
 
 ROLE = "Be brief, please."
@@ -81,16 +81,16 @@ NOT_OF_THE_FORM = {"other_type", "unknown_step", "bad_id"}
 
 
 def is_read(document: dict[str, Any]) -> bool:
-    found = read_listed(document, {}, "w").problems
+    found = read_step_list(document, {}, "w").problems
     return not [p for p in found if p.severity == "error" and p.code not in NOT_OF_THE_FORM]
 
 
 def test_the_file_is_what_the_model_makes() -> None:
-    assert resources.schema("workflow") == json_schema()
+    assert resources.load_schema("workflow") == build_json_schema()
 
 
 def test_the_schema_has_the_agent_role_with_its_limits_and_says_that_users_do_not_see_it() -> None:
-    schema = resources.schema("workflow")
+    schema = resources.load_schema("workflow")
     Draft202012Validator.check_schema(schema)
     role = schema["$defs"]["StepForm"]["properties"]["agentRole"]
     assert (role["type"], role["minLength"], role["maxLength"]) == ("string", 10, 1024)
@@ -109,10 +109,10 @@ def test_the_schema_has_the_agent_role_with_its_limits_and_says_that_users_do_no
     ids=[*STEPS, *(f"top: {name}" for name in TOPS)],
 )
 def test_schema_and_reader_say_the_same(document: dict[str, Any]) -> None:
-    assert Draft202012Validator(json_schema()).is_valid(document) is is_read(document)
+    assert Draft202012Validator(build_json_schema()).is_valid(document) is is_read(document)
 
 
 def test_every_field_of_the_form_has_its_spellings() -> None:
     assert {field.alias for field in StepForm.model_fields.values()} == set(FIELDS)
-    properties = resources.schema("workflow")["$defs"]["StepForm"]["properties"]
+    properties = resources.load_schema("workflow")["$defs"]["StepForm"]["properties"]
     assert set(properties) == set(SPELLINGS)

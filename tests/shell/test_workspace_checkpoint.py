@@ -18,7 +18,7 @@ import pytest
 from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
 from logist.workspace.checkpoint import baseline, checkpoint, objects, snapshot
-from logist.workspace.checkpoint.scan import FileStamp, ScanRules, scan
+from logist.workspace.checkpoint.scan import FileStamp, ScanRules, scan_workspace
 from logist.workspace.files import file_names, safe_open
 from tests import support
 
@@ -96,10 +96,10 @@ def awkward(root: Path) -> None:
 
 def test_a_round_trip_is_exact_to_the_byte(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    empty = workspace.checkpoint("start").commit
+    empty = workspace.create_checkpoint("start").commit
     awkward(workspace.root)
     before = look(workspace.root)
-    full = workspace.checkpoint("everything")
+    full = workspace.create_checkpoint("everything")
     assert full.skipped == ()
 
     workspace.restore(empty)
@@ -112,7 +112,7 @@ def test_restoring_into_a_lost_workspace_brings_everything_back(tmp_path: Path) 
     workspace = new(tmp_path)
     awkward(workspace.root)
     before = look(workspace.root)
-    commit = workspace.checkpoint("everything").commit
+    commit = workspace.create_checkpoint("everything").commit
     workspace.root.rename(tmp_path / "lost")
     workspace.restore(commit)
     assert look(workspace.root) == before
@@ -133,8 +133,8 @@ def test_restoring_into_a_lost_workspace_brings_everything_back(tmp_path: Path) 
     ],
 )
 def test_every_name_is_stored_under_one_that_git_takes_and_comes_back(raw: bytes) -> None:
-    stored = file_names.stored(raw)
-    assert file_names.unstored(stored) == raw
+    stored = file_names.to_stored(raw)
+    assert file_names.from_stored(stored) == raw
     assert b".git" not in stored.lower().split(b"/")
     assert not file_names.is_placeholder(stored)
 
@@ -142,25 +142,25 @@ def test_every_name_is_stored_under_one_that_git_takes_and_comes_back(raw: bytes
 def test_an_unchanged_workspace_keeps_its_checkpoint_and_starts_no_git(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     awkward(workspace.root)
-    commit = workspace.checkpoint("everything")
+    commit = workspace.create_checkpoint("everything")
     without_git = Workspace(workspace.root, workspace.git.git_dir, path="/nonexistent")
-    assert without_git.checkpoint("again") == commit
+    assert without_git.create_checkpoint("again") == commit
 
     (workspace.root / "nothing").write_text("something")
     with pytest.raises(StorageError, match="git is not installed"):
-        without_git.checkpoint("changed")
-    assert workspace.checkpoint("changed").commit != commit.commit
+        without_git.create_checkpoint("changed")
+    assert workspace.create_checkpoint("changed").commit != commit.commit
 
 
 def test_without_its_stamps_an_unchanged_workspace_still_keeps_its_checkpoint(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     awkward(workspace.root)
-    commit = workspace.checkpoint("everything")
+    commit = workspace.create_checkpoint("everything")
     stamps = workspace.git.git_dir / baseline.FILE
     stamps.unlink()
-    assert workspace.checkpoint("again") == commit
+    assert workspace.create_checkpoint("again") == commit
     stamps.write_bytes(stamps.read_bytes()[:-7])
-    assert workspace.checkpoint("again") == commit
+    assert workspace.create_checkpoint("again") == commit
 
 
 def test_stamps_of_an_older_checkpoint_are_not_believed(tmp_path: Path) -> None:
@@ -168,9 +168,9 @@ def test_stamps_of_an_older_checkpoint_are_not_believed(tmp_path: Path) -> None:
     stamps = workspace.git.git_dir / baseline.FILE
     old = stamps.read_bytes()
     (workspace.root / "a").write_text("a")
-    commit = workspace.checkpoint("a")
+    commit = workspace.create_checkpoint("a")
     stamps.write_bytes(old)
-    assert workspace.checkpoint("again") == commit
+    assert workspace.create_checkpoint("again") == commit
 
 
 def test_a_change_within_one_tick_of_the_clock_is_noticed(tmp_path: Path) -> None:
@@ -187,11 +187,13 @@ def test_a_change_within_one_tick_of_the_clock_is_noticed(tmp_path: Path) -> Non
 
 def _content_id(workspace: Workspace) -> str:
     """As a checkpoint sees the counter; the stamps are kept as a checkpoint keeps them, without the time git takes."""
-    last = baseline.load(workspace.git)
-    with safe_open.root(workspace.root) as top:
-        found = scan(top, ScanRules(frozenset()))
-        shot = snapshot.take(workspace.git, snapshot.SnapshotReading(top, last, 1000, writing=True), found)
-    baseline.save(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
+    last = baseline.load_baseline(workspace.git)
+    with safe_open.open_root(workspace.root) as top:
+        found = scan_workspace(top, ScanRules(frozenset()))
+        shot = snapshot.take_snapshot(
+            workspace.git, snapshot.SnapshotReading(top, last, 1000, writing=True), found
+        )
+    baseline.save_baseline(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
     return shot.tree[b"counter"].id
 
 
@@ -199,7 +201,7 @@ def test_a_stamp_of_the_tick_in_which_it_was_taken_is_not_relied_on() -> None:
     stamps = {
         name: FileStamp(1, 1, changed, 1, 0) for name, changed in ((b"old", 4), (b"now", 5), (b"later", 6))
     }
-    assert set(baseline.settled(stamps, since=5)) == {b"old"}
+    assert set(baseline.keep_reliable_stamps(stamps, since=5)) == {b"old"}
 
 
 def test_the_time_of_a_file_may_be_set_back_after_a_change(tmp_path: Path) -> None:
@@ -207,11 +209,11 @@ def test_the_time_of_a_file_may_be_set_back_after_a_change(tmp_path: Path) -> No
     file = workspace.root / "a"
     file.write_text("one")
     os.utime(file, ns=(1, 1))
-    first = workspace.checkpoint("one").commit
+    first = workspace.create_checkpoint("one").commit
     file.write_text("two")
     os.utime(file, ns=(1, 1))
-    second = workspace.checkpoint("two").commit
-    assert [change.kind for change in workspace.changes(first, second)[0]] == ["modified"]
+    second = workspace.create_checkpoint("two").commit
+    assert [change.kind for change in workspace.list_changes(first, second)[0]] == ["modified"]
 
 
 def test_what_is_no_file_is_named_and_not_stored(tmp_path: Path) -> None:
@@ -221,18 +223,18 @@ def test_what_is_no_file_is_named_and_not_stored(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         os.chdir(workspace.root / "d")
         listener.bind("s")
-    assert workspace.checkpoint("special").skipped == ("d/s (socket)", "pipe (fifo)")
+    assert workspace.create_checkpoint("special").skipped == ("d/s (socket)", "pipe (fifo)")
 
 
 def test_of_very_much_that_is_not_stored_only_the_first_is_named(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     for number in range(100):
         os.mkfifo(workspace.root / f"{number:03}")
-    named = workspace.checkpoint("100").skipped
+    named = workspace.create_checkpoint("100").skipped
     assert (len(named), named[-1]) == (100, "099 (fifo)")
     for number in range(100, 150):
         os.mkfifo(workspace.root / f"{number:03}")
-    assert workspace.checkpoint("150").skipped == (*named, "... and 50 more")
+    assert workspace.create_checkpoint("150").skipped == (*named, "... and 50 more")
 
 
 def test_caches_are_named_and_a_change_in_one_is_noticed(tmp_path: Path) -> None:
@@ -240,13 +242,13 @@ def test_caches_are_named_and_a_change_in_one_is_noticed(tmp_path: Path) -> None
     module = workspace.root / "web" / "node_modules" / "left-pad" / "index.js"
     module.parent.mkdir(parents=True)
     module.write_text("1")
-    first = workspace.checkpoint("one")
+    first = workspace.create_checkpoint("one")
     assert first.skipped == ("web/node_modules/ (cache)",)
-    assert workspace.checkpoint("same") == first
+    assert workspace.create_checkpoint("same") == first
 
     module.write_text("22")
-    second = workspace.checkpoint("two")
-    (change,) = workspace.changes(first.commit, second.commit)[0]
+    second = workspace.create_checkpoint("two")
+    (change,) = workspace.list_changes(first.commit, second.commit)[0]
     assert (change.path, change.kind, change.mode) == ("web/node_modules/", "modified", "040000")
     workspace.restore(first.commit)
     assert module.read_text() == "22"
@@ -257,22 +259,22 @@ def test_a_git_directory_in_a_cache_is_part_of_its_digest(tmp_path: Path) -> Non
     hidden = workspace.root / "node_modules" / ".git" / "config"
     hidden.parent.mkdir(parents=True)
     hidden.write_text("1")
-    first = workspace.checkpoint("one")
+    first = workspace.create_checkpoint("one")
     hidden.write_text("22")
-    assert workspace.checkpoint("two") != first
+    assert workspace.create_checkpoint("two") != first
 
 
 def test_beyond_the_limit_the_largest_new_files_are_left_out_and_named(tmp_path: Path) -> None:
     workspace = new(tmp_path, max_checkpoint_bytes=1000)
     for name, size in [("a", 400), ("b", 700), ("c", 500), ("huge", 1001)]:
         (workspace.root / name).write_bytes(name[:1].encode() * size)
-    first = workspace.checkpoint("one")
+    first = workspace.create_checkpoint("one")
     assert first.skipped == ("b (too large)", "huge (too large)")
-    assert workspace.checkpoint("the rest").skipped == ("huge (too large)",)
+    assert workspace.create_checkpoint("the rest").skipped == ("huge (too large)",)
 
     (workspace.root / "huge").write_bytes(b"h" * 2000)
-    last = workspace.checkpoint("three")
-    changes = {change.path: change.kind for change in workspace.changes(first.commit, last.commit)[0]}
+    last = workspace.create_checkpoint("three")
+    changes = {change.path: change.kind for change in workspace.list_changes(first.commit, last.commit)[0]}
     assert changes == {"b": "modified", "huge": "modified"}
 
 
@@ -280,30 +282,30 @@ def test_content_that_only_moved_is_not_new(tmp_path: Path) -> None:
     workspace = new(tmp_path, max_checkpoint_bytes=1000)
     for name in ("a", "b"):
         (workspace.root / name).write_bytes(name.encode() * 900)
-        assert workspace.checkpoint(name).skipped == ()
+        assert workspace.create_checkpoint(name).skipped == ()
     (workspace.root / "sub").mkdir()
     for name in ("a", "b"):
         (workspace.root / name).rename(workspace.root / "sub" / name)
-    assert workspace.checkpoint("moved").skipped == ()
+    assert workspace.create_checkpoint("moved").skipped == ()
 
 
 @pytest.mark.deep
 def test_directories_beyond_the_depth_that_is_followed_are_named(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     (workspace.root / "/".join("d" * 250)).mkdir(parents=True)
-    (skipped,) = workspace.checkpoint("deep").skipped
+    (skipped,) = workspace.create_checkpoint("deep").skipped
     assert skipped == "d/" * 101 + " (too deep)"
 
 
 def test_what_its_owner_locked_is_stored_all_the_same(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    empty = workspace.checkpoint("start").commit
+    empty = workspace.create_checkpoint("start").commit
     locked = workspace.root / "locked" / "secret"
     locked.parent.mkdir()
     locked.write_text("kept")
     locked.chmod(0)
     locked.parent.chmod(0)
-    commit = workspace.checkpoint("locked")
+    commit = workspace.create_checkpoint("locked")
     assert commit.skipped == ()
     locked.parent.chmod(0o500)
     workspace.restore(empty)
@@ -314,7 +316,7 @@ def test_what_its_owner_locked_is_stored_all_the_same(tmp_path: Path) -> None:
 
 def test_what_a_killed_git_left_behind_is_healed(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    first = workspace.checkpoint("start").commit
+    first = workspace.create_checkpoint("start").commit
     git_dir = workspace.git.git_dir
     left = [
         git_dir / name
@@ -335,7 +337,7 @@ def test_what_a_killed_git_left_behind_is_healed(tmp_path: Path) -> None:
     for place in left:
         place.touch()
     (workspace.root / "a").write_text("a")
-    second = workspace.checkpoint("a").commit
+    second = workspace.create_checkpoint("a").commit
     for place in left:
         place.touch()
     workspace.restore(first)
@@ -347,13 +349,13 @@ def test_what_a_killed_git_left_behind_is_healed(tmp_path: Path) -> None:
 
 def test_checkpoints_stay_reachable_after_going_back(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     (workspace.root / "a").write_text("a")
-    left = workspace.checkpoint("a").commit
+    left = workspace.create_checkpoint("a").commit
     workspace.restore(start)
-    assert workspace.checkpoint("again").commit == start
+    assert workspace.create_checkpoint("again").commit == start
     (workspace.root / "b").write_text("b")
-    new_tip = workspace.checkpoint("b").commit
+    new_tip = workspace.create_checkpoint("b").commit
     git_dir = workspace.git.git_dir
     assert support.git(git_dir, "rev-parse", f"{new_tip}^").strip() == start
     assert left in support.git(git_dir, "rev-list", "--all")
@@ -397,7 +399,7 @@ def test_an_interrupt_at_the_terminal_does_not_reach_git(tmp_path: Path) -> None
         go.touch()
         commit = stepper.stdout.readline().strip()
     assert stepper.returncode == 0
-    assert workspace.checkpoint("the same").commit == commit
+    assert workspace.create_checkpoint("the same").commit == commit
 
 
 def test_the_same_work_gives_the_same_id(tmp_path: Path) -> None:
@@ -406,7 +408,7 @@ def test_the_same_work_gives_the_same_id(tmp_path: Path) -> None:
         workspace = new(tmp_path / name)
         (workspace.root / "a").write_text("a")
         (workspace.root / "node_modules").mkdir()
-        ids.add(workspace.checkpoint("everything").commit)
+        ids.add(workspace.create_checkpoint("everything").commit)
     assert len(ids) == 1
 
 
@@ -414,7 +416,7 @@ def test_nothing_of_the_repository_is_open_to_others(tmp_path: Path) -> None:
     os.umask(0)
     workspace = new(tmp_path)
     (workspace.root / "a").write_text("a")
-    workspace.checkpoint("a")
+    workspace.create_checkpoint("a")
     for place in [workspace.root, workspace.git.git_dir, *workspace.git.git_dir.rglob("*")]:
         assert stat.S_IMODE(place.stat().st_mode) & 0o077 == 0, place
 
@@ -422,10 +424,10 @@ def test_nothing_of_the_repository_is_open_to_others(tmp_path: Path) -> None:
 def test_a_message_may_hold_anything(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     (workspace.root / "node_modules").mkdir()
-    commit = workspace.checkpoint('Logist-Unstored: {"a": 1}\n\0 from x\n\ndone\n \ud800').commit
+    commit = workspace.create_checkpoint('Logist-Unstored: {"a": 1}\n\0 from x\n\ndone\n \ud800').commit
     (workspace.git.git_dir / baseline.FILE).unlink()
-    assert workspace.checkpoint("again").skipped == ("node_modules/ (cache)",)
-    assert workspace.checkpoint("again").commit == commit
+    assert workspace.create_checkpoint("again").skipped == ("node_modules/ (cache)",)
+    assert workspace.create_checkpoint("again").commit == commit
 
 
 def test_a_checkpoint_that_is_not_there_is_damage(tmp_path: Path) -> None:
@@ -444,25 +446,29 @@ def test_a_failing_git_says_why(tmp_path: Path) -> None:
     objects.touch()
     (workspace.root / "a").write_text("a")
     with pytest.raises(StorageError, match=r"git \S+ failed: fatal: "):
-        workspace.checkpoint("a")
+        workspace.create_checkpoint("a")
     objects.unlink()
     objects.with_name("moved").rename(objects)
-    assert workspace.checkpoint("a").skipped == ()
+    assert workspace.create_checkpoint("a").skipped == ()
 
 
 def test_a_lost_workspace_is_said_to_be_lost(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     workspace.root.rename(tmp_path / "lost")
     with pytest.raises(Damaged, match="'workspace' of the job is missing") as raised:
-        workspace.checkpoint("a")
+        workspace.create_checkpoint("a")
     assert raised.value.where == str(workspace.root)
 
 
 def test_a_lost_repository_is_said_to_be_lost(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     workspace.git.git_dir.rename(tmp_path / "lost")
-    for act in (workspace.checkpoint, workspace.restore, lambda commit: workspace.changes(commit, None)):
+    for act in (
+        workspace.create_checkpoint,
+        workspace.restore,
+        lambda commit: workspace.list_changes(commit, None),
+    ):
         with pytest.raises(Damaged, match="'git' of the job is missing") as raised:
             act(start)
         assert raised.value.where == str(workspace.git.git_dir)
@@ -476,7 +482,7 @@ def test_a_workspace_that_was_locked_itself_is_checkpointed_and_restored(tmp_pat
     (workspace.root / "d" / "file").write_text("1")
     (workspace.root / "d").chmod(mode)
     workspace.root.chmod(mode)
-    made = workspace.checkpoint("locked")
+    made = workspace.create_checkpoint("locked")
     assert made.skipped == ()
     (workspace.root / "d" / "file").write_text("2")
     workspace.root.chmod(mode)
@@ -488,16 +494,16 @@ def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     for name in ("changed", "gone", "shorter"):
         (workspace.root / name).write_text(name)
-    last = baseline.load(workspace.git)
-    with safe_open.root(workspace.root) as top:
+    last = baseline.load_baseline(workspace.git)
+    with safe_open.open_root(workspace.root) as top:
         reading = snapshot.SnapshotReading(top, last, 1000, writing=True)
-        shot = snapshot.take(workspace.git, reading, scan(top, ScanRules(frozenset())))
+        shot = snapshot.take_snapshot(workspace.git, reading, scan_workspace(top, ScanRules(frozenset())))
         (workspace.root / "changed").write_text("CHANGED")
         (workspace.root / "gone").unlink()
         (workspace.root / "shorter").write_text("s")
-        commit = checkpoint.write(workspace.git, reading, shot, "meanwhile")
+        commit = checkpoint.write_checkpoint(workspace.git, reading, shot, "meanwhile")
     assert set(shot.tree) == {b"changed", b"shorter"}
-    assert shot.tree == objects.tree(workspace.git, commit)
+    assert shot.tree == objects.read_tree(workspace.git, commit)
     assert shot.stamps.keys() & {b"changed", b"shorter"} == set()
     workspace.restore(commit)
     assert look(workspace.root) == {b"changed": ("file", b"CHANGED"), b"shorter": ("file", b"s\0\0\0\0\0\0")}
@@ -516,12 +522,12 @@ def test_a_file_that_is_written_to_meanwhile_does_not_break_the_checkpoint(tmp_p
     writer = subprocess.Popen([sys.executable, "-c", script, str(file)])
     try:
         for count in range(20):
-            workspace.checkpoint(str(count))
+            workspace.create_checkpoint(str(count))
     finally:
         writer.kill()
         writer.wait()
     before = look(workspace.root)
-    commit = workspace.checkpoint("quiet").commit
+    commit = workspace.create_checkpoint("quiet").commit
     file.unlink(missing_ok=True)
     workspace.restore(commit)
     assert look(workspace.root) == before

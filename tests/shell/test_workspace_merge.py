@@ -30,16 +30,16 @@ class Family:
     def __init__(self, place: Path, parent: Workspace) -> None:
         self.place = place
         self.parent = parent
-        self.base = parent.checkpoint("spawn").commit
+        self.base = parent.create_checkpoint("spawn").commit
         self.children: list[Theirs] = []
 
     def child(self, name: str) -> Workspace:
         made = Workspace(self.place / name / "workspace", self.place / name / "git")
-        assert made.populate_from(self.parent.git.git_dir, self.base) == self.base
+        assert made.populate_from_parent(self.parent.git.git_dir, self.base) == self.base
         return made
 
     def done(self, name: str, space: Workspace) -> None:
-        self.children.append(Theirs(name, space.git.git_dir, space.checkpoint("done").commit))
+        self.children.append(Theirs(name, space.git.git_dir, space.create_checkpoint("done").commit))
 
     def writes(self, name: str, path: str, text: str) -> None:
         space = self.child(name)
@@ -49,8 +49,8 @@ class Family:
         self.done(name, space)
 
     def merged(self) -> MergedChildren:
-        ours = self.parent.checkpoint("before").commit
-        merged = self.parent.merge(ours, self.children)
+        ours = self.parent.create_checkpoint("before").commit
+        merged = self.parent.merge_children(ours, self.children)
         self.parent.restore(merged.commit)
         return merged
 
@@ -65,7 +65,7 @@ def test_a_child_begins_with_what_the_parent_had(family: Family) -> None:
     space = family.child("one")
     assert (space.root / "a").read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
     assert (space.root / ".git").is_dir()
-    assert space.changes(family.base, None) == ([], 0)
+    assert space.list_changes(family.base, None) == ([], 0)
 
 
 def test_work_on_different_files_and_different_lines_fits_together(family: Family) -> None:
@@ -85,7 +85,7 @@ def test_work_on_different_files_and_different_lines_fits_together(family: Famil
         *("a", "c", "one", "own")
     }
     assert os.access(root / "d" / "c", os.X_OK)
-    assert family.parent.checkpoint("after").commit == merged.commit
+    assert family.parent.create_checkpoint("after").commit == merged.commit
 
 
 def test_in_the_order_of_the_items_the_first_holds_and_the_files_of_the_other_are_named(
@@ -104,17 +104,19 @@ def test_what_is_merged_is_packed_and_named_like_every_checkpoint(family: Family
     family.writes("one", "x", "1\n")
     commit = family.merged().commit
     git_dir = family.parent.git.git_dir
-    assert not list(packs.lacking(git_dir, {commit, family.children[0].commit}))
+    assert not list(packs.find_lacking(git_dir, {commit, family.children[0].commit}))
     loose = [path for path in (git_dir / "objects").iterdir() if len(path.name) == 2]
     assert loose == []
     other = Workspace(family.place / "again" / "workspace", family.place / "again" / "git")
-    assert other.populate_from(git_dir, commit) == commit
+    assert other.populate_from_parent(git_dir, commit) == commit
 
 
 def test_the_same_work_gives_the_same_commit(family: Family, tmp_path: Path) -> None:
     family.writes("one", "x", "1\n")
-    ours = family.parent.checkpoint("before").commit
-    assert family.parent.merge(ours, family.children) == family.parent.merge(ours, family.children)
+    ours = family.parent.create_checkpoint("before").commit
+    assert family.parent.merge_children(ours, family.children) == family.parent.merge_children(
+        ours, family.children
+    )
 
 
 def test_nothing_done_is_nothing_merged(family: Family) -> None:
@@ -126,7 +128,7 @@ def test_what_a_checkpoint_could_not_hold_is_still_said(family: Family) -> None:
     os.mkfifo(family.parent.root / "pipe")
     family.writes("one", "x", "1\n")
     family.merged()
-    assert family.parent.checkpoint("after").skipped == ("pipe (fifo)",)
+    assert family.parent.create_checkpoint("after").skipped == ("pipe (fifo)",)
 
 
 def test_attributes_of_the_work_run_nothing(family: Family, tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_a_child_that_lost_its_repository(family: Family) -> None:
     with pytest.raises(StorageError, match="repository of checkpoints is missing"):
         family.merged()
     with pytest.raises(Damaged):
-        family.parent.merge(family.base, [Theirs("bad", family.place, "--upload-pack=evil")])
+        family.parent.merge_children(family.base, [Theirs("bad", family.place, "--upload-pack=evil")])
 
 
 def test_what_a_killed_git_left_is_not_in_the_way(family: Family) -> None:

@@ -31,7 +31,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.mark.parametrize("path", ["src/app.py", "./src/app.py", "src/./app.py"])
 def test_a_file_inside_is_evidence_and_can_be_read(workspace: Workspace, path: str) -> None:
-    found = workspace.evidence(path)
+    found = workspace.check_evidence(path)
     assert (found.path, found.exists) == (path, True)
     assert found.sha256 == hashlib.sha256(b"ANSWER = 42\n").hexdigest()
     assert workspace.read_file(path, 100).text == "ANSWER = 42\n"
@@ -87,7 +87,7 @@ def plant(root: Path, outside: Path) -> None:
 @pytest.mark.parametrize("path", REFUSED)
 def test_anything_else_is_not_there(workspace: Workspace, tmp_path: Path, path: str) -> None:
     plant(workspace.root, tmp_path / "outside")
-    found = workspace.evidence(path)
+    found = workspace.check_evidence(path)
     assert (found.exists, found.sha256) == (False, None)
     found.model_dump_json().encode()
     read = workspace.read_file(path, 100)
@@ -157,10 +157,10 @@ def test_what_its_owner_locked_is_named_and_stays_locked(workspace: Workspace, t
     for place in locked:
         place.chmod(0)
     before = [(place.stat().st_mode, place.stat().st_ctime_ns) for place in locked]
-    assert workspace.listing() == Listing(("locked/ (unreadable)", "src/app.py"), 0)
+    assert workspace.list_files() == Listing(("locked/ (unreadable)", "src/app.py"), 0)
     for path in ("src/app.py", "locked/secret"):
         assert workspace.read_file(path, 100) == FileText(path, None, "unreadable: its permissions forbid it")
-        assert not workspace.evidence(path).exists
+        assert not workspace.check_evidence(path).exists
         with pytest.raises(UsageError):
             workspace.copy_file(path, tmp_path / "copy")
     assert [(place.stat().st_mode, place.stat().st_ctime_ns) for place in locked] == before
@@ -172,7 +172,7 @@ def test_a_file_for_a_prompt_is_what_the_prompt_takes() -> None:
 
 def test_a_lost_workspace_has_no_evidence(workspace: Workspace, tmp_path: Path) -> None:
     workspace.root.rename(tmp_path / "lost")
-    assert not workspace.evidence("src/app.py").exists
+    assert not workspace.check_evidence("src/app.py").exists
 
 
 @pytest.mark.deep
@@ -189,7 +189,7 @@ def test_a_file_swapped_for_a_link_while_it_is_opened_is_never_followed(
     )
     swapper = subprocess.Popen([sys.executable, "-c", turn], cwd=workspace.root)
     try:
-        seen = {workspace.evidence("src/app.py").sha256 for _ in range(3000)}
+        seen = {workspace.check_evidence("src/app.py").sha256 for _ in range(3000)}
     finally:
         swapper.kill()
         swapper.wait()
@@ -199,7 +199,7 @@ def test_a_file_swapped_for_a_link_while_it_is_opened_is_never_followed(
 def test_a_file_beyond_what_is_stored_is_there_but_not_weighed(workspace: Workspace) -> None:
     with open(workspace.root / "sparse", "wb") as file:
         file.truncate(10**12)
-    found = workspace.evidence("sparse")
+    found = workspace.check_evidence("sparse")
     assert (found.exists, found.sha256) == (True, None)
 
 
@@ -221,5 +221,5 @@ def test_the_listing_has_regular_files_in_order_and_counts_the_rest(workspace: W
     (root / "link").symlink_to("a")
     os.mkfifo(root / "fifo")
     Path(os.fsdecode(os.fsencode(root) + b"/\xff")).write_text("x")
-    assert workspace.listing() == Listing((".github/ci.yml", "a", "b", "src/app.py", "\\xff"), 0)
-    assert workspace.listing(limit=2) == Listing((".github/ci.yml", "a"), 3)
+    assert workspace.list_files() == Listing((".github/ci.yml", "a", "b", "src/app.py", "\\xff"), 0)
+    assert workspace.list_files(limit=2) == Listing((".github/ci.yml", "a"), 3)

@@ -70,7 +70,7 @@ def test_any_kind_of_thing_turns_back_into_any_other(
     workspace = new(tmp_path)
     place = workspace.root / "thing"
     before(place)
-    commit = workspace.checkpoint("before").commit
+    commit = workspace.create_checkpoint("before").commit
     expected = kinds(workspace.root)
 
     place.rename(tmp_path / "aside") if before is not as_nothing else None
@@ -99,7 +99,7 @@ def test_files_and_directories_are_for_the_owner_alone(tmp_path: Path) -> None:
     (workspace.root / "d").mkdir()
     as_program(workspace.root / "d" / "run")
     as_file(workspace.root / "d" / "file")
-    start = workspace.checkpoint("all").commit
+    start = workspace.create_checkpoint("all").commit
     for path in (workspace.root / "d" / "run", workspace.root / "d" / "file"):
         path.unlink()
     (workspace.root / "d").rmdir()
@@ -113,7 +113,7 @@ def test_what_is_as_it_was_is_not_written_again(tmp_path: Path) -> None:
     kept, changed = workspace.root / "kept", workspace.root / "changed"
     as_file(kept)
     as_file(changed)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     changed.write_text("different")
     inode = kept.stat().st_ino
     workspace.restore(start)
@@ -125,7 +125,7 @@ def test_a_second_name_outside_is_not_written_through(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     file, outside = workspace.root / "file", tmp_path / "outside"
     as_file(file)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     outside.write_text("precious")
     file.unlink()
     os.link(outside, file)
@@ -144,7 +144,7 @@ def test_a_second_name_outside_is_not_written_through(tmp_path: Path) -> None:
 def test_a_link_in_place_of_a_directory_is_replaced_not_followed(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     as_directory(workspace.root / "d")
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     outside = tmp_path / "outside"
     (outside / "deeper").mkdir(parents=True)
     (outside / "deeper" / "file").write_text("precious")
@@ -161,7 +161,7 @@ def test_a_link_in_place_of_a_directory_is_replaced_not_followed(tmp_path: Path)
 def test_a_directory_of_any_depth_in_the_way_is_removed(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     as_file(workspace.root / "d")
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     (workspace.root / "d").unlink()
     dig = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nos.mkdir('locked', 0o500)"
     subprocess.run([sys.executable, "-c", dig], cwd=workspace.root, check=True)
@@ -173,7 +173,7 @@ def test_a_directory_of_any_depth_in_the_way_is_removed(tmp_path: Path) -> None:
 def test_a_removal_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     as_file(workspace.root / "d")
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     left = workspace.git.git_dir / "logist-trash" / "0"
     as_directory(left)
     (workspace.git.git_dir / "logist-restoring").symlink_to("/etc/passwd")
@@ -186,10 +186,10 @@ def test_a_removal_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> No
 
 def test_the_workspaces_own_git_stays(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     (workspace.root / ".git" / "note").write_text("the agent's")
     as_file(workspace.root / "file")
-    workspace.checkpoint("later")
+    workspace.create_checkpoint("later")
     workspace.restore(start)
     assert (workspace.root / ".git" / "note").read_text() == "the agent's"
 
@@ -198,7 +198,7 @@ def test_a_lost_git_of_the_workspace_is_made_again_with_its_base(tmp_path: Path,
     workspace = new(tmp_path, git_repo)
     base = support.git(workspace.root, "rev-parse", "HEAD")
     as_file(workspace.root / "file")
-    later = workspace.checkpoint("later").commit
+    later = workspace.create_checkpoint("later").commit
     shutil.rmtree(workspace.root / ".git")
     (workspace.git.git_dir / "logist-making" / ".git").mkdir(parents=True)  # of a restore that was killed
     workspace.restore(later)
@@ -207,13 +207,13 @@ def test_a_lost_git_of_the_workspace_is_made_again_with_its_base(tmp_path: Path,
     assert support.git(workspace.root, "fsck", "--strict") == ""
     assert not (workspace.git.git_dir / "logist-making").exists()
     without_git = Workspace(workspace.root, workspace.git.git_dir, path="/nonexistent")
-    assert without_git.checkpoint("same").commit == later
+    assert without_git.create_checkpoint("same").commit == later
 
 
 @pytest.mark.usefixtures("ordinary_owner")
 def test_a_lost_git_is_made_again_in_a_workspace_that_is_locked(tmp_path: Path) -> None:
     workspace = new(tmp_path)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     shutil.rmtree(workspace.root / ".git")
     workspace.root.chmod(0o500)
     workspace.restore(start)
@@ -223,7 +223,7 @@ def test_a_lost_git_is_made_again_in_a_workspace_that_is_locked(tmp_path: Path) 
 @pytest.mark.parametrize("make", [as_file, as_link, as_empty_directory])
 def test_what_an_agent_put_in_the_place_of_git_stays(tmp_path: Path, make: Callable[[Path], None]) -> None:
     workspace = new(tmp_path)
-    start = workspace.checkpoint("start").commit
+    start = workspace.create_checkpoint("start").commit
     shutil.rmtree(workspace.root / ".git")
     make(workspace.root / ".git")
     workspace.restore(start)
@@ -235,12 +235,12 @@ def test_many_files_are_restored_and_then_known_without_reading(tmp_path: Path) 
     workspace = new(tmp_path)
     for number in range(300):
         (workspace.root / str(number)).write_text(str(number))
-    commit = workspace.checkpoint("many")
+    commit = workspace.create_checkpoint("many")
     for number in range(300):
         (workspace.root / str(number)).unlink()
     workspace.restore(commit.commit)
     without_git = Workspace(workspace.root, workspace.git.git_dir, path="/nonexistent")
-    assert without_git.checkpoint("same") == commit
+    assert without_git.create_checkpoint("same") == commit
     assert (workspace.root / "299").read_text() == "299"
 
 

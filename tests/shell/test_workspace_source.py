@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from logist.errors import StorageError, UsageError
-from logist.workspace import Workspace, find_repository, uncommitted
+from logist.workspace import Workspace, find_repository, list_uncommitted
 from tests import support
 
 
@@ -35,14 +35,14 @@ def test_the_workspace_is_the_committed_head_and_the_source_is_untouched(
     before = state(git_repo)
     workspace = new(tmp_path)
     base = workspace.populate(git_repo)
-    assert uncommitted(git_repo) == ["README.md", "new"]
+    assert list_uncommitted(git_repo) == ["README.md", "new"]
     assert state(git_repo) == before
 
     assert base == support.git(git_repo, "rev-parse", "HEAD").strip()
     assert (workspace.root / "README.md").read_text() == "# Example\n"
     assert os.access(workspace.root / "run.sh", os.X_OK)
-    assert workspace.listing().paths == ("README.md", "run.sh", "src/app.py")
-    assert workspace.checkpoint("nothing done").commit == base
+    assert workspace.list_files().paths == ("README.md", "run.sh", "src/app.py")
+    assert workspace.create_checkpoint("nothing done").commit == base
     assert stat.S_IMODE(workspace.root.stat().st_mode) == 0o700
     assert not workspace.source_has_no_commits
 
@@ -61,7 +61,7 @@ def test_the_job_directory_may_be_moved(tmp_path: Path, git_repo: Path) -> None:
     (tmp_path / "job").rename(tmp_path / "moved")
     git_repo.rename(tmp_path / "gone")
     workspace = Workspace(tmp_path / "moved" / "workspace", tmp_path / "moved" / "git")
-    assert workspace.checkpoint("same").commit == base
+    assert workspace.create_checkpoint("same").commit == base
     assert support.git(workspace.root, "status", "--porcelain") == ""
 
 
@@ -74,14 +74,14 @@ def test_the_agents_git_is_clean_and_knows_only_the_base(tmp_path: Path, git_rep
     (workspace.root / "README.md").write_text("# Better\n")
     assert "+# Better" in support.git(workspace.root, "diff")
     support.git(workspace.root, "commit", "--quiet", "--all", "--message", "the agent's own")
-    after = workspace.checkpoint("after").commit
+    after = workspace.create_checkpoint("after").commit
     assert support.git(workspace.git.git_dir, "rev-parse", f"{after}^").strip() == base
 
 
 def test_without_a_source_the_workspace_is_empty_and_the_agents_git_works(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     base = workspace.populate(None)
-    assert workspace.listing().paths == ()
+    assert workspace.list_files().paths == ()
     assert support.git(workspace.root, "log", "--format=%H %s").strip() == f"{base} Empty workspace"
     assert support.git(workspace.root, "status", "--porcelain") == ""
 
@@ -94,21 +94,21 @@ def test_a_source_without_commits_is_empty_and_says_so(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     workspace.populate(source)
     assert workspace.source_has_no_commits
-    assert workspace.listing().paths == ()
-    assert uncommitted(source) == ["file"]
+    assert workspace.list_files().paths == ()
+    assert list_uncommitted(source) == ["file"]
 
 
 def test_a_place_inside_a_repository_means_the_whole(tmp_path: Path, git_repo: Path) -> None:
     workspace = new(tmp_path)
     workspace.populate(git_repo / "src")
-    assert "README.md" in workspace.listing().paths
+    assert "README.md" in workspace.list_files().paths
 
 
 def test_a_detached_head(tmp_path: Path, git_repo: Path) -> None:
     support.git(git_repo, "checkout", "--quiet", "--detach", "HEAD~1")
     workspace = new(tmp_path)
     assert workspace.populate(git_repo) == support.git(git_repo, "rev-parse", "HEAD").strip()
-    assert workspace.listing().paths == ("README.md",)
+    assert workspace.list_files().paths == ("README.md",)
 
 
 def test_a_shallow_source(tmp_path: Path, git_repo: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_shallow_source(tmp_path: Path, git_repo: Path) -> None:
     support.git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{git_repo}", str(shallow))
     workspace = new(tmp_path)
     assert workspace.populate(shallow) == support.git(git_repo, "rev-parse", "HEAD").strip()
-    assert workspace.checkpoint("same").commit == support.git(git_repo, "rev-parse", "HEAD").strip()
+    assert workspace.create_checkpoint("same").commit == support.git(git_repo, "rev-parse", "HEAD").strip()
 
 
 def test_a_linked_work_tree(tmp_path: Path, git_repo: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_linked_work_tree(tmp_path: Path, git_repo: Path) -> None:
     (linked / "new").write_text("new")
     workspace = new(tmp_path)
     assert workspace.populate(linked) == support.git(git_repo, "rev-parse", "HEAD~1").strip()
-    assert uncommitted(linked) == ["new"]
+    assert list_uncommitted(linked) == ["new"]
 
 
 def test_a_bare_source(tmp_path: Path, git_repo: Path) -> None:
@@ -145,9 +145,11 @@ def test_a_source_with_long_object_names(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     base = workspace.populate(source)
     assert len(base) == 64
-    assert workspace.checkpoint("same").commit == base
+    assert workspace.create_checkpoint("same").commit == base
     (workspace.root / "file").write_text("two")
-    assert [each.path for each in workspace.changes(base, workspace.checkpoint("two").commit)[0]] == ["file"]
+    assert [
+        each.path for each in workspace.list_changes(base, workspace.create_checkpoint("two").commit)[0]
+    ] == ["file"]
 
 
 def test_a_source_with_an_awkward_path(tmp_path: Path, git_repo: Path) -> None:
@@ -162,7 +164,7 @@ def test_a_source_of_somebody_else(tmp_path: Path, git_repo: Path) -> None:
         for path in [git_repo, *git_repo.rglob("*")]:
             os.lchown(path, 65534, 65534)
     assert len(new(tmp_path).populate(git_repo)) == 40
-    assert uncommitted(git_repo) == []
+    assert list_uncommitted(git_repo) == []
 
 
 def test_a_place_outside_any_repository_is_refused(tmp_path: Path) -> None:
@@ -191,19 +193,19 @@ def test_submodules_are_carried_along_and_files_that_look_like_caches_are_kept(
     base = workspace.populate(git_repo)
     assert support.git(workspace.root, "status", "--porcelain") == ""
     assert (workspace.root / "vendor" / "sub").is_dir()
-    assert workspace.checkpoint("same").commit == base
+    assert workspace.create_checkpoint("same").commit == base
 
     (workspace.root / "node_modules" / "patched.js").write_text("2")
     (workspace.root / "new").write_text("new")
-    after = workspace.checkpoint("after").commit
-    changes = [(each.kind, each.path) for each in workspace.changes(base, after)[0]]
+    after = workspace.create_checkpoint("after").commit
+    changes = [(each.kind, each.path) for each in workspace.list_changes(base, after)[0]]
     assert changes == [("created", "new"), ("modified", "node_modules/patched.js")]
     listed = support.git(workspace.git.git_dir, "ls-tree", after, "vendor/sub")
     assert listed.startswith(f"160000 commit {commit}")
 
     (workspace.root / "vendor" / "sub").rmdir()
-    gone = workspace.checkpoint("gone").commit
-    assert [(each.kind, each.path) for each in workspace.changes(after, gone)[0]] == [
+    gone = workspace.create_checkpoint("gone").commit
+    assert [(each.kind, each.path) for each in workspace.list_changes(after, gone)[0]] == [
         ("deleted", "vendor/sub")
     ]
     workspace.restore(base)
@@ -220,13 +222,13 @@ def test_a_committed_cache_that_was_made_anew_is_restored_exactly(tmp_path: Path
     base = workspace.populate(git_repo)
     (workspace.root / module).unlink()
     (workspace.root / module.parent).rmdir()
-    workspace.checkpoint("removed")
+    workspace.create_checkpoint("removed")
     (workspace.root / module.parent).mkdir()
     (workspace.root / module.parent / "other").write_text("2")
-    assert workspace.checkpoint("made anew").skipped == ("node_modules/ (cache)",)
+    assert workspace.create_checkpoint("made anew").skipped == ("node_modules/ (cache)",)
     workspace.restore(base)
     assert [path.name for path in (workspace.root / module.parent).iterdir()] == ["patched.js"]
-    assert workspace.checkpoint("same").commit == base
+    assert workspace.create_checkpoint("same").commit == base
 
 
 def test_line_ends_of_the_base_are_those_in_the_repository(tmp_path: Path, git_repo: Path) -> None:
@@ -238,7 +240,7 @@ def test_line_ends_of_the_base_are_those_in_the_repository(tmp_path: Path, git_r
     base = workspace.populate(git_repo)
     assert (workspace.root / "a.txt").read_bytes() == b"one\ntwo\n"
     assert support.git(workspace.root, "status", "--porcelain") == ""
-    assert workspace.checkpoint("same").commit == base
+    assert workspace.create_checkpoint("same").commit == base
 
 
 def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) -> None:
@@ -251,7 +253,7 @@ def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) 
 
 
 def test_what_is_uncommitted_is_listed_by_name(git_repo: Path) -> None:
-    assert uncommitted(git_repo) == []
+    assert list_uncommitted(git_repo) == []
     (git_repo / "src" / "app.py").write_text("changed")
     (git_repo / "run.sh").unlink()
     (git_repo / "added").write_text("added")
@@ -260,4 +262,4 @@ def test_what_is_uncommitted_is_listed_by_name(git_repo: Path) -> None:
     (git_repo / "d" / "new\nline").write_text("untracked")
     (git_repo / ".gitignore").write_text("*.log\n")
     (git_repo / "x.log").write_text("ignored")
-    assert sorted(uncommitted(git_repo)) == [".gitignore", "added", "d/", "run.sh", "src/app.py"]
+    assert sorted(list_uncommitted(git_repo)) == [".gitignore", "added", "d/", "run.sh", "src/app.py"]

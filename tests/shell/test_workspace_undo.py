@@ -33,13 +33,15 @@ KINDS = [
 def may_not(kinds: frozenset[str]) -> Permissions:
     """A role with all permissions but those that these kinds of change take."""
     needed = {permissions.NEEDS[kind] for kind in kinds}
-    return Permissions.of(permission for permission in Permission if permission not in needed)
+    return Permissions.from_names(permission for permission in Permission if permission not in needed)
 
 
 def undone(space: Workspace, before: str, kinds: frozenset[str]) -> Undone | None:
-    after = space.checkpoint("after").commit
+    after = space.create_checkpoint("after").commit
     may = may_not(kinds)
-    return space.undo(before, after, permissions.forbidden(may), partial(permissions.forbids, may))
+    return space.undo_changes(
+        before, after, permissions.list_forbidden_changes(may), partial(permissions.is_forbidden, may)
+    )
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ def rewritten(path: Path) -> None:
 @pytest.mark.deep_beyond(8)
 @pytest.mark.parametrize("trick", TRICKS)
 def test_a_role_that_may_change_nothing_changes_nothing(space: Workspace, trick: str) -> None:
-    before = space.checkpoint("before").commit
+    before = space.create_checkpoint("before").commit
     was = seen(space.root)
     TRICKS[trick](space.root)
     found = undone(space, before, KINDS[-1])
@@ -183,11 +185,11 @@ def test_a_role_that_may_change_nothing_changes_nothing(space: Workspace, trick:
     assert found.changes
     assert found.remaining == frozenset()
     assert seen(space.root) == was
-    assert space.changes(before, None)[0] == []
+    assert space.list_changes(before, None)[0] == []
 
 
 def test_more_changes_than_are_named_are_undone_too(space: Workspace) -> None:
-    before = space.checkpoint("before").commit
+    before = space.create_checkpoint("before").commit
     TRICKS["2,000 files"](space.root)
     found = undone(space, before, KINDS[-1])
     assert found is not None
@@ -195,17 +197,17 @@ def test_more_changes_than_are_named_are_undone_too(space: Workspace) -> None:
 
 
 def test_what_is_allowed_is_left_alone(space: Workspace) -> None:
-    before = space.checkpoint("before").commit
+    before = space.create_checkpoint("before").commit
     (space.root / "a").write_text("changed")
     assert undone(space, before, frozenset({"created", "deleted"})) is None
     assert (space.root / "a").read_text() == "changed"
 
 
 def test_what_was_found_can_be_brought_back(space: Workspace) -> None:
-    before = space.checkpoint("before").commit
+    before = space.create_checkpoint("before").commit
     swap(space.root)
     (space.root / "new").write_text("x")
-    found = space.checkpoint("after").commit
+    found = space.create_checkpoint("after").commit
     was = seen(space.root)
     assert undone(space, before, KINDS[-1]) is not None
     space.restore(found)
@@ -216,7 +218,7 @@ def test_what_was_found_can_be_brought_back(space: Workspace) -> None:
 @pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: "+".join(sorted(kinds)))
 @pytest.mark.parametrize("seed", range(12))
 def test_only_what_is_forbidden_is_taken_back(space: Workspace, kinds: frozenset[str], seed: int) -> None:
-    before = space.checkpoint("before").commit
+    before = space.create_checkpoint("before").commit
     chance = random.Random(seed)
     last = {"directory becomes a link", "file becomes a link"}  # else the others would go through it
     names = chance.sample(sorted(set(TRICKS) - {"2,000 files", "deep", "odd names"}), 4)
@@ -225,10 +227,10 @@ def test_only_what_is_forbidden_is_taken_back(space: Workspace, kinds: frozenset
             TRICKS[name](space.root)
         except OSError:
             continue  # an earlier one took away what this one needs
-    after = space.checkpoint("after").commit
-    wanted, _ = space.changes(before, after)
+    after = space.create_checkpoint("after").commit
+    wanted, _ = space.list_changes(before, after)
     undone(space, before, kinds)
-    left, _ = space.changes(before, None)
+    left, _ = space.list_changes(before, None)
     assert {change.kind for change in left}.isdisjoint(kinds)
     allowed = {(change.path, change.kind) for change in wanted if change.kind not in kinds}
     kept = {(change.path, change.kind) for change in left}

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from logist.agents.programs.finding import PRESETS
 from logist.agents.programs.protocol import Finished, How, Invocation, Profile, Program, Run
-from logist.agents.workplace import proxies
+from logist.agents.workplace import read_proxies
 from logist.core.model import Model
 from tests.support import ROOT
 from tests.torture.suite import Skip
@@ -155,7 +155,7 @@ def environment(run: Run, invocation: Invocation) -> dict[str, str]:
     temporary = run.home / "tmp"
     temporary.mkdir(exist_ok=True)
     own = {"PATH": run.path, "HOME": str(run.home), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
-    return own | proxies({}) | dict(invocation.environment)
+    return own | read_proxies({}) | dict(invocation.environment)
 
 
 def write_files(home: Path, files: Mapping[str, bytes]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from logist.errors import Busy
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load
+from logist.jobs.base.session import load_session
 from logist.jobs.step_job import do_step
 from logist.jobs.steward import job_edits
 from logist.jobs.turn.next_request import Choice
@@ -34,7 +34,7 @@ def step_until(place: str, log: str, revisions: int, seed: int) -> int:
     waits = 60.0 if seed % 2 else 0.0
     ways: tuple[Callable[[], CommandResult], ...] = (
         lambda: do_step(project, JOB, Choice(wait=waits)),
-        lambda: job_edits.rank(project, JOB, chance.randrange(1_000_000)),
+        lambda: job_edits.set_rank(project, JOB, chance.randrange(1_000_000)),
     )
     with open(log, "ab", buffering=0) as told:
         while _revision(project) < revisions:
@@ -49,7 +49,7 @@ def step_until(place: str, log: str, revisions: int, seed: int) -> int:
 
 
 def _revision(project: Project) -> int:
-    return load(project, project.job(JOB)).state.revision
+    return load_session(project, project.open_job(JOB)).state.revision
 
 
 def told(logs: Path) -> list[Json]:
@@ -62,7 +62,7 @@ def append_for_ever(jobs: str, size: int, most: int) -> int:
     """Appends entries of about `size` bytes, and replaces the state after each, until the file has `most` bytes."""
     job = JobDir.open(Path(jobs), JOB)
     while job.history_file.stat().st_size < most:
-        with job.lock(command="append", since="", wait=60.0):
+        with job.hold_lock(command="append", since="", wait=60.0):
             append_one(job, {"text": "ü" * (size // 2)})
     return 0
 
@@ -70,6 +70,6 @@ def append_for_ever(jobs: str, size: int, most: int) -> int:
 def append_one(job: JobDir, entry: Json, replace_below: int = REPLACE_BELOW) -> None:
     """Appends an entry as a step does, under a lock that the caller has."""
     loaded = job.load()
-    done = job.append(loaded.position, [entry], loaded.torn, replace_below=replace_below)
+    done = job.append_entries(loaded.position, [entry], loaded.torn, replace_below=replace_below)
     sequence, digest, offset = done.position
     job.write_state({"revision": sequence, "head": {"sequence": sequence, "hash": digest, "offset": offset}})

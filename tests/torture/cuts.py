@@ -311,11 +311,11 @@ def main() -> None:
         for turn in itertools.count():
             status = world.state()["status"]
             if status == Status.SUSPENDED:
-                result = steward_decisions.decide(project, JOB, Kind.RESUME)
+                result = steward_decisions.record_decision(project, JOB, Kind.RESUME)
             elif status == Status.APPROVAL_REQUIRED:
-                result = steward_decisions.decide(project, JOB, Kind.REJECT, note="Once more.")
+                result = steward_decisions.record_decision(project, JOB, Kind.REJECT, note="Once more.")
             elif turn % 3:
-                result = steward_decisions.decide(project, JOB, Kind.SUSPEND)
+                result = steward_decisions.record_decision(project, JOB, Kind.SUSPEND)
             else:
                 result = step_job.do_step(project, JOB, Choice())
             for entry in result.entries:

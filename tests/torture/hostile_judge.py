@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.jobs.archive import archive_replay
-from logist.resources import schema
+from logist.resources import load_schema
 from tests.loopback import Loopback
 from tests.torture.crowd_forks import Forks
 from tests.torture.hostile_site import (
@@ -123,7 +123,7 @@ def _harm(site: Site, before: Mapping[str, Any], asked: str) -> Iterator[str]:
     if left := list(processes(str(site.place), site.nap())):
         yield f"left running: {left}"
     yield from broken_files(site)
-    differences = archive_replay.replay_file(schema("llm-chat-schema"), site.folder).differences
+    differences = archive_replay.replay_file(load_schema("llm-chat-schema"), site.folder).differences
     if differences:
         yield f"the replay differs: {differences}"
 

@@ -198,7 +198,7 @@ def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[ProgramEnd, l
         **limits,
     )
     with by(kind):
-        ended = sandbox.run(
+        ended = sandbox.run_program(
             ["/bin/sh", "-c", attempt.script],
             confinement,
             stdin=b"",
@@ -221,10 +221,10 @@ def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[ProgramEnd, l
 @contextmanager
 def by(kind: str) -> Iterator[None]:
     """Confined by this kind, where a machine could do better."""
-    found = sandbox.means()
+    found = sandbox.detect_sandbox()
     if kind == "landlock":
         found = Means("landlock")
-    with mock.patch.object(running, "means", return_value=found):
+    with mock.patch.object(running, "detect_sandbox", return_value=found):
         yield
 
 

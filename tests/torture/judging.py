@@ -19,7 +19,7 @@ from logist.errors import Damaged, LogistError
 from logist.jobs import step_job
 from logist.jobs.base import job_reader
 from logist.jobs.base.project import Clock, Project
-from logist.jobs.base.session import load
+from logist.jobs.base.session import load_session
 from logist.jobs.steward import steward_decisions
 from logist.jobs.turn.next_request import Choice
 from logist.store import JobDir
@@ -84,13 +84,13 @@ class Judge:
         job = JobDir.open(self.world.jobs, JOB)
         if commands:
             yield from unreadable(self.world)
-        session = load(self.project, job)
-        before = list(job.entries())
+        session = load_session(self.project, job)
+        before = list(job.read_entries())
         told = _told(before)
         yield from _missing(told, promise.acknowledged)
         yield from (f"interaction {entry[0]} was never made" for entry in told if entry not in promise.known)
         yield from self._bad_checkpoints(tree, before)
-        flight = ask_files.collect(job.exchanges())
+        flight = ask_files.collect_ask(job.read_exchanges())
         self.kind = (
             f"{session.state.status}{' torn' * bool(session.torn)}{' behind' * session.behind} {flight.kind}"
         )
@@ -105,26 +105,26 @@ class Judge:
         """What is wrong after the next command that writes."""
         self._next(step)
         yield from (f"the next command said: {each}" for each in self.said if "could not be" in each)
-        after = list(job.entries())
+        after = list(job.read_entries())
         yield from _missing(_told(after), before)
         if _open(flight, len(before)):
             yield from _not_concluded(after[len(before) :], flight)
         pair = (job.history_file.read_bytes(), job.state_file.read_bytes())
         if pair not in self.sound:
-            found = job_reader.verify(self.project, job)
+            found = job_reader.verify_job(self.project, job)
             yield from (f"after the next command: {problem.message}" for problem in found.problems)
             yield from (note for note in found.notes if note.startswith("state.json"))
             if not found.problems:
                 self.sound.add(pair)
 
     def _next(self, step: bool) -> None:
-        status = load(self.project, JobDir.open(self.world.jobs, JOB)).state.status
+        status = load_session(self.project, JobDir.open(self.world.jobs, JOB)).state.status
         if step and status in (Status.PENDING, Status.REVIEW_REQUIRED):
             step_job.do_step(self.project, JOB, Choice())
         elif status in TERMINAL:
-            steward_decisions.rerun(self.project, JOB, clean=False)
+            steward_decisions.rerun_job(self.project, JOB, clean=False)
         else:
-            steward_decisions.decide(self.project, JOB, Kind.CANCEL)
+            steward_decisions.record_decision(self.project, JOB, Kind.CANCEL)
 
     def _bad_checkpoints(self, tree: Tree, entries: list[Json]) -> Iterator[str]:
         """Checkpoints that the history names, and that the repository has not, or not whole."""

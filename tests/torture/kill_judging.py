@@ -83,7 +83,7 @@ def afterwards(subject: Subject, reference: Reference, world: World) -> Iterator
             yield f"{' '.join(subject.then)} ends with {ran.code}: {ran.err}"
             return
     else:  # the one that was killed last had done all but clear up; the next one that writes does
-        with world.job.lock(command="logist", since="2026-01-02T03:04:05Z"):
+        with world.job.hold_lock(command="logist", since="2026-01-02T03:04:05Z"):
             pass
     yield from as_if_nothing_had_been(reference, world)
 

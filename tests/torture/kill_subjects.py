@@ -337,9 +337,9 @@ def leftovers(world: World) -> list[str]:
     places = [world.folder, world.folder / "inflight", world.folder / "logs"]
     names = [path for place in places if place.is_dir() for path in place.iterdir()]
     stale = [path for path in names if path.name.startswith(".") and ".new" in path.name]
-    with history.opened(world.job.history_file) as file:
+    with history.open_history(world.job.history_file) as file:
         live = read_header(file, world.job.history_file).segment
-    stale += [path for n, path in segments.found(world.job.history_file).items() if n >= live]
+    stale += [path for n, path in segments.find_segments(world.job.history_file).items() if n >= live]
     stale += world.jobs.glob(f"{IN_THE_MAKING}*")
     return [f"{path.relative_to(world.home)} is left" for path in stale]
 

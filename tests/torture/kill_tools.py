@@ -120,7 +120,7 @@ def struck_giving_up(half: HalfDone, place: Path, act: Action) -> Tried:
 
 def _is_in_doubt(world: World) -> bool:
     """Whether the last request left, and no answer is on disk; nobody is at work any more."""
-    exchanges = world.job.exchanges()
+    exchanges = world.job.read_exchanges()
     return bool(exchanges) and exchanges[-1].sent and exchanges[-1].response is None
 
 

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from logist.cli.context import clock
+from logist.cli.context import create_clock
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.config.trust import Trust
 from logist.jobs.base import job_reader
 from logist.jobs.base.project import Project
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.store import JobDir
 from tests import support
@@ -139,18 +139,18 @@ class World:
             home=self.home,
             jobs_dir=self.jobs,
             settings=load_settings(self.home, self.place / "home").settings,
-            roles=load_roles([resource("roles")]),
+            roles=load_roles([find_resource("roles")]),
             environment=environment,
-            clock=clock(),
+            clock=create_clock(),
             steward="ada",
-            agent=environment.agent() or "litellm",
+            agent=environment.agent_name() or "litellm",
             say=lambda text: None,
             trust=Trust(self.place / "home", self.home),
         )
 
     def history(self) -> list[Json]:
         """Every entry, verified."""
-        return list(self.job.entries())
+        return list(self.job.read_entries())
 
     def state(self) -> Json:
         """state.json as it lies."""
@@ -178,13 +178,13 @@ def broken(world: World) -> list[str]:
 
 def heals(world: World) -> bool:
     """Whether all that `verify` finds is the end of an append that was never acknowledged: the next one cuts it."""
-    found = job_reader.verify(world.project(), world.job)
+    found = job_reader.verify_job(world.project(), world.job)
     return bool(found.problems) and all(problem == found.proof.ending for problem in found.problems)
 
 
 def broken_files(world: World) -> list[str]:
     """The same by the library alone: for many thousand states."""
-    found = job_reader.verify(world.project(), world.job)
+    found = job_reader.verify_job(world.project(), world.job)
     return [problem.message for problem in found.problems]
 
 

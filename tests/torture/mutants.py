@@ -28,12 +28,12 @@ Swap = tuple[Any, str, Any]
 
 def in_place() -> list[Swap]:
     """No break: every append is made in place, as in a history above the threshold."""
-    return [(JobDir.append, "__kwdefaults__", {"replace_below": 0, "rotate_at": 0})]
+    return [(JobDir.append_entries, "__kwdefaults__", {"replace_below": 0, "rotate_at": 0})]
 
 
 def rotating() -> list[Swap]:
     """No break: every append closes the history and begins a new file."""
-    append = JobDir.append
+    append = JobDir.append_entries
 
     def closing(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
         return append(self, position, added, torn, **more | {"rotate_at": 1})
@@ -45,7 +45,7 @@ def own_courier() -> list[Swap]:
     """No break: the courier runs inside the command, so that breaks reach it."""
 
     def launch(job: JobDir, lock: Any, private: Any, environment: Any) -> Any:
-        status = process._run(job, private, io.StringIO())
+        status = process._run_errand(job, private, io.StringIO())
         os.write(1, ANSWERED)
         return SimpleNamespace(wait=lambda seconds: status)
 
@@ -69,7 +69,7 @@ def new_job_not_flushed() -> list[Swap]:
 
 def new_job_half_flushed() -> list[Swap]:
     """The files of a new job are flushed before it gets its name, and the directories are not."""
-    flush, one_by_one = flushing._flush, flushed_one_by_one()
+    flush, one_by_one = flushing._flush_path, flushed_one_by_one()
     return [*one_by_one, (flushing, "_flush", lambda path: None if path.is_dir() else flush(path))]
 
 
@@ -98,7 +98,7 @@ def _only(kind: Callable[[int], bool]) -> Callable[[int, Path], None]:
 
 def trailing_comma() -> list[Swap]:
     """An entry gets its comma when the next one is appended: a finished line is touched again."""
-    whole, block_of = history._write_in_place, history._block
+    whole, block_of = history._write_in_place, history._seal_block
 
     def content(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
         bare = line.removesuffix(b"\n").removesuffix(b",")
@@ -148,7 +148,7 @@ def no_chain() -> list[Swap]:
 def segment_last() -> list[Swap]:
     """The new file of a history is put in the place of the old one before the segment is made of that."""
     waiting: list[Callable[[], None]] = []
-    write, replace = segments.write, files.replace_file
+    write, replace = segments.write_segment, files.replace_file
 
     def later(path: Path, number: int, chunks: Any) -> None:
         data = list(chunks)
@@ -170,19 +170,19 @@ def state_first() -> list[Swap]:
     """state.json is written before the history that it is made from."""
 
     def record(self: sessions.Session, *added: Any, back: Any = None) -> Any:
-        raw = [sessions.dump(entry) for entry in added]
+        raw = [sessions.dump_interaction(entry) for entry in added]
         path = self.job.history_file
-        with history.opened(path) as file:
+        with history.open_history(path) as file:
             first = entries.read_header(file, path).first_sequence
             end, _, lead = history._confirm_end(file, path, self.position, self.torn)
-            _, done = history._block(raw, self.position, end + len(lead), first)
+            _, done = history._seal_block(raw, self.position, end + len(lead), first)
         for entry in done.entries:
-            self.state = fold.apply(self.state, sessions.interaction_of(entry), back)
+            self.state = fold.apply_interaction(self.state, sessions.parse_interaction(entry), back)
         before, self.position = self.position, done.position
         self.write_state()
-        self.job.append(before, raw, self.torn)
+        self.job.append_entries(before, raw, self.torn)
         self.torn = b""
-        return [sessions.interaction_of(entry) for entry in done.entries]
+        return [sessions.parse_interaction(entry) for entry in done.entries]
 
     return [(sessions.Session, "record", record)]
 
@@ -270,7 +270,7 @@ class _One(list[Any]):
 
 def several_in_place() -> list[Swap]:
     """Several entries are appended in place by one write."""
-    append = JobDir.append
+    append = JobDir.append_entries
 
     def unguarded(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
         return append(self, position, _One(added), torn, **more | {"replace_below": 0})

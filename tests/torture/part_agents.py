@@ -214,7 +214,7 @@ def _run(
         readable=place.roots,
     )
     out, err = scratch / "stdout", scratch / "stderr"
-    ended = sandbox.run(
+    ended = sandbox.run_program(
         invocation.argv,
         confinement,
         stdin=invocation.stdin,

@@ -80,7 +80,7 @@ def storm(run: Run) -> None:
 
 def _victim(world: World, crowd: Sequence[int], chance: float, otherwise: int) -> int:
     """Every other time the process that holds the lock, as its index."""
-    holder = world.job.holder()
+    holder = world.job.find_lock_holder()
     if chance < 0.5 and holder and holder.stepper and holder.stepper.pid in crowd:
         return crowd.index(holder.stepper.pid)
     return otherwise
@@ -159,9 +159,9 @@ def _above(run: Run, forks: Forks) -> str:
 
 def _history(jobs: Path, filled: int) -> JobDir:
     """A job of entries without meaning, its history of at least `filled` bytes."""
-    with JobDir.creating(jobs, JOB) as job:
+    with JobDir.create_job(jobs, JOB) as job:
         pass
-    with job.lock(command="fill", since=""):
+    with job.hold_lock(command="fill", since=""):
         append_one(job, {"text": "x" * filled})
     return job
 
@@ -182,7 +182,7 @@ def slow_readers(run: Run) -> None:
     for appended in range(1, 6):
         job = _history(run.scratch / f"jobs{appended}", 200)
         append_one(job, {"text": "the second"})
-        reader = job.entries()
+        reader = job.read_entries()
         seen = [next(reader)["sequence"]]
         for _ in range(appended):
             append_one(job, {"text": "x" * 300}, replace_below=0)
@@ -295,7 +295,9 @@ def _paid_once(world: World, server: Gated) -> list[str]:
     problems = broken(world)
     problems += [] if len(server.requests) == 1 else [f"{len(server.requests)} charges"]
     problems += [] if kinds == ["create", "ask"] else [f"recorded: {kinds}"]
-    problems += ["something is in flight still"] if world.job.holder() or world.job.exchanges() else []
+    problems += (
+        ["something is in flight still"] if world.job.find_lock_holder() or world.job.read_exchanges() else []
+    )
     return problems
 
 

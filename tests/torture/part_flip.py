@@ -47,7 +47,7 @@ def many_entries(place: Path, entries: int) -> World:
     project = world.project()
     for number in range(2, entries + 1):
         if number % 50:
-            job_edits.rank(project, JOB, number)
+            job_edits.set_rank(project, JOB, number)
         else:
             do_step(project, JOB, Choice())
     return world
@@ -80,7 +80,7 @@ def _make(file: int, data: bytes, change: Change) -> None:
 def problems(project: Project, world: World) -> list[str]:
     """What `job verify` finds: its own function."""
     try:
-        return [problem.message for problem in job_reader.verify(project, world.job).problems]
+        return [problem.message for problem in job_reader.verify_job(project, world.job).problems]
     except Damaged as error:
         return [error.message]
 

@@ -44,7 +44,7 @@ def commands(run: Run) -> None:
     """Every hostile command under every sandbox that works here, as this user and, if that is root, as nobody."""
     kinds = _kinds()
     if not kinds:
-        raise Skip("no sandbox works here: " + "; ".join(sandbox.means().details))
+        raise Skip("no sandbox works here: " + "; ".join(sandbox.detect_sandbox().details))
     who = [False, *([True] if _nobody_can() else [])]
     for kind in kinds if run.full else kinds[:1]:
         for nobody in who if run.full else who[:1]:
@@ -57,8 +57,8 @@ def commands(run: Run) -> None:
 
 
 def _kinds() -> list[str]:
-    found = sandbox.means().kind
-    landlock = ["landlock"] if launcher.abi() >= launcher.SCOPES_SINCE else []
+    found = sandbox.detect_sandbox().kind
+    landlock = ["landlock"] if launcher.read_landlock_version() >= launcher.SCOPES_SINCE else []
     return [*(["bubblewrap"] if found == "bubblewrap" else []), *landlock]
 
 
@@ -187,9 +187,9 @@ def _at_work(attempts: Sequence[Attempt]) -> Callable[[Run], None]:
     """A case in which agents try these at work in a job: confined, and where it is harmless, without a sandbox."""
 
     def case(run: Run) -> None:
-        kind = sandbox.means().kind
+        kind = sandbox.detect_sandbox().kind
         if kind == "none":
-            raise Skip("no sandbox works here: " + "; ".join(sandbox.means().details))
+            raise Skip("no sandbox works here: " + "; ".join(sandbox.detect_sandbox().details))
         python = quick_python(run.scratch / "python")
         template = Site.template(run.scratch / "template")
         tries = list(_tries(attempts, kind, full=run.full))

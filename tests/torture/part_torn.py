@@ -58,7 +58,7 @@ class Disk:
 
     @classmethod
     def made(cls, jobs: Path) -> Disk:
-        with JobDir.creating(jobs, JOB) as job:
+        with JobDir.create_job(jobs, JOB) as job:
             pass
         return cls(job)
 
@@ -76,10 +76,10 @@ class Disk:
 
     def append(self, entries: Sequence[Json], replace_below: int) -> LoadedJob:
         """As a step does; the job as it was before."""
-        with self.job.lock(command="append", since=""):
+        with self.job.hold_lock(command="append", since=""):
             loaded = self.job.load()
             if entries:
-                done = self.job.append(
+                done = self.job.append_entries(
                     loaded.position, list(entries), loaded.torn, replace_below=replace_below
                 )
                 self.job.write_state(_state(done.position))
@@ -212,7 +212,7 @@ def _wrong(disk: Disk, shape: Shape, made: Made, *, may_be_damaged: bool = False
     """What is wrong with the state on disk, and with going on from it."""
     history = disk.job.history_file.read_bytes()
     try:
-        found = [entry["checksum"] for entry in disk.job.entries()]
+        found = [entry["checksum"] for entry in disk.job.read_entries()]
         loaded = disk.append([SMALL], shape.replace_below)
     except Damaged as error:
         return [] if may_be_damaged else [f"it is called damaged: {error}"]

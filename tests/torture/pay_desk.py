@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from logist.agents.courier import booking
 from logist.core.step.step import StepPlan
-from logist.jobs.turn.next_request import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview_request
 from tests.loopback import Json, Loopback, Received
 from tests.torture.crowd_forks import Forks
 from tests.torture.lab import JOB, World, broken_files, command
@@ -71,9 +71,9 @@ class Desk:
         """With its server and its template."""
         with self.server, Forks(self.place / "errors", self.python) as self.forks:
             self.template = World.made(self.place / "template").paid_by(self.server.url).create()
-            _, plan = preview(self.template.project(), JOB, Choice())
+            _, plan = preview_request(self.template.project(), JOB, Choice())
             assert isinstance(plan, StepPlan)
-            self.worst = booking.worst_case(plan.reserved_microcents)
+            self.worst = booking.book_worst_case(plan.reserved_microcents)
             """What an ask in doubt is booked at."""
             for _ in range(self.rehearsals):
                 began, customer = time.monotonic(), Customer(self)
@@ -120,7 +120,7 @@ class Customer:
         """Charges and records, once all commands are over; nothing may be in flight then."""
         problems = broken_files(self.world)
         kinds = [str(entry["kind"]) for entry in self.world.history()[1:]]
-        if self.world.job.holder() or self.world.job.exchanges():
+        if self.world.job.find_lock_holder() or self.world.job.read_exchanges():
             problems.append("something is in flight still")
         return Books(self.charges, kinds, problems)
 

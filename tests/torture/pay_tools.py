@@ -125,7 +125,7 @@ def at_point(customer: Customer, chance: random.Random, point: Point) -> list[st
         customer.desk.forks.kill(stepper)
     else:
         customer.desk.forks.wait(stepper, 300.0)
-    while customer.world.job.holder():
+    while customer.world.job.find_lock_holder():
         time.sleep(0.005)
     problems = ["it was never reached"] if order.exists() else []
     return problems + _rested(customer, chance, LONG, may_doubt=point.doubt, doubts=1 if point.doubt else 0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from logist.store.entries import checksum_of
+from logist.store.entries import verify_line
 from tests.support import ROOT
 from tests.torture.filesystem import Disk, Tree
 from tests.torture.lab import JOB, WAITING, World
@@ -186,7 +186,7 @@ def entries(history: bytes) -> Iterator[Entry]:
     """The whole lines of a history, whichever way it writes its commas."""
     for line in history.split(b"\n")[1:]:
         bare = line.removeprefix(b",").removesuffix(b",")
-        checksum = checksum_of(bare)
+        checksum = verify_line(bare)
         if checksum:
             yield json.loads(bare)["sequence"], checksum
 

@@ -186,7 +186,7 @@ def problems_of(
 
 def in_flight(world: World) -> Iterator[str]:
     """What is there although nothing is under way."""
-    if world.job.holder() or world.job.exchanges() or world.job.restoring.exists():
+    if world.job.find_lock_holder() or world.job.read_exchanges() or world.job.restoring.exists():
         yield "something is in flight still"
 
 
@@ -225,7 +225,7 @@ def _wrong_effects(world: World, used: Sequence[Used], plan: Plan) -> Iterator[s
 
 
 def _wrong_workspace(world: World, entry: Json) -> Iterator[str]:
-    workspace = world.project().workspace(world.project().job(JOB))
-    changes, _ = workspace.changes(entry["checkpoint_after"], None)
+    workspace = world.project().open_workspace(world.project().open_job(JOB))
+    changes, _ = workspace.list_changes(entry["checkpoint_after"], None)
     if changes:
         yield f"the workspace differs from the checkpoint: {[change.path for change in changes]}"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, AgentWork, Ask
-from logist.core.answer.exit_command import clean
+from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import (
     Call,
     EffectiveSpec,
@@ -159,7 +159,7 @@ def _number(data: JsonObject, name: str, *, least: int) -> int:
 
 def _phase(data: JsonObject) -> Phase:
     phase = Phase(data["phase"])
-    if not phase.known:
+    if not phase.is_known:
         raise ValueError("phase: only a newer Logist knows this phase: use that one")
     return phase
 
@@ -220,7 +220,7 @@ def position_of(exchanges: Sequence[Exchange]) -> AskPosition:
     )
 
 
-def collect(exchanges: Sequence[Exchange]) -> Collected:
+def collect_ask(exchanges: Sequence[Exchange]) -> Collected:
     """What the files of an ask say; only to be believed while its lock is free, or held by us alone.
 
     Damaged if they could not have been written by an ask.
@@ -231,32 +231,34 @@ def collect(exchanges: Sequence[Exchange]) -> Collected:
         ask = _read_ask(exchanges)
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
         _require_sound_tools(exchanges, replies)
-        return _collected(exchanges[-1], ask, replies, exchanges)
+        return _classify_exchanges(exchanges[-1], ask, replies, exchanges)
     except (KeyError, ValueError, TypeError) as error:
         folder = exchanges.folder if isinstance(exchanges, Exchanges) else None
-        message = f"the record of an exchange makes no sense: {_in_short(error)}"
-        raise inflight.damaged(folder, message) from error
+        message = f"the record of an exchange makes no sense: {_summarize_error(error)}"
+        raise inflight.damaged_exchange_error(folder, message) from error
 
 
-def _collected(
+def _classify_exchanges(
     last: Exchange, ask: RecordedAsk, replies: list[Reply], exchanges: Sequence[Exchange]
 ) -> Collected:
-    whole = _summed(replies, exchanges) if replies else EMPTY
+    summed = _sum_replies(replies, exchanges) if replies else EMPTY
     if last.response is None:
         if last.sent:
-            return Collected("in_doubt", ask, _in_doubt(exchanges, whole))
+            return Collected("in_doubt", ask, _make_doubtful_reply(exchanges, summed))
         if not replies:
             return Collected("not_sent", ask)
-        return Collected("unfinished" if replies[-1].calls else "answered", ask, whole)
+        return Collected("unfinished" if replies[-1].calls else "answered", ask, summed)
     if not replies[-1].calls:
-        return Collected("answered", ask, whole)
+        return Collected("answered", ask, summed)
     end = last.tools.get("end") if last.tools else None
     if last.tools and last.tools.get("refusals"):  # also where the courier was killed before it could say so
         end = end or {"kind": Ending.REFUSED}
-    return Collected("answered", ask, _ended(whole, end)) if end else Collected("unfinished", ask, whole)
+    return (
+        Collected("answered", ask, _apply_end(summed, end)) if end else Collected("unfinished", ask, summed)
+    )
 
 
-def _ended(reply: Reply, end: JsonObject) -> Reply:
+def _apply_end(reply: Reply, end: JsonObject) -> Reply:
     """What it comes to that the ask ended with tools that were called for."""
     kind, message = end["kind"], str(end.get("message", ""))
     if kind in (Ending.TURNS, Ending.UNKNOWN_TOOLS):
@@ -274,7 +276,7 @@ def _read_ask(exchanges: Sequence[Exchange]) -> RecordedAsk:
     if any(earlier.response is None for earlier in exchanges[:-1]):
         raise ValueError("a call without an answer is followed by another")
     ask = RecordedAsk.read(exchanges[0].request or {})
-    booking.worst_case(ask.reserved_microcents)
+    booking.book_worst_case(ask.reserved_microcents)
     return ask
 
 
@@ -284,8 +286,8 @@ def _require_sound_tools(exchanges: Sequence[Exchange], replies: Sequence[Reply]
         calls = replies[place].calls if exchange.response is not None else ()
         if exchange.tools is not None:
             _require_fitting(calls, Worked.model_validate(exchange.tools), is_over="end" in exchange.tools)
-        goes_on = exchange.tools is not None and exchange.tools.get("end", 0) is None
-        if calls and not goes_on and exchange is not exchanges[-1]:
+        continues = exchange.tools is not None and exchange.tools.get("end", 0) is None
+        if calls and not continues and exchange is not exchanges[-1]:
             raise ValueError(f"the tools of call {exchange.k} were not all used, and another follows")
 
 
@@ -295,7 +297,7 @@ def _require_fitting(calls: Sequence[Call], worked: Worked, *, is_over: bool) ->
         raise ValueError(f"{count} results of {len(calls)} calls")
 
 
-def _in_short(error: Exception) -> str:
+def _summarize_error(error: Exception) -> str:
     """Without what was in the files: that may be long, or private."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -303,24 +305,26 @@ def _in_short(error: Exception) -> str:
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _in_doubt(exchanges: Sequence[Exchange], before: Reply) -> Reply:
+def _make_doubtful_reply(exchanges: Sequence[Exchange], before: Reply) -> Reply:
     message = "the request was sent, and no answer reached the disk: it may have been paid"
-    usage = booking.total([before.usage, booking.worst_case(reserved(exchanges))])
+    usage = booking.sum_usages([before.usage, booking.book_worst_case(read_reserved(exchanges))])
     error = TransportError(kind=ErrorKind.TRANSIENT, message=message)
     return before.model_copy(update={"text": "", "calls": (), "finish": None, "error": error, "usage": usage})
 
 
-def reserved(exchanges: Sequence[Exchange]) -> int | None:
+def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
     """The worst case of the last exchange, in microcents, as it was written before it was sent."""
     last, first = exchanges[-1].request or {}, exchanges[0].request or {}
     return last.get("reserved_microcents", first.get("reserved_microcents"))
 
 
-def _failed(worked: Sequence[JsonObject]) -> JsonObject | None:
+def _count_failures(worked: Sequence[JsonObject]) -> JsonObject | None:
     """How many calls of each tool failed; None if none did."""
     results = [result for each in worked for result in each.get("results", ())]
     counts = Counter(result["name"] for result in results if _has_failed(result))
-    return {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())} or None
+    return {
+        replace_surrogates(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())
+    } or None
 
 
 def _has_failed(result: JsonObject) -> bool:
@@ -330,11 +334,11 @@ def _has_failed(result: JsonObject) -> bool:
     return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
 
 
-def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
+def _sum_replies(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
     """The last answer, with what all of them used, and what their tools came to."""
     worked = [each.tools for each in exchanges if each.tools is not None]
     counts = Counter(call.name for reply in replies for call in reply.calls)
-    usage = booking.total([reply.usage for reply in replies])
+    usage = booking.sum_usages([reply.usage for reply in replies])
     seconds = round(usage.seconds + sum(float(each.get("seconds", 0)) for each in worked), 3)
     redactions = sum(reply.redactions for reply in replies)
     return replies[-1].model_copy(
@@ -344,9 +348,11 @@ def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
                 *replies[-1].refusals,
                 *(Refusal.model_validate(one) for each in worked for one in each.get("refusals", ())),
             ),
-            "tools": {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())}
+            "tools": {
+                replace_surrogates(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())
+            }
             or replies[-1].tools,
-            "tools_failed": _failed(worked) or replies[-1].tools_failed,
+            "tools_failed": _count_failures(worked) or replies[-1].tools_failed,
             "redactions": redactions + sum(int(each.get("redactions", 0)) for each in worked),
             "warnings": tuple(dict.fromkeys(text for reply in replies for text in reply.warnings)),
         }

@@ -26,7 +26,7 @@ CUT = ("length", "content_filter")
 UNTOLD = "the provider told no usage: the worst case is booked"
 
 
-def reply_of(
+def build_reply(
     ask: Ask,
     answer: ModelAnswer,
     text: str,
@@ -40,14 +40,14 @@ def reply_of(
 
     `reserved`: its worst case, in microcents.
     """
-    text, redactions = redact(whole(text), secrets)
+    text, redactions = redact(repair_surrogates(text), secrets)
     error = answer.failure.error if answer.failure else None
     if error is not None:
-        message, more = redact(whole(error.message), secrets)
+        message, more = redact(repair_surrogates(error.message), secrets)
         error = error.model_copy(update={"message": message[:LONGEST_MESSAGE]})
         redactions += more
-    finish = redact(whole(answer.finish), secrets)[0][:LONGEST_REASON] if answer.finish else None
-    usage, warnings = _booked(ask, answer, seconds, reserved, sent=sent)
+    finish = redact(repair_surrogates(answer.finish), secrets)[0][:LONGEST_REASON] if answer.finish else None
+    usage, warnings = _book_usage(ask, answer, seconds, reserved, sent=sent)
     calls = tuple(_clean_call(call, number, secrets) for number, call in enumerate(answer.calls, 1))
     return Reply(
         text=text,
@@ -63,17 +63,18 @@ def reply_of(
 def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
     """The call as it may reach a file; a model that gave it no id gets one."""
     id_, name = (
-        redact(whole(text), secrets)[0][:LONGEST_ID] for text in (call.id or f"call_{number}", call.name)
+        redact(repair_surrogates(text), secrets)[0][:LONGEST_ID]
+        for text in (call.id or f"call_{number}", call.name)
     )
-    written = whole(call.arguments)
+    written = repair_surrogates(call.arguments)
     arguments = redact(written, secrets)[0]
     return Call(id=id_, name=name, arguments=arguments, redacted=arguments != written)
 
 
-def total(usages: Sequence[Usage]) -> Usage:
+def sum_usages(usages: Sequence[Usage]) -> Usage:
     """Several exchanges of one ask as one; its source is the least sure of theirs."""
     cost = sum(usage.cost_cents * MICROCENTS + usage.cost_microcents for usage in usages)
-    cents, fraction = money.split(cost)
+    cents, fraction = money.split_cents(cost)
     sources = {usage.source for usage in usages}
     reported = [usage.reported_microcents for usage in usages if usage.reported_microcents is not None]
     return Usage(
@@ -88,26 +89,26 @@ def total(usages: Sequence[Usage]) -> Usage:
     )
 
 
-def worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:
+def book_worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:
     """What is booked for an exchange that was sent and whose price nobody told."""
-    cents, fraction = money.split(reserved_microcents or 0)
+    cents, fraction = money.split_cents(reserved_microcents or 0)
     return Usage(cost_cents=cents, cost_microcents=fraction, seconds=seconds, source="worst_case")
 
 
-def _booked(
+def _book_usage(
     ask: Ask, answer: ModelAnswer, seconds: float, reserved: int | None, *, sent: bool
 ) -> tuple[Usage, tuple[str, ...]]:
     seconds = round(seconds, 3)
     if answer.tokens is not None:
-        return _counted(ask, answer.tokens, seconds)
+        return _price_tokens(ask, answer.tokens, seconds)
     if not sent or (answer.failure is not None and not answer.failure.billed):
         return Usage(seconds=seconds), ()
-    return worst_case(reserved, seconds), (UNTOLD,)
+    return book_worst_case(reserved, seconds), (UNTOLD,)
 
 
-def _counted(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tuple[str, ...]]:
-    cost = money.cost_of(ask.model, tokens.read, tokens.written, tokens.cached)
-    cents, fraction = money.split(cost or 0)
+def _price_tokens(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tuple[str, ...]]:
+    cost = money.compute_cost(ask.model, tokens.read, tokens.written, tokens.cached)
+    cents, fraction = money.split_cents(cost or 0)
     usage = Usage(
         input_tokens=tokens.read,
         cached_tokens=tokens.cached,
@@ -122,6 +123,6 @@ def _counted(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tuple[str
     return usage, ()
 
 
-def whole(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """Surrogate pairs that were cut apart joined again, lone ones replaced: bytes a file can hold."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

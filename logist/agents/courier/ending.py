@@ -10,7 +10,7 @@ from pathlib import Path
 
 from logist.agents.protocol import COURIER, GRACE
 from logist.store import LockProcess
-from logist.store.lock import host, is_at_work
+from logist.store.lock import is_at_work, read_host_name
 
 LEAVE_SECONDS = GRACE + 5.0
 """How long a courier that was asked to end may take: its grace, and writing what it has."""
@@ -22,7 +22,7 @@ def is_here(process: LockProcess, folder: Path) -> bool:
 
     The file of signatures can be written by anybody who may write to the job.
     """
-    return process.host == host() and is_at_work(process, folder) and _is_courier(process.pid)
+    return process.host == read_host_name() and is_at_work(process, folder) and _is_courier(process.pid)
 
 
 def _is_courier(pid: int) -> bool:
@@ -34,19 +34,19 @@ def _is_courier(pid: int) -> bool:
         return False
 
 
-def end(process: LockProcess, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
+def end_courier(process: LockProcess, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
     """Asks, waits, kills; returns once it is gone. False if it was not there, or not of this machine."""
-    if not _tell(process, folder, signal.SIGTERM):
+    if not _signal_courier(process, folder, signal.SIGTERM):
         return False
     until = time.monotonic() + seconds
     while is_here(process, folder):
         if time.monotonic() > until:
-            _tell(process, folder, signal.SIGKILL)
+            _signal_courier(process, folder, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
     return True
 
 
-def _tell(process: LockProcess, folder: Path, number: int) -> bool:
+def _signal_courier(process: LockProcess, folder: Path, number: int) -> bool:
     # A courier leads a session, so its pid names its group; while it lives, no other can have that.
     if not is_here(process, folder):
         return False

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from logist.agents import sandbox
 from logist.agents.courier import booking
-from logist.agents.programs.finding import handed
+from logist.agents.programs.finding import load_errand_program
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
-from logist.agents.workplace import ARCHIVE, Workplace, proxies
-from logist.core.answer.exit_command import clean
+from logist.agents.workplace import ARCHIVE, Workplace, read_proxies
+from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, TransportError, Usage
 from logist.core.money import money
 from logist.core.secrets.redact import redact
@@ -44,11 +44,11 @@ class ProgramErrand:
     def run(self) -> None:
         """Until what came of it is on disk. Nothing is sent when it can't be started."""
         try:
-            agent = handed(self.ask.agent, self.ask.work.program)
-            invocation = agent.invocation(self._run())
-            self._write(invocation)
+            agent = load_errand_program(self.ask.agent, self.ask.work.program)
+            invocation = agent.invocation(self._build_run())
+            self._write_files(invocation)
         except LogistError as error:
-            self._save(self._record(_failed(str(error))))
+            self._save_record(self._build_record(_make_failed_reply(str(error))))
             return
         if self.stopped:
             return
@@ -56,27 +56,27 @@ class ProgramErrand:
         self.sent = True
         began = time.monotonic()
         try:
-            ended = self._start(invocation)
+            ended = self._start_program(invocation)
         except LogistError as error:  # it never ran
-            self._save(self._record(_failed(str(error))))
+            self._save_record(self._build_record(_make_failed_reply(str(error))))
             return
         seconds = time.monotonic() - began
-        finished = self._finished(invocation, ended)
-        self._archive(invocation, finished)
-        record = self._read(agent, finished, round(seconds, 3))
+        finished = self._collect_output(invocation, ended)
+        self._archive_output(invocation, finished)
+        record = self._read_output(agent, finished, round(seconds, 3))
         self.place.clear_home()
-        self._save(record)
+        self._save_record(record)
 
     def stop(self, *_: object) -> None:
         """Ends the program, and records what is known of it."""
         self.stopped = True
 
-    def abandon(self, error: Exception) -> None:
+    def record_failure(self, error: Exception) -> None:
         """Records that the courier itself failed; once the program was started, it stays in doubt."""
         if not self.sent:
-            self._save(self._record(_failed(f"{type(error).__name__}: {error}")))
+            self._save_record(self._build_record(_make_failed_reply(f"{type(error).__name__}: {error}")))
 
-    def _run(self) -> Run:
+    def _build_run(self) -> Run:
         ask = self.ask
         return Run(
             prompt=ask.request.prompt,
@@ -84,28 +84,28 @@ class ProgramErrand:
             home=self.place.home,
             model=ask.model,
             api_key=self.api_key,
-            profile=profile(ask.work.permissions),
+            profile=choose_profile(ask.work.permissions),
             deadline_seconds=ask.deadline_seconds,
             name=self.job.id,
             role=ask.role,
             allowance_microcents=ask.allowance_microcents,
             path=self.place.environment.get("PATH", "/usr/bin:/bin"),
-            proxies=proxies(self.place.environment),
+            proxies=read_proxies(self.place.environment),
         )
 
-    def _write(self, invocation: Invocation) -> None:
+    def _write_files(self, invocation: Invocation) -> None:
         for name, data in invocation.files.items():
             path = self.place.home / name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_bytes(data)
             path.chmod(0o600)
 
-    def _start(self, invocation: Invocation) -> sandbox.ProgramEnd:
-        confinement = self.place.confinement_of_agent(self.ask.work, invocation.environment)
+    def _start_program(self, invocation: Invocation) -> sandbox.ProgramEnd:
+        confinement = self.place.confine_agent(self.ask.work, invocation.environment)
         argv: Sequence[str] = invocation.argv
         if self.ask.work.code.programs:  # an agent may have planted a program of this name there
             argv, confinement = sandbox.pin_program(argv, confinement, self.place.path)
-        return sandbox.run(
+        return sandbox.run_program(
             argv,
             confinement,
             stdin=invocation.stdin,
@@ -116,47 +116,49 @@ class ProgramErrand:
             stop=lambda: self.stopped,
         )
 
-    def _finished(self, invocation: Invocation, ended: sandbox.ProgramEnd) -> Finished:
-        files = {name: self._text(self.place.read(name, KEPT)) for name in invocation.results}
+    def _collect_output(self, invocation: Invocation, ended: sandbox.ProgramEnd) -> Finished:
+        files = {name: self._redact_text(self.place.read_tail(name, KEPT)) for name in invocation.results}
         return Finished(
             status=ended.status,
             how=ended.how,
-            stdout=self._text(_tail(self.place.scratch / "stdout", KEPT)) or "",
-            stderr=self._text(_tail(self.place.scratch / "stderr", KEPT)) or "",
+            stdout=self._redact_text(_read_tail(self.place.scratch / "stdout", KEPT)) or "",
+            stderr=self._redact_text(_read_tail(self.place.scratch / "stderr", KEPT)) or "",
             files={name: text for name, text in files.items() if text is not None},
             signal=ended.signal,
             cut=ended.output_cut,
         )
 
-    def _text(self, data: bytes | None) -> str | None:
+    def _redact_text(self, data: bytes | None) -> str | None:
         """What a file holds as text without secrets."""
         if data is None:
             return None
-        text, count = redact(booking.whole(data.decode("utf-8", "replace")), self.secrets)
+        text, count = redact(booking.repair_surrogates(data.decode("utf-8", "replace")), self.secrets)
         self.redactions += count
         return text
 
-    def _archive(self, invocation: Invocation, finished: Finished) -> None:
+    def _archive_output(self, invocation: Invocation, finished: Finished) -> None:
         """What `read` was given, so that it can be read again."""
         kept = {"program": self.ask.agent, "argv": list(invocation.argv), **vars(finished)}
         kept["files"] = dict(finished.files)
         text, _ = redact(json.dumps(kept, ensure_ascii=False), self.secrets)
         (self.place.scratch / ARCHIVE).write_text(text, "utf-8")
 
-    def _read(self, agent: Program, finished: Finished, seconds: float) -> JsonObject:
+    def _read_output(self, agent: Program, finished: Finished, seconds: float) -> JsonObject:
         """What is recorded of a program that ran, whatever a third party's `read` does or gives."""
         try:
-            record = self._record(self._reply(agent, agent.read(finished), seconds))
+            record = self._build_record(self._build_reply(agent, agent.read(finished), seconds))
             json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
             Reply.model_validate(record)
         except BaseException as error:  # noqa: BLE001  SystemExit too: the program ran, and that is recorded
-            words = " ".join(str(error).split())
-            reply = _failed(f"the agent's output could not be read: {type(error).__name__}: {words}")
-            return self._record(reply.model_copy(update={"usage": Usage(seconds=seconds)}))
+            message = " ".join(str(error).split())
+            reply = _make_failed_reply(
+                f"the agent's output could not be read: {type(error).__name__}: {message}"
+            )
+            return self._build_record(reply.model_copy(update={"usage": Usage(seconds=seconds)}))
         return record
 
-    def _reply(self, agent: Program, result: Result, seconds: float) -> Reply:
-        usage, warnings = _booked(self.ask, result, agent.metered, seconds)
+    def _build_reply(self, agent: Program, result: Result, seconds: float) -> Reply:
+        usage, warnings = _book_usage(self.ask, result, agent.metered, seconds)
         denied = tuple(f"{agent.name} refused: {line}" for line in result.denials)
         error = result.error
         return Reply(
@@ -169,29 +171,29 @@ class ProgramErrand:
             session=result.session,
         )
 
-    def _record(self, reply: Reply) -> JsonObject:
+    def _build_record(self, reply: Reply) -> JsonObject:
         """The reply as it may reach a file: valid text without secrets, its words of bounded length."""
         error = reply.error
         if error is not None:
-            message = self._safe(error.message)[: booking.LONGEST_MESSAGE]
+            message = self._make_safe(error.message)[: booking.LONGEST_MESSAGE]
             error = error.model_copy(update={"message": message})
         safe = {
-            "text": self._safe(reply.text),
-            "warnings": tuple(map(self._safe, reply.warnings)),
+            "text": self._make_safe(reply.text),
+            "warnings": tuple(map(self._make_safe, reply.warnings)),
             "error": error,
-            "finish": reply.finish and self._safe(reply.finish)[: booking.LONGEST_REASON],
-            "session": reply.session and self._safe(reply.session)[:LONGEST_SESSION],
+            "finish": reply.finish and self._make_safe(reply.finish)[: booking.LONGEST_REASON],
+            "session": reply.session and self._make_safe(reply.session)[:LONGEST_SESSION],
         }
         return reply.model_copy(update=safe).model_dump(mode="json")
 
-    def _safe(self, text: str) -> str:
-        return redact(clean(text)[0], self.secrets)[0]
+    def _make_safe(self, text: str) -> str:
+        return redact(replace_surrogates(text)[0], self.secrets)[0]
 
-    def _save(self, record: JsonObject) -> None:
+    def _save_record(self, record: JsonObject) -> None:
         self.job.save_response(1, record)
 
 
-def profile(permissions: Permissions) -> Profile:
+def choose_profile(permissions: Permissions) -> Profile:
     """The program's own mode that comes nearest to what a role may do; never more."""
     if permissions.can_execute_commands:
         return "full"
@@ -200,7 +202,7 @@ def profile(permissions: Permissions) -> Profile:
     return "read"
 
 
-def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Usage, tuple[str, ...]]:
+def _book_usage(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Usage, tuple[str, ...]]:
     """What is booked for a run: its tokens at the prices of the config, beside its own figure.
 
     A metered program that told neither has spent nobody knows how much, most likely because it was ended.
@@ -210,9 +212,9 @@ def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Us
     reported = None if result.reported_microcents is None else max(0, result.reported_microcents)
     spent = result.spent
     if spent is None and reported is None and metered:
-        return _untold(ask, result.error, seconds)
+        return _book_unreported(ask, result.error, seconds)
     if spent is None:
-        cents, fraction = money.split(reported or 0)
+        cents, fraction = money.split_cents(reported or 0)
         usage = Usage(
             cost_cents=cents,
             cost_microcents=fraction,
@@ -222,8 +224,8 @@ def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Us
         )
         return usage, ()
     read = spent.uncached + spent.cached
-    cost = money.cost_of(ask.model, read, spent.output, spent.cached)
-    cents, fraction = money.split(cost if cost is not None else reported or 0)
+    cost = money.compute_cost(ask.model, read, spent.output, spent.cached)
+    cents, fraction = money.split_cents(cost if cost is not None else reported or 0)
     usage = Usage(
         input_tokens=read,
         cached_tokens=spent.cached,
@@ -239,19 +241,19 @@ def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Us
     return usage, ()
 
 
-def _untold(ask: Ask, error: TransportError | None, seconds: float) -> tuple[Usage, tuple[str, ...]]:
-    worst = money.worst_case(ask.model, ask.request.prompt, ask.max_output_tokens)
+def _book_unreported(ask: Ask, error: TransportError | None, seconds: float) -> tuple[Usage, tuple[str, ...]]:
+    worst = money.compute_worst_case(ask.model, ask.request.prompt, ask.max_output_tokens)
     if worst is None or (error is not None and error.kind in FREE):
         return Usage(seconds=seconds), (NOTHING_BOOKED,)
     allowed = [most for most in (ask.allowance_microcents, ask.reserved_microcents) if most is not None]
-    return booking.worst_case(max(0, min([worst, *allowed])), seconds), (UNTOLD,)
+    return booking.book_worst_case(max(0, min([worst, *allowed])), seconds), (UNTOLD,)
 
 
-def _failed(message: str) -> Reply:
+def _make_failed_reply(message: str) -> Reply:
     return Reply(error=TransportError(kind=ErrorKind.BAD_REQUEST, message=message))
 
 
-def _tail(path: Path, most: int) -> bytes | None:
+def _read_tail(path: Path, most: int) -> bytes | None:
     """The end of a file that only we write."""
     try:
         with open(path, "rb") as file:

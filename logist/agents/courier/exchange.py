@@ -35,8 +35,8 @@ from typing import Any
 from logist.agents import litellm
 from logist.agents.courier import booking, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
-from logist.agents.courier.tool_turns import AskProgress, next_exchange
-from logist.agents.courier.toolbox import Toolbox, fault, out_of_turns, too_many_unknown
+from logist.agents.courier.tool_turns import AskProgress, plan_next_exchange
+from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
 from logist.agents.litellm import ExchangeFailure, ModelAnswer
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
 from logist.agents.workplace import Workplace
@@ -76,7 +76,7 @@ Event = LoadedLitellm | ExchangeEnd | Stop | str
 """From the calling thread, or from a signal; text is a piece of the answer."""
 
 
-def pause_after(
+def compute_pause(
     tries: int, failure: ExchangeFailure, backoff: float, left: float, chance: float
 ) -> float | None:
     """Seconds to wait after a failed try; None when there is no sense in another.
@@ -98,62 +98,64 @@ class Errand:
     ) -> None:
         self.job, self.ask, self.api_key = job, ask, api_key
         self.secrets = [*secrets, api_key] if api_key else secrets
-        self.toolbox = Toolbox(ask, place, lambda text: redact(booking.whole(text), self.secrets))
+        self.toolbox = Toolbox(ask, place, lambda text: redact(booking.repair_surrogates(text), self.secrets))
         self.events: SimpleQueue[Event] = SimpleQueue()
-        self.at = AskProgress.of(job.exchanges())
-        self.coming = next_exchange(ask, self.at.turns, self.at.spent)
+        self.at = AskProgress.from_exchanges(job.read_exchanges())
+        self.coming = plan_next_exchange(ask, self.at.turns, self.at.spent)
         self.tries = 1
         self.sent = self.over = self.stopped = False
 
     def run(self) -> None:
         """Until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
-        loaded = self._loaded()
+        loaded = self._wait_for_litellm()
         if isinstance(loaded, ExchangeEnd):
-            self._save(loaded, "", 0.0)
+            self._save_reply(loaded, "", 0.0)
         elif isinstance(loaded, LoadedLitellm):
-            self._converse(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
+            self._run_turns(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
         if not self.stopped:
             self.toolbox.place.clear_home()
 
-    def _converse(self, loaded: LoadedLitellm, deadline: float) -> None:
+    def _run_turns(self, loaded: LoadedLitellm, deadline: float) -> None:
         """The model's turn, then the tools it called for, until it calls for none."""
         # An earlier courier of this ask may have been killed after its last answer: then there is nothing to
         # ask, and its tool calls are carried out first.
-        if self.at.reply is None and (self._is_reserved() or self._reserved_again(deadline)):
-            self._turn(loaded, deadline)
-        while not self.stopped and self._goes_on(deadline) and self._begin_next(deadline):
-            self._turn(loaded, deadline)
+        if self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
+            self._run_turn(loaded, deadline)
+        while not self.stopped and self._run_called_tools(deadline) and self._begin_next(deadline):
+            self._run_turn(loaded, deadline)
 
     def _is_reserved(self) -> bool:
         """Whether the exchange that is begun has its room: its stepper has kept that, or it shares no limit."""
         return self.at.k == 1 or self.ask.shares_limits_of is None
 
-    def _reserved_again(self, deadline: float) -> bool:
+    def _reserve_again(self, deadline: float) -> bool:
         """Reserves once more what a killed courier had begun: after the kill, another job may have taken the room."""
-        end = self._begin(deadline, self.at.k, {})
+        end = self._begin_exchange(deadline, self.at.k, {})
         if end is not None and not self.stopped:
-            self._save(_ending(ERRORS[end], self._no_room(end)), "", 0.0)
+            self._save_reply(_make_failed_end(ERRORS[end], self._describe_limit(end)), "", 0.0)
         return end is None and not self.stopped
 
     def _begin_next(self, deadline: float) -> bool:
         """The next turn, or the end of the ask where a limit leaves no room for it."""
-        end = self._begin(deadline, self.at.k + 1, {})
+        end = self._begin_exchange(deadline, self.at.k + 1, {})
         if end is not None and self.at.done is not None:
-            ending = {"kind": end.value, "message": self._no_room(end)}
+            ending = {"kind": end.value, "message": self._describe_limit(end)}
             self.at.done = self.at.done | {"end": ending}
-            self.job.save_tools(self.at.k, self.at.done)
+            self.job.save_tool_results(self.at.k, self.at.done)
         return end is None and not self.stopped
 
-    def _goes_on(self, deadline: float) -> bool:
+    def _run_called_tools(self, deadline: float) -> bool:
         """Runs what the model called for. False when nothing was, when that ends the ask, or we are told to end."""
         reply, done = self.at.reply, self.at.done
         if reply is None or not reply.calls:
             return False
         if done is None or "end" not in done:
             done = self._use_tools(reply.calls, done, deadline)
-        elif done["end"] is None and (end := self._limit(deadline)):  # a later courier may have less to spend
+        elif done["end"] is None and (
+            end := self._find_limit(deadline)
+        ):  # a later courier may have less to spend
             done = done | {"end": end}
-            self.job.save_tools(self.at.k, done)
+            self.job.save_tool_results(self.at.k, done)
         return done is not None and done["end"] is None
 
     def _use_tools(
@@ -163,30 +165,34 @@ class Errand:
         k, reply = self.at.k, self.at.reply
         assert reply is not None
         if len(self.at.turns) + 1 < self.ask.work.rules.max_turns:
-            save = partial(self.job.save_tools, k)
-            used = self.toolbox.use(calls, done, deadline, lambda: self.stopped, save)
+            save = partial(self.job.save_tool_results, k)
+            used = self.toolbox.run_calls(calls, done, deadline, lambda: self.stopped, save)
             if used is None:
                 return None
         else:
-            used = out_of_turns(self.ask, calls)
+            used = end_out_of_turns(self.ask, calls)
         self.at.turns.append(ToolTurn(reply.text, calls, used["results"]))
-        used["end"] = used["end"] or too_many_unknown(self.ask, self.at.turns) or self._limit(deadline)
-        self.job.save_tools(k, used)
+        used["end"] = (
+            used["end"] or end_for_unknown_tools(self.ask, self.at.turns) or self._find_limit(deadline)
+        )
+        self.job.save_tool_results(k, used)
         self.at.done = used
         return used
 
-    def _limit(self, deadline: float) -> JsonObject | None:
+    def _find_limit(self, deadline: float) -> JsonObject | None:
         """What stands before the next exchange: the deadline, or the cost limit."""
         if time.monotonic() >= deadline:
             message = f"not at an end within {self.ask.deadline_seconds:g} seconds"
             return {"kind": Ending.TIME.value, "message": message}
-        shares = self.ask.shares_limits_of is not None  # then all limits are looked at together, in `_begin`
-        if not shares and next_exchange(self.ask, self.at.turns, self.at.spent) is None:
+        shares_limits = (
+            self.ask.shares_limits_of is not None
+        )  # then all limits are looked at together, in `_begin`
+        if not shares_limits and plan_next_exchange(self.ask, self.at.turns, self.at.spent) is None:
             message = f"after {len(self.at.turns)} turns, the next exchange could cost more than the job may"
             return {"kind": Ending.COST.value, "message": message}
         return None
 
-    def _begin(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
+    def _begin_exchange(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
         """Exchange `k`, durable before anything of it is sent; or the limit that leaves no room for it.
 
         Waits while only calls of other jobs that are out stand in the way. Begins nothing after `stop`.
@@ -195,26 +201,28 @@ class Errand:
         while not self.stopped:
             # Looking at what is left and writing down what is reserved is one step under the lock of the
             # whole family, or two jobs would both find room for the last dollar.
-            with shared_limits.reserving(self._jobs_dir(), self.job.id, ask.shares_limits_of) as shared:
+            with shared_limits.reserve_shared_limits(
+                self._jobs_dir(), self.job.id, ask.shares_limits_of
+            ) as shared:
                 if self._is_dropped():
                     return Ending.SHARED_COST  # its cost would count nowhere
-                room = min((each.left for each in shared), default=None)
-                self.coming = next_exchange(ask, at.turns, at.spent, room)
+                room = min((each.remaining_microcents for each in shared), default=None)
+                self.coming = plan_next_exchange(ask, at.turns, at.spent, room)
                 if self.coming is not None:
                     reserved = self.coming.reserved_microcents
                     self.job.begin_exchange(k, {**request, "reserved_microcents": reserved})
                     at.k, at.reply, at.done = k, None, None
                     self.sent = self.over = False
                     return None
-                room = min((each.left_in_the_end for each in shared), default=None)
+                room = min((each.remaining_after_calls for each in shared), default=None)
             unlimited = replace(ask, allowance_microcents=None)
-            if shared and next_exchange(unlimited, at.turns, at.spent, room) is None:
+            if shared and plan_next_exchange(unlimited, at.turns, at.spent, room) is None:
                 return Ending.SHARED_COST
-            if next_exchange(ask, at.turns, at.spent) is None:
+            if plan_next_exchange(ask, at.turns, at.spent) is None:
                 return Ending.COST
             if time.monotonic() >= deadline:
                 return Ending.SHARED_COST
-            self._sleep(LOOK_SECONDS)
+            self._sleep_unless_stopped(LOOK_SECONDS)
         return None
 
     def _jobs_dir(self) -> Path:
@@ -223,7 +231,7 @@ class Errand:
     def _is_dropped(self) -> bool:
         return shared_limits.is_dropped(self._jobs_dir(), self.job.id, self.ask.shares_limits_of)
 
-    def _no_room(self, end: Ending) -> str:
+    def _describe_limit(self, end: Ending) -> str:
         if end is Ending.SHARED_COST and self._is_dropped():
             turns = len(self.at.turns)
             return f"after {turns} turns, {self.ask.shares_limits_of} does not wait for this job any more"
@@ -231,15 +239,15 @@ class Errand:
         above = self.ask.shares_limits_of
         return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
-    def _turn(self, loaded: LoadedLitellm, deadline: float) -> None:
+    def _run_turn(self, loaded: LoadedLitellm, deadline: float) -> None:
         """One answer, tried again where that is free of risk."""
         self.tries = 1
         while not self.stopped:
-            failure = self._exchange(loaded, deadline)
-            pause = self._pause(failure, deadline)
-            if pause is None or not self._sleep(pause):
+            failure = self._run_exchange(loaded, deadline)
+            pause = self._choose_pause(failure, deadline)
+            if pause is None or not self._sleep_unless_stopped(pause):
                 return
-            if self._begin(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
+            if self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
                 return  # what came of the last try counts
             self.tries += 1
 
@@ -251,38 +259,38 @@ class Errand:
         self.stopped = True
         self.events.put(Stop())
 
-    def abandon(self, error: Exception) -> None:
+    def record_failure(self, error: Exception) -> None:
         """Records that the courier itself failed; not where money may have been spent: that stays in doubt."""
         message = f"the courier failed: {type(error).__name__}: {error}"
         reply = self.at.reply
         if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
             # Each tool's result is on disk as soon as it is there, so the disk knows more than this object
             # after a fault.
-            done = self.job.exchanges()[-1].tools  # further than what is at hand
-            self.job.save_tools(self.at.k, fault(reply.calls, done, self._clean(message)))
+            done = self.job.read_exchanges()[-1].tools  # further than what is at hand
+            self.job.save_tool_results(self.at.k, end_by_fault(reply.calls, done, self._clean_text(message)))
         elif not (self.sent or self.over):
-            self._save(_ending(ErrorKind.BAD_REQUEST, message), "", 0.0)
+            self._save_reply(_make_failed_end(ErrorKind.BAD_REQUEST, message), "", 0.0)
 
-    def _loaded(self) -> LoadedLitellm | ExchangeEnd | Stop:
-        refusal = litellm.no_key(self.ask, self.api_key)
+    def _wait_for_litellm(self) -> LoadedLitellm | ExchangeEnd | Stop:
+        refusal = litellm.find_missing_key(self.ask, self.api_key)
         if refusal is not None:
             return ExchangeEnd(ModelAnswer(failure=refusal))
-        Thread(target=self._load, daemon=True).start()
-        event = self._next(LOAD_SECONDS)
+        Thread(target=self._load_litellm, daemon=True).start()
+        event = self._next_event(LOAD_SECONDS)
         if isinstance(event, (LoadedLitellm, ExchangeEnd, Stop)):
             return event
-        return _ending(ErrorKind.TIMEOUT, f"litellm did not load within {LOAD_SECONDS:g} s")
+        return _make_failed_end(ErrorKind.TIMEOUT, f"litellm did not load within {LOAD_SECONDS:g} s")
 
-    def _load(self) -> None:
+    def _load_litellm(self) -> None:
         try:
-            self.events.put(LoadedLitellm(litellm.load()))
+            self.events.put(LoadedLitellm(litellm.load_litellm()))
         except ImportError as error:
-            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.missing(error))))
+            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(error))))
         except Exception as error:  # noqa: BLE001  it runs thousands of foreign modules
             failed = ImportError(f"{type(error).__name__}: {error}")
-            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.missing(failed))))
+            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(failed))))
 
-    def _exchange(self, loaded: LoadedLitellm, deadline: float) -> ExchangeFailure | None:
+    def _run_exchange(self, loaded: LoadedLitellm, deadline: float) -> ExchangeFailure | None:
         """One exchange, on disk when this returns; unless it was stopped, for then it is in doubt."""
         pieces: list[str] = []
         coming = self.coming
@@ -296,25 +304,25 @@ class Errand:
         # In a thread, because clients can't be interrupted: this thread keeps the deadline, hears signals,
         # and is the only one that writes to the disk. An answer after the deadline is dropped with the
         # thread.
-        Thread(target=self._call, args=arguments, daemon=True).start()
-        ended = self._until_ended(pieces, deadline)
+        Thread(target=self._call_model, args=arguments, daemon=True).start()
+        ended = self._wait_for_end(pieces, deadline)
         if ended is None:
-            self._keep("".join(pieces))
+            self._log_cut_answer("".join(pieces))
             return None
-        self._save(ended, "".join(pieces), time.monotonic() - started)
+        self._save_reply(ended, "".join(pieces), time.monotonic() - started)
         return ended.answer.failure
 
-    def _call(self, loaded: LoadedLitellm, sending: Sending, left: float) -> None:
+    def _call_model(self, loaded: LoadedLitellm, sending: Sending, left: float) -> None:
         # A little longer than our own deadline, so that ours is the one that ends it and its words are
         # recorded.
         seconds = max(left, 1.0) + 5
-        answer = litellm.call(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
+        answer = litellm.call_model(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
         self.events.put(ExchangeEnd(answer))
 
-    def _until_ended(self, pieces: list[str], deadline: float) -> ExchangeEnd | None:
+    def _wait_for_end(self, pieces: list[str], deadline: float) -> ExchangeEnd | None:
         """Collects the pieces; None when told to end before the end has come."""
         while True:
-            event = self._next(deadline - time.monotonic())
+            event = self._next_event(deadline - time.monotonic())
             if isinstance(event, ExchangeEnd):
                 return event
             if isinstance(event, Stop):
@@ -322,13 +330,13 @@ class Errand:
             elif isinstance(event, str):
                 pieces.append(event)
             elif event is None:
-                return None if self.stopped else self._too_late()
+                return None if self.stopped else self._make_timeout()
 
-    def _too_late(self) -> ExchangeEnd:
+    def _make_timeout(self) -> ExchangeEnd:
         message = f"no whole answer within {self.ask.deadline_seconds:g} seconds"
-        return _ending(ErrorKind.TIMEOUT, message)
+        return _make_failed_end(ErrorKind.TIMEOUT, message)
 
-    def _next(self, seconds: float) -> Event | None:
+    def _next_event(self, seconds: float) -> Event | None:
         """The next event; None once the time is over, even if a slow stream never pauses."""
         if seconds <= 0:
             return None
@@ -337,35 +345,35 @@ class Errand:
         except Empty:
             return None
 
-    def _sleep(self, seconds: float) -> bool:
+    def _sleep_unless_stopped(self, seconds: float) -> bool:
         """Waits before another try; False when told to stop."""
-        return not self.stopped and self._next(seconds) is None and not self.stopped
+        return not self.stopped and self._next_event(seconds) is None and not self.stopped
 
-    def _pause(self, failure: ExchangeFailure | None, deadline: float) -> float | None:
+    def _choose_pause(self, failure: ExchangeFailure | None, deadline: float) -> float | None:
         if failure is None or self.tries >= self.ask.max_tries:
             return None
         left = deadline - time.monotonic()
         chance = random.random()  # noqa: S311  no secret: it only spreads retries
-        return pause_after(self.tries, failure, self.ask.backoff_seconds, left, chance)
+        return compute_pause(self.tries, failure, self.ask.backoff_seconds, left, chance)
 
-    def _save(self, ended: ExchangeEnd, text: str, seconds: float) -> None:
+    def _save_reply(self, ended: ExchangeEnd, text: str, seconds: float) -> None:
         reserved = self.coming.reserved_microcents if self.coming else None
-        reply = booking.reply_of(
+        reply = booking.build_reply(
             self.ask, ended.answer, text, seconds, self.secrets, reserved=reserved, sent=self.sent
         )
         self.job.save_response(self.at.k, reply.model_dump(mode="json"))
         self.at.reply, self.over = reply, True
-        self.at.spent += money.join(reply.usage.cost_cents, reply.usage.cost_microcents)
+        self.at.spent += money.join_cents(reply.usage.cost_cents, reply.usage.cost_microcents)
 
-    def _clean(self, text: str) -> str:
-        return redact(booking.whole(text), self.secrets)[0]
+    def _clean_text(self, text: str) -> str:
+        return redact(booking.repair_surrogates(text), self.secrets)[0]
 
-    def _keep(self, text: str) -> None:
+    def _log_cut_answer(self, text: str) -> None:
         """What came of an answer that is in doubt: in the logs, where no one takes it for an answer."""
-        self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean(text).encode())
+        self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean_text(text).encode())
 
 
-def _ending(kind: ErrorKind, message: str) -> ExchangeEnd:
+def _make_failed_end(kind: ErrorKind, message: str) -> ExchangeEnd:
     """The courier ends the exchange itself; the provider may be at work."""
     return ExchangeEnd(
         ModelAnswer(failure=ExchangeFailure(TransportError(kind=kind, message=message), billed=True))

@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol, TextIO
 
 from logist.agents.courier import booking
 from logist.agents.courier.ask_files import RecordedAsk
-from logist.agents.own_process import with_path
+from logist.agents.own_process import add_package_path
 from logist.agents.protocol import COURIER, LITELLM, Ask
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
@@ -28,7 +28,7 @@ from logist.store import JobDir, Lock, files
 LOG = "courier.log"
 
 
-def launch(
+def launch_courier(
     job: JobDir, lock: Lock, private: JsonObject, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     """Starts the courier for the ask that `begin_exchange(1, ...)` made durable, and notes its pid.
@@ -36,7 +36,7 @@ def launch(
     `private`: {"api_key": str|null, "secrets": [str]}; it travels through a pipe, so it is in no argv,
     environment or file. `environment` is complete: nothing is added but the way to this package.
     """
-    log = _log(job)
+    log = _open_log(job)
     # Secrets travel by a pipe, written after the start: a command line and an environment can be read by
     # others in /proc, and a file would have to be removed again.
     reading, writing = os.pipe()
@@ -48,7 +48,7 @@ def launch(
             stderr=log,
             # The courier may outlive the directory in which the command was started.
             cwd="/",
-            env=with_path(environment),
+            env=add_package_path(environment),
             pass_fds=(lock.fd,),
             # Ctrl-C or a closed terminal ends the command, not the paid call.
             start_new_session=True,
@@ -60,14 +60,14 @@ def launch(
         os.close(log)
         os.close(reading)
     _hand_over(writing, private)
-    lock.note_courier(process.pid)
+    lock.sign_for_courier(process.pid)
     return process
 
 
-def _log(job: JobDir) -> int:
+def _open_log(job: JobDir) -> int:
     # Without O_NONBLOCK a pipe in its place would hold us for ever.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with files.storage(job.logs / LOG):
+    with files.convert_os_errors(job.logs / LOG):
         job.logs.mkdir(mode=0o700, exist_ok=True)
         return os.open(job.logs / LOG, flags, 0o600)
 
@@ -84,17 +84,17 @@ def main(arguments: list[str]) -> NoReturn:
     """Runs the courier of a job; ends the process without waiting for litellm's threads."""
     directory, descriptor = Path(arguments[0]), int(arguments[1])
     # Before anything that may fail: from here on the lock is held for as long as this process lives.
-    Lock.inherited(descriptor)
+    Lock.from_inherited_fd(descriptor)
     private = json.loads(sys.stdin.buffer.read())
-    log = _quiet()
-    status = _run(_job(directory, descriptor), private, log)
+    log = _silence_output()
+    status = _run_errand(_open_job(directory, descriptor), private, log)
     log.flush()
     # The lock goes first: while litellm's threads end, the process looks dead and still has its descriptors.
     os.close(descriptor)
     os._exit(status)
 
 
-def _job(directory: Path, descriptor: int) -> JobDir:
+def _open_job(directory: Path, descriptor: int) -> JobDir:
     """The job by its open directory, which it stays when somebody moves it while the agent is out."""
     held = Path(f"/proc/self/fd/{descriptor}")
     return JobDir(held, directory.name) if held.is_dir() else JobDir.open(directory.parent, directory.name)
@@ -111,45 +111,45 @@ class Errands(Protocol):
         """Ends it; safe in a signal handler."""
         ...
 
-    def abandon(self, error: Exception) -> None:
+    def record_failure(self, error: Exception) -> None:
         """Records that the courier itself failed, where that leaves nothing in doubt."""
         ...
 
 
-def _errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
+def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     from logist.agents.workplace import (
         Workplace,  # all of it for its weight: who only sends the courier needs none
     )
 
-    place = Workplace.of(job, Environment.read().child())
-    given = (job, ask, private["api_key"], private["secrets"], place)
+    place = Workplace.for_job(job, Environment.from_process().build_child_environment())
+    arguments = (job, ask, private["api_key"], private["secrets"], place)
     if ask.agent == LITELLM:
         from logist.agents.courier.exchange import Errand
 
-        return Errand(*given)
+        return Errand(*arguments)
     from logist.agents.courier.errand import ProgramErrand
 
-    return ProgramErrand(*given)
+    return ProgramErrand(*arguments)
 
 
-def _run(job: JobDir, private: JsonObject, log: TextIO) -> int:
+def _run_errand(job: JobDir, private: JsonObject, log: TextIO) -> int:
     errand: Errands | None = None
     try:
-        ask = RecordedAsk.read(job.exchanges()[0].request or {})
-        errand = _errand(job, ask, private)
+        ask = RecordedAsk.read(job.read_exchanges()[0].request or {})
+        errand = _create_errand(job, ask, private)
         signal.signal(signal.SIGTERM, errand.stop)
         errand.run()
     except Exception as error:  # noqa: BLE001  nobody else is there to tell, and money may have been spent
         secrets = [secret for secret in (*private["secrets"], private["api_key"]) if secret]
-        log.write(redact(booking.whole(traceback.format_exc()), secrets)[0])
+        log.write(redact(booking.repair_surrogates(traceback.format_exc()), secrets)[0])
         log.flush()
         if errand is not None and not isinstance(error, StorageError):  # a failed fsync is final
-            errand.abandon(error)
+            errand.record_failure(error)
         return 1
     return 0
 
 
-def _quiet() -> TextIO:
+def _silence_output() -> TextIO:
     """Our own way to the log; what libraries print may hold prompts and keys, and goes nowhere."""
     log = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
     nowhere = os.open(os.devnull, os.O_RDWR)

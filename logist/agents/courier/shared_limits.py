@@ -51,7 +51,7 @@ class _Account:
     """Of each call that is recorded: the checksum of the entry after which it was made."""
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing more will come of the job by itself."""
         stuck = self.state.place.stuck
         return self.state.status in TERMINAL or (stuck is not None and stuck.kind is StuckKind.ATTEMPTS)
@@ -70,12 +70,12 @@ class _Use:
     """How many of the jobs may make a call that is not out yet."""
 
 
-def _sum(uses: Sequence[_Use]) -> _Use:
+def _sum_uses(uses: Sequence[_Use]) -> _Use:
     return _Use(
-        totals.total(each.recorded for each in uses),
-        totals.total(each.unsettled for each in uses),
-        totals.total(each.calls_out for each in uses),
-        totals.total(each.paid for each in uses),
+        totals.add_totals(each.recorded for each in uses),
+        totals.add_totals(each.unsettled for each in uses),
+        totals.add_totals(each.calls_out for each in uses),
+        totals.add_totals(each.paid for each in uses),
         sum(each.waiting for each in uses),
     )
 
@@ -86,7 +86,7 @@ class _Accounts:
 
     _known: dict[str, tuple[tuple[int, int, int], _Account]] = field(default_factory=dict)
 
-    def of(self, job: JobDir) -> _Account:
+    def get_account(self, job: JobDir) -> _Account:
         try:
             file = os.stat(job.history_file)
         except OSError as error:
@@ -98,7 +98,7 @@ class _Accounts:
         known = self._known.get(str(job.history_file))
         if known is not None and known[0] == key:
             return known[1]
-        account = _account(job)
+        account = _read_account(job)
         if len(self._known) >= MOST_ACCOUNTS:
             self._known.clear()
         self._known[str(job.history_file)] = (key, account)
@@ -110,23 +110,23 @@ _accounts = _Accounts()
 
 def state_of(job: JobDir) -> State:
     """The state that the history of a job gives; Damaged where it does not read."""
-    return _accounts.of(job).state
+    return _accounts.get_account(job).state
 
 
-def ever_used(jobs_dir: Path, job_id: str) -> Totals:
+def read_ever_used(jobs_dir: Path, job_id: str) -> Totals:
     """What is recorded that a job has used since it was made, with what it has not booked yet of those below it."""
-    return _use(jobs_dir, job_id, None, asking="").recorded
+    return _sum_job(jobs_dir, job_id, None, asking="").recorded
 
 
-def shared_by(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
+def list_shared_limits(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
     """The limits that `job_id` shares, `above` being the job whose limits those are; the nearest job first.
 
     A job that was taken elsewhere, without those above it, shares none.
     """
     limits_above = []
-    for job_above, account in _jobs_above(jobs_dir, job_id, above):
-        use = _below(jobs_dir, account, job_id)
-        used = totals.total([account.state.usage, use.recorded])
+    for job_above, account in _list_jobs_above(jobs_dir, job_id, above):
+        use = _sum_children(jobs_dir, account, job_id)
+        used = totals.add_totals([account.state.usage, use.recorded])
         limits_above.append(
             Shared(
                 job_above,
@@ -143,28 +143,28 @@ def shared_by(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
 
 def is_dropped(jobs_dir: Path, job_id: str, above: str | None) -> bool:
     """Whether the job whose limits `job_id` shared is there, and does not wait for it any more."""
-    return above is not None and (jobs_dir / above).is_dir() and not _jobs_above(jobs_dir, job_id, above)
+    return above is not None and (jobs_dir / above).is_dir() and not _list_jobs_above(jobs_dir, job_id, above)
 
 
 @contextmanager
-def reserving(
+def reserve_shared_limits(
     jobs_dir: Path, job_id: str, above: str | None, on_poll: Callable[[], None] = lambda: None
 ) -> Iterator[list[Shared]]:
     """The same, while no other process can reserve a part of these limits."""
-    top = [name for name, _ in _jobs_above(jobs_dir, job_id, above)][-1:]
+    top = [name for name, _ in _list_jobs_above(jobs_dir, job_id, above)][-1:]
     if not top:
         yield []
         return
-    with locks.reserving(jobs_dir / top[0], on_poll):
-        yield shared_by(jobs_dir, job_id, above)
+    with locks.lock_limits(jobs_dir / top[0], on_poll):
+        yield list_shared_limits(jobs_dir, job_id, above)
 
 
-def _jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tuple[str, _Account]]:
+def _list_jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tuple[str, _Account]]:
     """The jobs whose limits a job shares, the nearest first."""
     jobs: list[tuple[str, _Account]] = []
     below = job_id
     while above is not None and len(jobs) < MAX_DEPTH and (jobs_dir / above).is_dir():
-        account = _accounts.of(JobDir(jobs_dir / above, above))
+        account = _accounts.get_account(JobDir(jobs_dir / above, above))
         if below not in account.state.children:
             break
         jobs.append((above, account))
@@ -172,14 +172,15 @@ def _jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tuple[st
     return jobs
 
 
-def _below(jobs_dir: Path, account: _Account, asking: str) -> _Use:
+def _sum_children(jobs_dir: Path, account: _Account, asking: str) -> _Use:
     """What the children that a job waits for use, as far as it has not booked that."""
     spawned = account.state.spawned
     booked = account.booked.get(spawned.sequence, {}) if spawned is not None else {}
     uses = [
-        (child, _use(jobs_dir, child, child.rpartition("--")[0], asking)) for child in account.state.children
+        (child, _sum_job(jobs_dir, child, child.rpartition("--")[0], asking))
+        for child in account.state.children
     ]
-    return _sum(
+    return _sum_uses(
         [
             replace(use, recorded=totals.used_since(booked[child], use.recorded)) if child in booked else use
             for child, use in uses
@@ -187,7 +188,7 @@ def _below(jobs_dir: Path, account: _Account, asking: str) -> _Use:
     )
 
 
-def _use(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
+def _sum_job(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
     """What a job and those below it use; the call that `asking` is about to make is not counted."""
     job = JobDir(jobs_dir / job_id, job_id)
     if not job.path.is_dir():
@@ -195,19 +196,19 @@ def _use(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
     # In this order: what is recorded meanwhile is then counted twice for a moment, and never not at all. Most jobs
     # have no call; who is at work on those takes twenty times as long to find out, and does not matter.
     may_have_calls = job_id != asking and job.inflight.exists()
-    is_at_work = may_have_calls and job.holder() is not None
-    calls = job.exchanges() if may_have_calls else inflight.Exchanges()
-    account = _accounts.of(job)
+    is_at_work = may_have_calls and job.find_lock_holder() is not None
+    calls = job.read_exchanges() if may_have_calls else inflight.Exchanges()
+    account = _accounts.get_account(job)
     if parent is not None and account.state.parent != parent:
         return _Use()  # another job that has its name
-    in_flight = _in_flight(calls, is_at_work) if calls and not _is_recorded(calls, account) else _Use()
-    is_busy = account.settled or bool(account.state.children) or in_flight.calls_out is not NOTHING
+    in_flight = _sum_in_flight(calls, is_at_work) if calls and not _is_recorded(calls, account) else _Use()
+    is_busy = account.is_settled or bool(account.state.children) or in_flight.calls_out is not NOTHING
     own = replace(in_flight, recorded=account.ever, waiting=0 if is_busy else 1)
-    return _sum([own, _below(jobs_dir, account, asking)]) if account.state.children else own
+    return _sum_uses([own, _sum_children(jobs_dir, account, asking)]) if account.state.children else own
 
 
-def _account(job: JobDir) -> _Account:
-    entries = [_interaction(job, entry) for entry in job.entries()]
+def _read_account(job: JobDir) -> _Account:
+    entries = [_parse_interaction(job, entry) for entry in job.read_entries()]
     if not entries:
         raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
     booked: dict[int, dict[str, Totals]] = {}
@@ -215,13 +216,13 @@ def _account(job: JobDir) -> _Account:
         command = kinds.command_of(entry)
         if isinstance(command, BookingCommand) and command.spawn is not None:
             booked.setdefault(command.spawn, {}).update(command.used or {})
-    after = (entry.exchange or entry.previous for entry in entries if fold.asks(entry))
-    return _Account(fold.fold(entries), fold.ever_used(entries), booked, frozenset(filter(None, after)))
+    after = (entry.exchange or entry.previous for entry in entries if fold.is_agent_asked(entry))
+    return _Account(fold.fold(entries), fold.sum_usage(entries), booked, frozenset(filter(None, after)))
 
 
-def _interaction(job: JobDir, entry: JsonObject) -> Interaction:
+def _parse_interaction(job: JobDir, entry: JsonObject) -> Interaction:
     try:
-        return newer_versions.interaction(entry) or Interaction.model_validate(entry)
+        return newer_versions.read_newer_interaction(entry) or Interaction.model_validate(entry)
     except ValidationError as error:
         message = f"interaction {entry.get('sequence')} does not read"
         raise Damaged(
@@ -236,7 +237,7 @@ def _is_recorded(calls: inflight.Exchanges, account: _Account) -> bool:
     return recorded and (asked.after is None or asked.after in account.outcomes)
 
 
-def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
+def _sum_in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
     """What calls have cost that are not recorded yet, the last at its worst case while it has no answer.
 
     `is_at_work`: whether a command or a courier was at work on their job before they were read.
@@ -245,15 +246,17 @@ def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
         answered = [
             Usage.model_validate(each.response["usage"]) for each in calls if each.response is not None
         ]
-        reserved = ask_files.reserved(calls) if calls[-1].response is None else 0
-        spent = fold.cost(booking.total(answered)) if answered else 0
-        worst = totals.spending(spent + int(reserved or 0), runs=1)
+        reserved = ask_files.read_reserved(calls) if calls[-1].response is None else 0
+        spent = fold.usage_microcents(booking.sum_usages(answered)) if answered else 0
+        worst = totals.make_totals(spent + int(reserved or 0), runs=1)
     except (KeyError, TypeError, ValueError) as error:
-        raise inflight.damaged(calls.folder, "the record of an exchange makes no sense") from error
+        raise inflight.damaged_exchange_error(
+            calls.folder, "the record of an exchange makes no sense"
+        ) from error
     if is_at_work:
-        return _Use(calls_out=worst, paid=totals.spending(spent))
+        return _Use(calls_out=worst, paid=totals.make_totals(spent))
     if not any(each.sent for each in calls):
         return _Use()  # its command was killed before anything left: the next one asks anew
     if not calls[-1].sent:
-        worst = totals.spending(spent, runs=1)
+        worst = totals.make_totals(spent, runs=1)
     return _Use(unsettled=worst)

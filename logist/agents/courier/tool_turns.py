@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logist.agents.courier import booking
-from logist.agents.protocol import Ask, Sending, ToolTurn, conversation
+from logist.agents.protocol import Ask, Sending, ToolTurn, build_conversation
 from logist.core.model import JsonObject, Reply
 from logist.core.money import money
-from logist.core.permissions.tools import TOOLS, function
+from logist.core.permissions.tools import TOOLS, to_function_schema
 from logist.store import Exchange
 
 
@@ -23,28 +23,30 @@ class Next:
     """Its worst case; None when the price is unknown."""
 
 
-def next_exchange(ask: Ask, turns: Sequence[ToolTurn], spent: int, room: int | None = None) -> Next | None:
+def plan_next_exchange(
+    ask: Ask, turns: Sequence[ToolTurn], spent: int, room: int | None = None
+) -> Next | None:
     """What the model is sent after these turns; None when the job may not pay for it.
 
     `spent`: what the exchanges so far have cost, in microcents. `room`: what limits that the job shares leave to all
     of them; None where it shares none.
     """
-    tools: list[JsonObject] = [function(TOOLS[name]) for name in ask.work.tools]
+    tools: list[JsonObject] = [to_function_schema(TOOLS[name]) for name in ask.work.tools]
     may_call = len(turns) + 1 < ask.work.rules.max_turns
-    said = conversation(ask, turns, last=bool(turns) and not may_call)
+    messages = build_conversation(ask, turns, last=bool(turns) and not may_call)
     most, reserved = ask.max_output_tokens, ask.reserved_microcents
     shared = None if reserved is None else room  # without a price, nothing is reserved
     bounds = [bound for bound in (ask.allowance_microcents, shared) if bound is not None]
     if turns and bounds:
-        text = json.dumps([said, tools], ensure_ascii=False)
+        text = json.dumps([messages, tools], ensure_ascii=False)
         left = min(bounds) - spent
-        fitted = money.fit_output(ask.model, text, most, left, ask.min_output_tokens, len(said))
+        fitted = money.fit_output(ask.model, text, most, left, ask.min_output_tokens, len(messages))
         if fitted is None:
             return None
-        most, reserved = fitted, money.worst_case(ask.model, text, fitted, len(said))
+        most, reserved = fitted, money.compute_worst_case(ask.model, text, fitted, len(messages))
     elif shared is not None and reserved is not None and reserved > shared - spent:
         return None
-    return Next(Sending(said, tools, most, may_call), reserved)
+    return Next(Sending(messages, tools, most, may_call), reserved)
 
 
 @dataclass
@@ -65,15 +67,15 @@ class AskProgress:
     """What the tools have come to that it called for."""
 
     @classmethod
-    def of(cls, exchanges: Sequence[Exchange]) -> AskProgress:
+    def from_exchanges(cls, exchanges: Sequence[Exchange]) -> AskProgress:
         """That of an ask whose courier may have been killed; it starts with nothing."""
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
         done = [each.tools for each in exchanges if each.tools is not None]
-        usage = booking.total([reply.usage for reply in replies])
+        usage = booking.sum_usages([reply.usage for reply in replies])
         last = exchanges[-1] if exchanges else None
         return cls(
-            turns=turns_of(exchanges),
-            spent=money.join(usage.cost_cents, usage.cost_microcents),
+            turns=list_turns(exchanges),
+            spent=money.join_cents(usage.cost_cents, usage.cost_microcents),
             seconds=usage.seconds + sum(float(each["seconds"]) for each in done),
             k=max(1, len(exchanges)),
             reply=replies[-1] if last and last.response is not None else None,
@@ -81,11 +83,11 @@ class AskProgress:
         )
 
 
-def turns_of(exchanges: Sequence[Exchange]) -> list[ToolTurn]:
+def list_turns(exchanges: Sequence[Exchange]) -> list[ToolTurn]:
     """The answers whose tools have all been run, or told that they are not; retries leave no trace."""
-    found: list[ToolTurn] = []
+    turns: list[ToolTurn] = []
     for each in exchanges:
         if each.response is not None and each.tools is not None and "end" in each.tools:
             reply = Reply.model_validate(each.response)
-            found.append(ToolTurn(reply.text, reply.calls, each.tools["results"]))
-    return found
+            turns.append(ToolTurn(reply.text, reply.calls, each.tools["results"]))
+    return turns

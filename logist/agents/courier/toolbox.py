@@ -35,9 +35,9 @@ class Toolbox:
     ask: Ask
     place: Workplace
     redact: Callable[[str], tuple[str, int]]
-    run: Callable[[Call, tools.Context], tools.ToolOutcome] = tools.run
+    run: Callable[[Call, tools.Context], tools.ToolOutcome] = tools.run_tool
 
-    def use(
+    def run_calls(
         self,
         calls: Sequence[Call],
         done: JsonObject | None,
@@ -51,27 +51,29 @@ class Toolbox:
         `save` is told of each tool after it has run, and before it runs if it changes something; the others
         may simply run again. The last is not saved: the caller adds how the ask goes on (`end`).
         """
-        work = _resumed(calls, done)
+        work = _resume_work(calls, done)
         while len(work["results"]) < len(calls):
             if stopped():
                 return None
             call = calls[len(work["results"])]
-            if why := _not_run(work, deadline):
-                work["results"] = [*work["results"], _result(call, why, error=True)]
+            if reason := _explain_not_run(work, deadline):
+                work["results"] = [*work["results"], _make_result(call, reason, error=True)]
                 continue
             if call.name in tools.CHANGING:
                 save(work | {"running": call.id})
-            work = self._use(call, work, deadline, stopped)
+            work = self._run_call(call, work, deadline, stopped)
             save(work)
-        return work | {"end": _refused(work)}
+        return work | {"end": _end_by_refusal(work)}
 
-    def _use(self, call: Call, work: JsonObject, deadline: float, stopped: Callable[[], bool]) -> JsonObject:
+    def _run_call(
+        self, call: Call, work: JsonObject, deadline: float, stopped: Callable[[], bool]
+    ) -> JsonObject:
         began = time.monotonic()
-        outcome = self.run(call, self._context(deadline, stopped))
+        outcome = self.run(call, self._build_context(deadline, stopped))
         return {
             "results": [
                 *work["results"],
-                _result(call, outcome.content, error=outcome.error or bool(outcome.refusal)),
+                _make_result(call, outcome.content, error=outcome.error or bool(outcome.refusal)),
             ],
             "refusals": [
                 *work["refusals"],
@@ -81,7 +83,7 @@ class Toolbox:
             "redactions": work["redactions"] + outcome.redactions,
         }
 
-    def _context(self, deadline: float, stopped: Callable[[], bool]) -> tools.Context:
+    def _build_context(self, deadline: float, stopped: Callable[[], bool]) -> tools.Context:
         work = self.ask.work
         return tools.Context(
             workspace=self.place.workspace,
@@ -89,7 +91,7 @@ class Toolbox:
             permissions=work.permissions,
             rules=work.rules,
             approved=frozenset(work.approved),
-            confine=lambda: self.place.confinement(work),
+            confine=lambda: self.place.confine_command(work),
             deadline=deadline,
             stop=stopped,
             scratch=self.place.scratch,
@@ -98,13 +100,13 @@ class Toolbox:
         )
 
 
-def out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
+def end_out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
     """What it comes to that a model calls tools in its last turn."""
     message = f"the agent used all its {ask.work.rules.max_turns} turns"
-    return _rest_unused(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
+    return _skip_rest(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
 
 
-def too_many_unknown(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | None:
+def end_for_unknown_tools(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | None:
     """The end of the ask if the model keeps calling tools that do not exist; None while it may go on.
 
     The calls of one answer don't end it, unless one call is already too many: the model has not read the error yet.
@@ -124,38 +126,38 @@ def too_many_unknown(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | None:
     return {"kind": Ending.UNKNOWN_TOOLS.value, "message": message}
 
 
-def fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:
+def end_by_fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:
     """What it comes to that the courier itself failed while tools were run; what is `done` stays."""
-    work = _rest_unused(calls, _resumed(calls, done))
+    work = _skip_rest(calls, _resume_work(calls, done))
     return work | {"end": {"kind": Ending.FAULT.value, "message": message}}
 
 
-def _resumed(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
+def _resume_work(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
     """What there is so far: of a tool that was interrupted nobody knows how far it came."""
     work = {**NOTHING, **(done or {})}
     if work.pop("running", None) is not None:
-        interrupted = _result(calls[len(work["results"])], INTERRUPTED, error=True)
+        interrupted = _make_result(calls[len(work["results"])], INTERRUPTED, error=True)
         work["results"] = [*work["results"], interrupted]
     return work
 
 
-def _not_run(work: JsonObject, deadline: float) -> str | None:
+def _explain_not_run(work: JsonObject, deadline: float) -> str | None:
     """Why the next call is not run; None if it is."""
     if work["refusals"] or time.monotonic() >= deadline:
         return NOT_RUN
     return TOO_MANY if len(work["results"]) >= MOST_CALLS else None
 
 
-def _rest_unused(calls: Sequence[Call], work: JsonObject) -> JsonObject:
-    rest = [_result(call, NOT_RUN, error=True) for call in calls[len(work["results"]) :]]
+def _skip_rest(calls: Sequence[Call], work: JsonObject) -> JsonObject:
+    rest = [_make_result(call, NOT_RUN, error=True) for call in calls[len(work["results"]) :]]
     return work | {"results": [*work["results"], *rest]}
 
 
-def _refused(work: JsonObject) -> JsonObject | None:
+def _end_by_refusal(work: JsonObject) -> JsonObject | None:
     if not work["refusals"]:
         return None
     return {"kind": Ending.REFUSED.value, "message": str(work["refusals"][0].get("message", ""))}
 
 
-def _result(call: Call, content: str, *, error: bool) -> JsonObject:
+def _make_result(call: Call, content: str, *, error: bool) -> JsonObject:
     return {"id": call.id, "name": call.name, "content": content, "error": error}

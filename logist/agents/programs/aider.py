@@ -7,10 +7,10 @@ import json
 import re
 
 from logist.agents.programs.litellm_names import ADDRESSES, model_name
-from logist.agents.programs.litellm_names import environment as model_environment
-from logist.agents.programs.output import plain
+from logist.agents.programs.litellm_names import build_environment as model_environment
+from logist.agents.programs.output import strip_controls
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded
+from logist.agents.programs.trouble import Heard, build_result
 from logist.agents.workplace import PROXIES
 
 _SWITCHES = [
@@ -77,9 +77,9 @@ class Aider:
         for name in ("input", "chat", "llm"):
             argv += [f"--{name}-history-file", str(home / f"{name}.history")]
         own = model_environment(run, self.name)
-        told = {**own, **run.proxies}
+        variables = {**own, **run.proxies}
         for variable in (*ADDRESSES, *PROXIES):
-            argv += ["--set-env", f"{variable}={told.get(variable, '')}"]
+            argv += ["--set-env", f"{variable}={variables.get(variable, '')}"]
         environment = own | {
             "AIDER_ANALYTICS_DISABLE": "true",
             "COLUMNS": "1000",  # it wraps what it prints
@@ -87,35 +87,35 @@ class Aider:
         }
         files = {
             "prompt.txt": run.prompt.encode("utf-8", "replace"),
-            "prices.json": _prices(run, model),
+            "prices.json": _build_prices(run, model),
             "aider.config": b"{}\n",
             "aider.env-file": b"",
-            "aider.model-settings-file": _settings(run, model),
+            "aider.model-settings-file": _build_settings(run, model),
             "aider.load": b"",
         }
         return Invocation(tuple(argv), environment, files=files, results=(SPOKEN,))
 
     def read(self, finished: Finished) -> Result:
         """The model's last answer, from the log of what was said; it ends with 0 whatever happens."""
-        text, log = plain(finished.stdout), finished.files.get(SPOKEN)
-        said = _answer(text) if log is None else _last_answer(log)
+        text, log = strip_controls(finished.stdout), finished.files.get(SPOKEN)
+        answer = _extract_answer(text) if log is None else _read_last_answer(log)
         full = _FULL in text  # the context, or the answer: only of the latter something was said
-        failure = f"the model {_FULL}" if full and not said else None if full else _failure(text)
-        told = list(_TOKENS.finditer(text)) if said or not full else []
-        spent, cost = (_spent(told), _cost(told)) if told else (None, None)
-        heard = Heard(said, failure, cut=full and bool(said), spent=spent, reported_microcents=cost)
-        return concluded(finished, heard)
+        failure = f"the model {_FULL}" if full and not answer else None if full else _find_failure(text)
+        token_lines = list(_TOKENS.finditer(text)) if answer or not full else []
+        spent, cost = (_read_usage(token_lines), _read_cost(token_lines)) if token_lines else (None, None)
+        heard = Heard(answer, failure, cut=full and bool(answer), spent=spent, reported_microcents=cost)
+        return build_result(finished, heard)
 
 
-def _last_answer(log: str) -> str:
+def _read_last_answer(log: str) -> str:
     """The last answer in the log, where each line of it begins with ASSISTANT."""
     lines = log.split("\n")
     start = max((index for index, line in enumerate(lines) if _ANSWERED.match(line)), default=len(lines))
-    said = itertools.takewhile(lambda line: line.startswith("ASSISTANT"), lines[start + 1 :])
-    return plain("\n".join(line[len("ASSISTANT ") :] for line in said)).strip()
+    answer_lines = itertools.takewhile(lambda line: line.startswith("ASSISTANT"), lines[start + 1 :])
+    return strip_controls("\n".join(line[len("ASSISTANT ") :] for line in answer_lines)).strip()
 
 
-def _answer(text: str) -> str:
+def _extract_answer(text: str) -> str:
     """The lines of the model: after the banner, without those of aider itself."""
     banner = _BANNER_END.search(text)
     lines = text[banner.end() if banner else 0 :].split("\n")
@@ -123,27 +123,27 @@ def _answer(text: str) -> str:
     return "\n".join(kept).strip()
 
 
-def _failure(text: str) -> str | None:
+def _find_failure(text: str) -> str | None:
     """The last of its error lines, of a run whose last exchange did not come to an end."""
-    found = list(_FAILURE.finditer(text))
-    if not found:
+    errors = list(_FAILURE.finditer(text))
+    if not errors:
         return None
     ends = [match.end() for match in _TOKENS.finditer(text)]
-    last = found[-1]
+    last = errors[-1]
     if ends and ends[-1] > last.start():
         return None
-    first = next((match[0] for match in reversed(found) if "Error" in match[0]), last[0])
+    first = next((match[0] for match in reversed(errors) if "Error" in match[0]), last[0])
     return first.strip()
 
 
-def _spent(told: list[re.Match[str]]) -> Spent:
+def _read_usage(told: list[re.Match[str]]) -> Spent:
     """Rounded, as it prints them."""
-    cached = sum(_number(one["hit"]) for one in told)
-    read = sum(_number(one["read"]) for one in told)
-    return Spent(max(0, read - cached), cached, sum(_number(one["out"]) for one in told))
+    cached = sum(_parse_number(one["hit"]) for one in told)
+    read = sum(_parse_number(one["read"]) for one in told)
+    return Spent(max(0, read - cached), cached, sum(_parse_number(one["out"]) for one in told))
 
 
-def _cost(told: list[re.Match[str]]) -> int | None:
+def _read_cost(told: list[re.Match[str]]) -> int | None:
     last = told[-1]["cost"]
     try:
         return round(float(last.replace(",", "")) * 100_000_000) if last else None
@@ -151,7 +151,7 @@ def _cost(told: list[re.Match[str]]) -> int | None:
         return None
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     if not text:
         return 0
     factor = {"k": 1_000, "M": 1_000_000}.get(text[-1], 1)
@@ -161,7 +161,7 @@ def _number(text: str | None) -> int:
         return 0
 
 
-def _settings(run: Run, model: str) -> bytes:
+def _build_settings(run: Run, model: str) -> bytes:
     """Where the model is, of which a file of the workspace could say something else; the last word holds."""
     base = run.model.endpoint.rstrip("/") if run.model.endpoint else None
     params = {"api_base": base} if base else {}
@@ -170,7 +170,7 @@ def _settings(run: Run, model: str) -> bytes:
     ).encode()
 
 
-def _prices(run: Run, model: str) -> bytes:
+def _build_prices(run: Run, model: str) -> bytes:
     if run.model.input_price is None or run.model.output_price is None:
         return b"{}"
     cached = run.model.input_price if run.model.cached_price is None else run.model.cached_price

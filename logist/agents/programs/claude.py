@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import Json, at, count, document, last_lines, listed, microcents, text_of
+from logist.agents.programs.output import (
+    Json,
+    dollars_to_microcents,
+    find_document,
+    get_at_path,
+    last_lines,
+    list_objects,
+    read_count,
+    text_of,
+)
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded, stub, was_cut
+from logist.agents.programs.trouble import Heard, build_result, detect_stub, was_cut
 from logist.core.model import ErrorKind
 
 PACKAGE = "@anthropic-ai/claude-code"
@@ -30,14 +39,14 @@ class Claude:
 
     def invocation(self, run: Run) -> Invocation:
         """`claude -p`, with the settings of nobody: those of a workspace could send the key elsewhere."""
-        base = reach.without_version(reach.address(run, self.name, reach.ANTHROPIC))
-        argv = ["claude", "-p", "--output-format", "json", "--model", reach.bare(run.model)]
+        base = reach.strip_version(reach.resolve_address(run, self.name, reach.ANTHROPIC))
+        argv = ["claude", "-p", "--output-format", "json", "--model", reach.strip_provider(run.model)]
         argv += [*_PROFILES[run.profile], "--setting-sources", "user", "--strict-mcp-config"]
         if run.allowance_microcents is not None:
-            argv += ["--max-budget-usd", reach.dollars(run.allowance_microcents)]
+            argv += ["--max-budget-usd", reach.format_dollars(run.allowance_microcents)]
         environment = {
             "ANTHROPIC_BASE_URL": base,
-            "ANTHROPIC_API_KEY": reach.key(run, self.name),
+            "ANTHROPIC_API_KEY": reach.resolve_key(run, self.name),
             "CLAUDE_CONFIG_DIR": str(run.home / ".claude"),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_MAX_RETRIES": "1",
@@ -51,52 +60,59 @@ class Claude:
 
     def read(self, finished: Finished) -> Result:
         """The result object; `is_error` counts, not its `subtype`, which says success all the same."""
-        said = document(finished.stdout)
-        if isinstance(said, list):
-            said = at(said, "-1")
-        if not isinstance(said, dict) or "type" not in said:
-            return concluded(finished, stub(finished, PACKAGE) or _unreadable(finished))
-        text, subtype = text_of(said.get("result")), text_of(said.get("subtype"))
+        output = find_document(finished.stdout)
+        if isinstance(output, list):
+            output = get_at_path(output, "-1")
+        if not isinstance(output, dict) or "type" not in output:
+            return build_result(finished, detect_stub(finished, PACKAGE) or _read_unstructured(finished))
+        text, subtype = text_of(output.get("result")), text_of(output.get("subtype"))
         failure, kind = None, None
-        if said.get("is_error") or subtype.startswith("error"):
-            failure = _STOPS.get(subtype) or text or text_of(at(said, "errors.0")) or subtype
+        if output.get("is_error") or subtype.startswith("error"):
+            failure = _STOPS.get(subtype) or text or text_of(get_at_path(output, "errors.0")) or subtype
             kind = ErrorKind.BAD_REQUEST if subtype in _STOPS else None
-        status = said.get("api_error_status")
+        status = output.get("api_error_status")
         heard = Heard(
             text=text if failure is None else "",
             failure=failure,
             status=status if isinstance(status, int) else None,
             cut=failure is not None and was_cut(failure),
             kind=kind,
-            spent=_spent(said),
-            reported_microcents=microcents(said.get("total_cost_usd")),
-            session=text_of(said.get("session_id")),
-            denials=tuple(_denial(one) for one in listed(said.get("permission_denials"))),
+            spent=_read_usage(output),
+            reported_microcents=dollars_to_microcents(output.get("total_cost_usd")),
+            session=text_of(output.get("session_id")),
+            denials=tuple(_describe_denial(one) for one in list_objects(output.get("permission_denials"))),
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)
 
 
-def _unreadable(finished: Finished) -> Heard:
+def _read_unstructured(finished: Finished) -> Heard:
     """A run without a result object; what it printed instead is what went wrong."""
-    said = last_lines(finished.stdout)
-    return Heard(failure=said) if said else Heard()
+    message = last_lines(finished.stdout)
+    return Heard(failure=message) if message else Heard()
 
 
-def _spent(said: Json) -> Spent | None:
+def _read_usage(said: Json) -> Spent | None:
     """What the result says, or if it stopped before that was added up, what is known by model."""
     usage, models = said.get("usage"), said.get("modelUsage")
     if not isinstance(usage, dict):
         return None
-    fresh = count(usage.get("input_tokens")) + count(usage.get("cache_creation_input_tokens"))
-    spent = Spent(fresh, count(usage.get("cache_read_input_tokens")), count(usage.get("output_tokens")))
-    told = list(models.values()) if isinstance(models, dict) else []
-    if spent != Spent() or not told:
+    fresh = read_count(usage.get("input_tokens")) + read_count(usage.get("cache_creation_input_tokens"))
+    spent = Spent(
+        fresh, read_count(usage.get("cache_read_input_tokens")), read_count(usage.get("output_tokens"))
+    )
+    by_model = list(models.values()) if isinstance(models, dict) else []
+    if spent != Spent() or not by_model:
         return spent
-    fresh = sum(count(at(one, "inputTokens")) + count(at(one, "cacheCreationInputTokens")) for one in told)
-    cached = sum(count(at(one, "cacheReadInputTokens")) for one in told)
-    return Spent(fresh, cached, sum(count(at(one, "outputTokens")) for one in told))
+    fresh = sum(
+        read_count(get_at_path(one, "inputTokens")) + read_count(get_at_path(one, "cacheCreationInputTokens"))
+        for one in by_model
+    )
+    cached = sum(read_count(get_at_path(one, "cacheReadInputTokens")) for one in by_model)
+    return Spent(fresh, cached, sum(read_count(get_at_path(one, "outputTokens")) for one in by_model))
 
 
-def _denial(one: Json) -> str:
-    path = text_of(at(one, "tool_input.file_path")) or text_of(at(one, "tool_input.command"))
+def _describe_denial(one: Json) -> str:
+    path = text_of(get_at_path(one, "tool_input.file_path")) or text_of(
+        get_at_path(one, "tool_input.command")
+    )
     return f"{text_of(one.get('tool_name')) or 'a tool'} {path}".strip()[:200]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import Json, at, count, events, text_of
+from logist.agents.programs.output import Json, get_at_path, iter_events, read_count, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded, was_cut
+from logist.agents.programs.trouble import Heard, build_result, was_cut
 
 ARGUMENT = "Do what the piped text says."
 """It refuses a prompt that comes on standard input alone."""
@@ -26,9 +26,9 @@ class Cline:
         """`cline --json`; without the file of providers it would go to OpenAI, whatever it is told."""
         settings = {
             "provider": _PROVIDER,
-            "apiKey": reach.key(run, self.name),
-            "model": reach.bare(run.model),
-            "baseUrl": reach.openai_address(run, self.name),
+            "apiKey": reach.resolve_key(run, self.name),
+            "model": reach.strip_provider(run.model),
+            "baseUrl": reach.resolve_openai_address(run, self.name),
         }
         entry = {"settings": settings, "updatedAt": WRITTEN, "tokenSource": "manual"}
         providers = {
@@ -44,7 +44,16 @@ class Cline:
             "CLINE_GLOBAL_SETTINGS_PATH": str(run.home / "general.json"),
             "CLINE_SESSION_BACKEND_MODE": "local",  # else a daemon stays behind
         }
-        argv = ["cline", "--json", "-c", str(run.workspace), "-P", "openai", "-m", reach.bare(run.model)]
+        argv = [
+            "cline",
+            "--json",
+            "-c",
+            str(run.workspace),
+            "-P",
+            "openai",
+            "-m",
+            reach.strip_provider(run.model),
+        ]
         argv += ["-p"] if run.profile == "read" else []
         return Invocation(
             (*argv, ARGUMENT),
@@ -60,13 +69,15 @@ class Cline:
         """The `run_result`; its cost is always 0, and therefore not taken."""
         result: Json = {}
         failure = None
-        for event in events(finished.stdout):
+        for event in iter_events(finished.stdout):
             match event.get("type"):
                 case "run_result":
                     result = event
                 case "error":
                     failure = (
-                        text_of(event.get("message")) or text_of(at(event, "error.message")) or "it failed"
+                        text_of(event.get("message"))
+                        or text_of(get_at_path(event, "error.message"))
+                        or "it failed"
                     )
         reason = text_of(result.get("finishReason"))
         text = text_of(result.get("text"))
@@ -78,13 +89,13 @@ class Cline:
             text=text if failure is None else "",
             failure=failure,
             cut=reason in ("length", "max_tokens") or (failure is not None and was_cut(failure)),
-            spent=_spent(result.get("aggregateUsage") or result.get("usage")),
+            spent=_read_usage(result.get("aggregateUsage") or result.get("usage")),
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)
 
 
-def _spent(usage: object) -> Spent | None:
+def _read_usage(usage: object) -> Spent | None:
     if not isinstance(usage, dict):
         return None
-    read, cached = count(usage.get("inputTokens")), count(usage.get("cacheReadTokens"))
-    return Spent(max(0, read - cached), cached, count(usage.get("outputTokens")))
+    read, cached = read_count(usage.get("inputTokens")), read_count(usage.get("cacheReadTokens"))
+    return Spent(max(0, read - cached), cached, read_count(usage.get("outputTokens")))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import Json, at, count, events, text_of
+from logist.agents.programs.output import Json, get_at_path, iter_events, read_count, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded, was_cut
+from logist.agents.programs.trouble import Heard, build_result, was_cut
 
 KEY = "CODEX_MODEL_API_KEY"
 
@@ -42,17 +42,17 @@ class Codex:
 
     def invocation(self, run: Run) -> Invocation:
         """`codex exec`; its provider on the command line, where no file of the workspace overrides it."""
-        base = reach.openai_address(run, self.name, reach.RESPONSES)
+        base = reach.resolve_openai_address(run, self.name, reach.RESPONSES)
         settings = _SETTINGS | {"model_providers.logist.base_url": base}
         argv = ["codex", "exec", "--json", "--skip-git-repo-check", "-C", str(run.workspace)]
-        argv += [*_PROFILES[run.profile], "-m", reach.bare(run.model)]
+        argv += [*_PROFILES[run.profile], "-m", reach.strip_provider(run.model)]
         for name, value in settings.items():
             argv += ["-c", f"{name}={json.dumps(value)}"]
         for feature in _OFF:
             argv += ["--disable", feature]
         return Invocation(
             argv=(*argv, "-"),
-            environment={"CODEX_HOME": str(run.home / ".codex"), KEY: reach.key(run, self.name)},
+            environment={"CODEX_HOME": str(run.home / ".codex"), KEY: reach.resolve_key(run, self.name)},
             stdin=run.prompt.encode("utf-8", "replace"),
             files={".codex/config.toml": b""},  # the directory has to be there
         )
@@ -61,25 +61,29 @@ class Codex:
         """The last message; only `turn.failed` is a failure, for it prints errors in every run."""
         text, session, failure = "", None, None
         spent: Spent | None = None
-        for event in events(finished.stdout):
+        for event in iter_events(finished.stdout):
             match event.get("type"):
-                case "item.completed" if at(event, "item.type") == "agent_message":
-                    text = text_of(at(event, "item.text"))
+                case "item.completed" if get_at_path(event, "item.type") == "agent_message":
+                    text = text_of(get_at_path(event, "item.text"))
                 case "thread.started":
                     session = text_of(event.get("thread_id"))
                 case "turn.completed":
-                    failure, spent = None, _spent(event)
+                    failure, spent = None, _read_usage(event)
                 case "turn.failed":
-                    failure = _message(event)
+                    failure = _read_error_message(event)
         cut = failure is not None and was_cut(failure)
-        return concluded(finished, Heard(text=text, failure=failure, cut=cut, spent=spent, session=session))
+        return build_result(
+            finished, Heard(text=text, failure=failure, cut=cut, spent=spent, session=session)
+        )
 
 
-def _message(event: Json) -> str:
-    return text_of(at(event, "error.message")) or "the turn failed"
+def _read_error_message(event: Json) -> str:
+    return text_of(get_at_path(event, "error.message")) or "the turn failed"
 
 
-def _spent(event: Json) -> Spent:
-    read, cached = (count(at(event, f"usage.{name}")) for name in ("input_tokens", "cached_input_tokens"))
-    written = count(at(event, "usage.output_tokens"))
+def _read_usage(event: Json) -> Spent:
+    read, cached = (
+        read_count(get_at_path(event, f"usage.{name}")) for name in ("input_tokens", "cached_input_tokens")
+    )
+    written = read_count(get_at_path(event, "usage.output_tokens"))
     return Spent(max(0, read - cached), cached, written, scope="session")

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import at, count, document, events, microcents, parsed, plain, text_of
+from logist.agents.programs.output import (
+    dollars_to_microcents,
+    find_document,
+    get_at_path,
+    iter_events,
+    parse_json,
+    read_count,
+    strip_controls,
+    text_of,
+)
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded
+from logist.agents.programs.trouble import Heard, build_result
 from logist.config.programs import PLACEHOLDER, ProgramEntry
 from logist.errors import InvalidFile
 
@@ -29,18 +38,18 @@ class Described:
 
     def invocation(self, run: Run) -> Invocation:
         """The templates filled in; InvalidFile where a model's endpoint or key has no way to the program."""
-        entry, values = self.entry, self._values(run)
+        entry, values = self.entry, self._build_values(run)
         prompt = run.prompt.encode("utf-8", "replace")
         more = {"read": entry.read_only_argv, "edit": entry.edit_argv, "full": entry.full_argv}[run.profile]
-        argv = [_filled(word, values) for word in (*entry.argv, *more)]
+        argv = [_fill_template(word, values) for word in (*entry.argv, *more)]
         if entry.prompt == "argument":
-            argv = self._with_prompt((*entry.argv, *more), values, prompt)
-        key = self._key(run)
-        environment = {name: _filled(text, values) for name, text in entry.environment.items()}
+            argv = self._append_prompt((*entry.argv, *more), values, prompt)
+        key = self._choose_key(run)
+        environment = {name: _fill_template(text, values) for name, text in entry.environment.items()}
         if entry.pass_key_as and key:
             environment[entry.pass_key_as] = key
         files = {
-            name: _filled(text, {**values, "key": key}).encode("utf-8", "replace")
+            name: _fill_template(text, {**values, "key": key}).encode("utf-8", "replace")
             for name, text in entry.files.items()
         }
         if entry.prompt == "file":
@@ -54,49 +63,56 @@ class Described:
         entry = self.entry
         output = finished.files.get(entry.read_from, "") if entry.read_from else finished.stdout
         if entry.output == "text":
-            return concluded(finished, Heard(text=plain(output).strip(), status_counts=True))
-        said = self._document(output)
-        wrong = at(said, entry.error) if entry.error else None
+            return build_result(finished, Heard(text=strip_controls(output).strip(), status_counts=True))
+        answer = self._select_document(output)
+        failure = get_at_path(answer, entry.error) if entry.error else None
         heard = Heard(
-            text=text_of(at(said, entry.text or "")),
-            failure=None if wrong in (None, False, "", [], {}) else text_of(wrong) or str(wrong)[:500],
+            text=text_of(get_at_path(answer, entry.text or "")),
+            failure=None if failure in (None, False, "", [], {}) else text_of(failure) or str(failure)[:500],
             status_counts=not entry.error,
-            spent=self._spent(said),
-            reported_microcents=microcents(at(said, entry.cost)) if entry.cost else None,
-            session=text_of(at(said, entry.session)) if entry.session else None,
+            spent=self._read_usage(answer),
+            reported_microcents=dollars_to_microcents(get_at_path(answer, entry.cost))
+            if entry.cost
+            else None,
+            session=text_of(get_at_path(answer, entry.session)) if entry.session else None,
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)
 
-    def _document(self, output: str) -> object:
+    def _select_document(self, output: str) -> object:
         if self.entry.output == "json":
-            whole = document(output)
-            return parsed(output) if whole is None else whole
+            json_document = find_document(output)
+            return parse_json(output) if json_document is None else json_document
         lines = (
             event
-            for event in events(output)
-            if all(at(event, path) == value for path, value in self.entry.where.items())
+            for event in iter_events(output)
+            if all(get_at_path(event, path) == value for path, value in self.entry.where.items())
         )
         return next(iter(list(lines)[-1:]), None)
 
-    def _spent(self, said: object) -> Spent | None:
+    def _read_usage(self, said: object) -> Spent | None:
         paths = self.entry.usage
-        if paths is None or not any(isinstance(at(said, path), int) for path in (paths.input, paths.output)):
+        if paths is None or not any(
+            isinstance(get_at_path(said, path), int) for path in (paths.input, paths.output)
+        ):
             return None
-        read, written = count(at(said, paths.input)), count(at(said, paths.output))
-        cached = count(at(said, paths.cached)) if paths.cached else 0
+        read, written = (
+            read_count(get_at_path(said, paths.input)),
+            read_count(get_at_path(said, paths.output)),
+        )
+        cached = read_count(get_at_path(said, paths.cached)) if paths.cached else 0
         return Spent(max(0, read - cached) if paths.cached_in_input else read, cached, written)
 
-    def _values(self, run: Run) -> dict[str, str]:
-        used = {name for text in self.entry.everything() for name in PLACEHOLDER.findall(text)}
+    def _build_values(self, run: Run) -> dict[str, str]:
+        used = {name for text in self.entry.list_texts() for name in PLACEHOLDER.findall(text)}
         if run.model.endpoint and "endpoint" not in used:
-            why = "its description has no {endpoint}, so it would go to a public API"
-            raise reach.unreachable(run.model, self.name, why)
+            reason = "its description has no {endpoint}, so it would go to a public API"
+            raise reach.make_unreachable_error(run.model, self.name, reason)
         if not run.model.endpoint and "endpoint" in used:
-            raise reach.unreachable(
+            raise reach.make_unreachable_error(
                 run.model, self.name, "its description wants an {endpoint}, and the model has none"
             )
         return {
-            "model": reach.bare(run.model),
+            "model": reach.strip_provider(run.model),
             "provider_model": run.model.provider_model,
             "workspace": str(run.workspace),
             "home": str(run.home),
@@ -105,11 +121,11 @@ class Described:
             "prompt_file": str(run.home / PROMPT),
         }
 
-    def _key(self, run: Run) -> str:
+    def _choose_key(self, run: Run) -> str:
         wanted = self.entry.pass_key_as or any("{key}" in text for text in self.entry.files.values())
-        return reach.key(run, self.name) if wanted else ""
+        return reach.resolve_key(run, self.name) if wanted else ""
 
-    def _with_prompt(self, words: tuple[str, ...], values: Mapping[str, str], prompt: bytes) -> list[str]:
+    def _append_prompt(self, words: tuple[str, ...], values: Mapping[str, str], prompt: bytes) -> list[str]:
         if len(prompt) > LONGEST_ARGUMENT:
             message = f"the prompt is too long for an argument: {len(prompt):,} bytes"
             raise InvalidFile(
@@ -117,10 +133,10 @@ class Described:
             )
         text = prompt.decode("utf-8").replace("\0", "")
         values = {**values, "prompt": text}
-        filled = [_filled(word, values) for word in words]
+        filled = [_fill_template(word, values) for word in words]
         return filled if any("{prompt}" in word for word in words) else [*filled, text]
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
+def _fill_template(text: str, values: Mapping[str, str]) -> str:
     """In one pass: braces in a value mean nothing."""
     return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)

@@ -22,7 +22,7 @@ from logist.agents.programs.protocol import Finished, Invocation, Program, Resul
 from logist.config.programs import ProgramEntry
 from logist.core.model import ErrorKind, TransportError
 from logist.core.text.json_object import JsonObject
-from logist.documents import nearest
+from logist.documents import suggest_names
 from logist.errors import InvalidFile, LogistError
 
 GROUP = "logist.agents"
@@ -58,27 +58,29 @@ class Foreign:
     def invocation(self, run: Run) -> Invocation:
         """How to start it; InvalidFile for all that goes wrong in it."""
         try:
-            made: object = self.program.invocation(run)
+            result: object = self.program.invocation(run)
         except LogistError:
             raise
         except Exception as error:  # it is not our code
-            raise _broken(self.origin, f"`invocation` failed: {_words(error)}") from error
-        if not isinstance(made, Invocation):
-            raise _broken(self.origin, "`invocation` gave back no Invocation")
-        return made
+            raise _make_broken_error(self.origin, f"`invocation` failed: {_describe_error(error)}") from error
+        if not isinstance(result, Invocation):
+            raise _make_broken_error(self.origin, "`invocation` gave back no Invocation")
+        return result
 
     def read(self, finished: Finished) -> Result:
         """What its output means; an error if the package can't read it."""
         try:
             result: object = self.program.read(finished)
         except Exception as error:  # noqa: BLE001  it is not our code
-            return _unread(f"`read` of {self.origin} failed: {_words(error)}")
+            return _make_unreadable_result(f"`read` of {self.origin} failed: {_describe_error(error)}")
         return (
-            result if isinstance(result, Result) else _unread(f"`read` of {self.origin} gave back no Result")
+            result
+            if isinstance(result, Result)
+            else _make_unreadable_result(f"`read` of {self.origin} gave back no Result")
         )
 
 
-def program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
+def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
     """The program of a name: of the config before the shipped ones, and these before those of packages.
 
     Raises InvalidFile for a name that is unknown, or whose package is broken.
@@ -89,58 +91,66 @@ def program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
         return PRESETS[name]
     added = [point for point in entry_points(group=GROUP) if point.name == name]
     if len(added) > 1:
-        packages = " and ".join(sorted(_origin(point) for point in added))
+        packages = " and ".join(sorted(_describe_origin(point) for point in added))
         raise InvalidFile(
             f"agent `{name}` is in more than one package: {packages}", fix="uninstall all but one"
         )
     if added:
-        return _loaded(added[0])
-    known = names(described)
+        return _load_entry_point(added[0])
+    known = list_program_names(described)
     raise InvalidFile(
         f"unknown agent `{name}`; known: litellm, {', '.join(known)}",
         where="config.yaml: agent",
-        fix=f"{nearest(name, [*known, 'litellm'])} Or describe it in .logist/config.yaml, under `agents`.",
+        fix=f"{suggest_names(name, [*known, 'litellm'])} Or describe it in .logist/config.yaml, under `agents`.",
     )
 
 
-def handed(name: str, entry: JsonObject | None) -> Program:
+def load_errand_program(name: str, entry: JsonObject | None) -> Program:
     """The same for a courier, which is handed the entry of the config, if there is one, with its errand."""
     described = {} if entry is None else {name: ProgramEntry.model_validate_json(json.dumps(entry))}
-    return program(name, described)
+    return load_program(name, described)
 
 
-def names(described: Mapping[str, ProgramEntry]) -> list[str]:
+def list_program_names(described: Mapping[str, ProgramEntry]) -> list[str]:
     """All programs there are, by name."""
     return sorted({*described, *PRESETS, *(point.name for point in entry_points(group=GROUP))})
 
 
-def _loaded(point: EntryPoint) -> Program:
-    origin = _origin(point)
+def _load_entry_point(point: EntryPoint) -> Program:
+    origin = _describe_origin(point)
     try:
-        found: Any = point.load()
-        made = found() if isinstance(found, type) else found
+        target: Any = point.load()
+        program_object = target() if isinstance(target, type) else target
     except Exception as error:  # it is not our code
-        raise _broken(origin, f"`{point.value}` can't be loaded: {_words(error)}") from error
+        raise _make_broken_error(
+            origin, f"`{point.value}` can't be loaded: {_describe_error(error)}"
+        ) from error
     fields = {"name": str, "executable": str, "metered": bool}
-    wrong = [key for key, kind in fields.items() if not isinstance(getattr(made, key, None), kind)]
-    wrong += [method for method in ("invocation", "read") if not callable(getattr(made, method, None))]
-    if wrong:
-        raise _broken(origin, f"`{point.value}` is no agent program: it lacks {', '.join(wrong)}")
-    return Foreign(made, origin)
+    missing = [
+        key for key, kind in fields.items() if not isinstance(getattr(program_object, key, None), kind)
+    ]
+    missing += [
+        method for method in ("invocation", "read") if not callable(getattr(program_object, method, None))
+    ]
+    if missing:
+        raise _make_broken_error(
+            origin, f"`{point.value}` is no agent program: it lacks {', '.join(missing)}"
+        )
+    return Foreign(program_object, origin)
 
 
-def _origin(point: EntryPoint) -> str:
+def _describe_origin(point: EntryPoint) -> str:
     return f"the package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
-def _broken(origin: str, what: str) -> InvalidFile:
+def _make_broken_error(origin: str, what: str) -> InvalidFile:
     fix = "update or uninstall that package, or choose another agent"
     return InvalidFile(f"{origin}: {what}", where=f"entry points of {GROUP}", fix=fix)
 
 
-def _unread(message: str) -> Result:
+def _make_unreadable_result(message: str) -> Result:
     return Result(error=TransportError(kind=ErrorKind.BAD_REQUEST, message=message))
 
 
-def _words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import at, count, document, text_of
+from logist.agents.programs.output import find_document, get_at_path, read_count, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded, was_cut
+from logist.agents.programs.trouble import Heard, build_result, was_cut
 
 _MODES = {"read": "plan", "edit": "auto_edit", "full": "yolo"}
 _SETTINGS = {
@@ -27,14 +27,14 @@ class Gemini:
 
     def invocation(self, run: Run) -> Invocation:
         """`gemini -p`; its address is always told, so that a `.env` of the workspace tells no other."""
-        base = reach.without_version(reach.address(run, self.name, reach.GEMINI))
+        base = reach.strip_version(reach.resolve_address(run, self.name, reach.GEMINI))
         environment = {
             "GOOGLE_GEMINI_BASE_URL": base,
-            "GEMINI_API_KEY": reach.key(run, self.name),
+            "GEMINI_API_KEY": reach.resolve_key(run, self.name),
             "GEMINI_TELEMETRY_ENABLED": "false",
             "NO_COLOR": "1",
         }
-        argv = ["gemini", "-m", reach.bare(run.model), "--approval-mode", _MODES[run.profile]]
+        argv = ["gemini", "-m", reach.strip_provider(run.model), "--approval-mode", _MODES[run.profile]]
         argv += ["--skip-trust", "-o", "json", "-p", ""]
         return Invocation(
             tuple(argv),
@@ -45,39 +45,42 @@ class Gemini:
 
     def read(self, finished: Finished) -> Result:
         """The response, or the error; an answer that was cut shows no sign of it."""
-        said = document(finished.stdout)
-        said = said if isinstance(said, dict) else {}
-        wrong = document(finished.stderr)
-        error = at(said, "error") or at(wrong, "error")
+        output = find_document(finished.stdout)
+        output = output if isinstance(output, dict) else {}
+        error_output = find_document(finished.stderr)
+        error = get_at_path(output, "error") or get_at_path(error_output, "error")
         failure, status = None, None
         if isinstance(error, dict):
             failure = text_of(error.get("message")) or "it failed"
             code = error.get("code")
             status = code if isinstance(code, int) else None
         heard = Heard(
-            text=text_of(said.get("response")),
+            text=text_of(output.get("response")),
             failure=failure,
             status=status,
             cut=failure is not None and was_cut(failure),
-            spent=_spent(at(said, "stats.models")),
-            session=text_of(said.get("session_id")) or text_of(at(wrong, "session_id")),
-            denials=_denials(at(said, "stats.tools.byName")),
+            spent=_read_usage(get_at_path(output, "stats.models")),
+            session=text_of(output.get("session_id")) or text_of(get_at_path(error_output, "session_id")),
+            denials=_list_denials(get_at_path(output, "stats.tools.byName")),
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)
 
 
-def _spent(models: object) -> Spent | None:
-    tokens = [at(one, "tokens") for one in models.values()] if isinstance(models, dict) else []
+def _read_usage(models: object) -> Spent | None:
+    tokens = [get_at_path(one, "tokens") for one in models.values()] if isinstance(models, dict) else []
     if not tokens:
         return None
-    read, cached, written, thought = (
-        sum(count(at(one, name)) for one in tokens) for name in ("prompt", "cached", "candidates", "thoughts")
+    read, cached, written, thoughts = (
+        sum(read_count(get_at_path(one, name)) for one in tokens)
+        for name in ("prompt", "cached", "candidates", "thoughts")
     )
-    return Spent(max(0, read - cached), cached, written + thought)
+    return Spent(max(0, read - cached), cached, written + thoughts)
 
 
-def _denials(tools: object) -> tuple[str, ...]:
+def _list_denials(tools: object) -> tuple[str, ...]:
     """It counts its refusals by tool."""
-    named = tools.items() if isinstance(tools, dict) else ()
-    refused = {text_of(name): count(at(told, "decisions.reject")) for name, told in named}
+    tools_by_name = tools.items() if isinstance(tools, dict) else ()
+    refused = {
+        text_of(name): read_count(get_at_path(told, "decisions.reject")) for name, told in tools_by_name
+    }
     return tuple(f"{name}: {number} refused" for name, number in refused.items() if number)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import Json, at, count, document, listed, text_of
+from logist.agents.programs.output import Json, find_document, get_at_path, list_objects, read_count, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded
+from logist.agents.programs.trouble import Heard, build_result
 from logist.core.model import ErrorKind
 
 TURNS = 100
@@ -25,17 +25,17 @@ class Goose:
 
     def invocation(self, run: Run) -> Invocation:
         """`goose run`; as a reader it runs no tool at all, for it has no mode that only looks."""
-        host, path = reach.host_and_path(reach.openai_address(run, self.name))
+        host, path = reach.split_host_and_path(reach.resolve_openai_address(run, self.name))
         environment = {
             "GOOSE_PROVIDER": "openai",
-            "GOOSE_MODEL": reach.bare(run.model),
+            "GOOSE_MODEL": reach.strip_provider(run.model),
             "GOOSE_MODE": "chat" if run.profile == "read" else "auto",
             "GOOSE_DISABLE_KEYRING": "1",
             "GOOSE_TELEMETRY_ENABLED": "false",
             "GOOSE_MAX_TOKENS": str(run.model.max_output_tokens),
             "OPENAI_HOST": host,
             "OPENAI_BASE_PATH": f"{path}/chat/completions".lstrip("/"),
-            "OPENAI_API_KEY": reach.key(run, self.name),
+            "OPENAI_API_KEY": reach.resolve_key(run, self.name),
             "XDG_CONFIG_HOME": str(run.home / ".config"),
             "XDG_DATA_HOME": str(run.home / ".local/share"),
             "XDG_STATE_HOME": str(run.home / ".local/state"),
@@ -46,37 +46,39 @@ class Goose:
 
     def read(self, finished: Finished) -> Result:
         """The last message, if the model wrote it: goose's own have no `metadata.inference`."""
-        said = document(finished.stdout)
-        if not isinstance(said, dict):
-            return concluded(finished, Heard())
-        messages = listed(said.get("messages"))
+        output = find_document(finished.stdout)
+        if not isinstance(output, dict):
+            return build_result(finished, Heard())
+        messages = list_objects(output.get("messages"))
         last = next((one for one in reversed(messages) if one.get("role") == "assistant"), {})
-        text = "\n".join(filter(None, (text_of(part.get("text")) for part in listed(last.get("content")))))
+        text = "\n".join(
+            filter(None, (text_of(part.get("text")) for part in list_objects(last.get("content"))))
+        )
         failure, kind = None, None
-        if _own(last):
-            text, failure = "", _words(last)
+        if _is_own_message(last):
+            text, failure = "", _join_text(last)
             if _TURN_LIMIT.search(failure):
                 failure, kind = f"it reached its limit of {TURNS} turns", ErrorKind.BAD_REQUEST
         heard = Heard(
             text=text,
             failure=failure,
             kind=kind,
-            cut=at(last, "metadata.outputTokenLimitReached") is True,
-            spent=_spent(said.get("metadata")),
+            cut=get_at_path(last, "metadata.outputTokenLimitReached") is True,
+            spent=_read_usage(output.get("metadata")),
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)
 
 
-def _own(message: Json) -> bool:
+def _is_own_message(message: Json) -> bool:
     """Whether these are words of goose, not of the model."""
-    kinds = {part.get("type") for part in listed(message.get("content"))}
+    kinds = {part.get("type") for part in list_objects(message.get("content"))}
     return bool(message) and (
-        at(message, "metadata.inference") is None or bool(kinds & {"error", "systemNotification"})
+        get_at_path(message, "metadata.inference") is None or bool(kinds & {"error", "systemNotification"})
     )
 
 
-def _words(message: Json) -> str:
-    parts = listed(message.get("content"))
+def _join_text(message: Json) -> str:
+    parts = list_objects(message.get("content"))
     words = [
         text_of(part.get("text")) or text_of(part.get("msg")) or text_of(part.get("message"))
         for part in parts
@@ -84,8 +86,8 @@ def _words(message: Json) -> str:
     return "\n".join(filter(None, words)) or "goose ended without a word of the model"
 
 
-def _spent(metadata: object) -> Spent | None:
-    read = count(at(metadata, "input_tokens"))
-    written = count(at(metadata, "output_tokens"))
-    cached = count(at(metadata, "cache_read_input_tokens"))
+def _read_usage(metadata: object) -> Spent | None:
+    read = read_count(get_at_path(metadata, "input_tokens"))
+    written = read_count(get_at_path(metadata, "output_tokens"))
+    cached = read_count(get_at_path(metadata, "cache_read_input_tokens"))
     return Spent(max(0, read - cached), cached, written, scope="session") if read or written else None

@@ -25,20 +25,20 @@ _KEYS = {"together_ai": "TOGETHERAI_API_KEY"}
 def model_name(run: Run, program: str) -> str:
     """`openai/MODEL` for an endpoint, which litellm then speaks OpenAI's format with; else as it is."""
     if run.model.endpoint:
-        if reach.provider(run.model) == "anthropic":
+        if reach.get_provider(run.model) == "anthropic":
             return run.model.provider_model
-        reach.openai_address(run, program)
-        return f"openai/{reach.bare(run.model)}"
-    if not reach.provider(run.model):
-        raise reach.unreachable(run.model, program, "it needs `PROVIDER/MODEL`, or an `endpoint`")
+        reach.resolve_openai_address(run, program)
+        return f"openai/{reach.strip_provider(run.model)}"
+    if not reach.get_provider(run.model):
+        raise reach.make_unreachable_error(run.model, program, "it needs `PROVIDER/MODEL`, or an `endpoint`")
     return run.model.provider_model
 
 
-def environment(run: Run, program: str) -> dict[str, str]:
+def build_environment(run: Run, program: str) -> dict[str, str]:
     """The variables that lead litellm to the model, and keep it from the network otherwise."""
     provider = model_name(run, program).partition("/")[0]
     values = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-    values[key_variable(provider)] = reach.key(run, program)
+    values[key_variable(provider)] = reach.resolve_key(run, program)
     if run.model.endpoint:
         values |= dict.fromkeys(_ADDRESSES[provider], run.model.endpoint.rstrip("/"))
     return values

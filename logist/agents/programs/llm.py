@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import at, count, document, text_of
+from logist.agents.programs.output import find_document, get_at_path, read_count, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded
+from logist.agents.programs.trouble import Heard, build_result
 
 MODEL = "logist"
 
@@ -23,12 +23,14 @@ class Llm:
         """`llm -m`, with a model of its own that leads to the endpoint, and the key in a file."""
         model = {
             "model_id": MODEL,
-            "model_name": reach.bare(run.model),
-            "api_base": reach.openai_address(run, self.name),
+            "model_name": reach.strip_provider(run.model),
+            "api_base": reach.resolve_openai_address(run, self.name),
             "api_key_name": MODEL,
         }
-        key = json.dumps({MODEL: reach.key(run, self.name)})
-        known = run.model.endpoint or reach.provider(run.model) != "openai"  # which has another word for it
+        key = json.dumps({MODEL: reach.resolve_key(run, self.name)})
+        known = (
+            run.model.endpoint or reach.get_provider(run.model) != "openai"
+        )  # which has another word for it
         limit = ("-o", "max_tokens", str(run.model.max_output_tokens)) if known else ()
         return Invocation(
             argv=("llm", "-m", MODEL, *limit, "--no-log", "-u", "--json"),
@@ -46,17 +48,17 @@ class Llm:
 
     def read(self, finished: Finished) -> Result:
         """The response and its tokens, and why the model stopped, which only the response in full tells."""
-        said = document(finished.stdout)
-        answer = at(said, "0") if isinstance(said, list) else said
+        output = find_document(finished.stdout)
+        answer = get_at_path(output, "0") if isinstance(output, list) else output
         if not isinstance(answer, dict):
             error = finished.stderr.rpartition("\nError: ")[2]
-            return concluded(finished, Heard(failure=text_of(error)) if finished.status else Heard())
-        read, written = count(answer.get("input_tokens")), count(answer.get("output_tokens"))
-        cached = count(at(answer, "response_json.usage.prompt_tokens_details.cached_tokens"))
+            return build_result(finished, Heard(failure=text_of(error)) if finished.status else Heard())
+        read, written = read_count(answer.get("input_tokens")), read_count(answer.get("output_tokens"))
+        cached = read_count(get_at_path(answer, "response_json.usage.prompt_tokens_details.cached_tokens"))
         heard = Heard(
             text=text_of(answer.get("response")),
-            cut=at(answer, "response_json.choices.0.finish_reason") == "length",
+            cut=get_at_path(answer, "response_json.choices.0.finish_reason") == "length",
             spent=Spent(max(0, read - cached), cached, written) if read or written else None,
             session=text_of(answer.get("conversation_id")),
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)

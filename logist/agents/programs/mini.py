@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 
 from logist.agents.programs import reach
-from logist.agents.programs.litellm_names import environment as model_environment
+from logist.agents.programs.litellm_names import build_environment as model_environment
 from logist.agents.programs.litellm_names import model_name
-from logist.agents.programs.output import at, count, listed, microcents, parsed, text_of
+from logist.agents.programs.output import (
+    dollars_to_microcents,
+    get_at_path,
+    list_objects,
+    parse_json,
+    read_count,
+    text_of,
+)
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded
+from logist.agents.programs.trouble import Heard, build_result
 from logist.core.model import ErrorKind
 
 TRAJECTORY = "trajectory.json"
@@ -44,7 +51,7 @@ class Mini:
         task: dict[str, object] = {"run": {"task": run.prompt + HOW_TO_END}}
         price = (run.model.input_price, run.model.output_price)
         if run.allowance_microcents is not None and None not in price:
-            task["agent"] = {"cost_limit": float(reach.dollars(run.allowance_microcents))}
+            task["agent"] = {"cost_limit": float(reach.format_dollars(run.allowance_microcents))}
         else:
             task["agent"] = {"cost_limit": 0.0}
         argv = ["mini", "-m", model_name(run, self.name), "-y", "--exit-immediately"]
@@ -59,53 +66,57 @@ class Mini:
             "LITELLM_MODEL_REGISTRY_PATH": str(home / "prices.json"),
             "_TYPER_STANDARD_TRACEBACK": "1",
         }
-        files = {"task.yaml": json.dumps(task).encode(), "prices.json": _prices(run, self.name)}
+        files = {"task.yaml": json.dumps(task).encode(), "prices.json": _build_prices(run, self.name)}
         return Invocation(tuple(argv), environment, files=files, results=(TRAJECTORY,))
 
     def read(self, finished: Finished) -> Result:
         """What was submitted; its exit status is 0 at its limits too, so `exit_status` counts."""
-        run = parsed(finished.files.get(TRAJECTORY, ""))
+        run = parse_json(finished.files.get(TRAJECTORY, ""))
         if not isinstance(run, dict):
-            return concluded(finished, Heard(status_counts=True))
-        messages = listed(run.get("messages"))
-        usages = [usage for one in messages if isinstance(usage := at(one, "extra.response.usage"), dict)]
-        ended = text_of(at(run, "info.exit_status"))
-        text = text_of(at(run, "info.submission")) or _last_words(messages)
+            return build_result(finished, Heard(status_counts=True))
+        messages = list_objects(run.get("messages"))
+        usages = [
+            usage for one in messages if isinstance(usage := get_at_path(one, "extra.response.usage"), dict)
+        ]
+        exit_status = text_of(get_at_path(run, "info.exit_status"))
+        text = text_of(get_at_path(run, "info.submission")) or _find_last_text(messages)
         failure, kind = None, None
-        if ended in _LIMITS:
-            failure, kind = f"it reached its limit of cost or turns ({ended})", ErrorKind.BAD_REQUEST
-        elif ended not in DONE:
-            failure = f"{ended}: {text_of(at(run, 'info.exception_str')) or _words(messages)}"
-        cut = any(at(one, "extra.response.choices.0.finish_reason") == "length" for one in messages[-3:])
+        if exit_status in _LIMITS:
+            failure, kind = f"it reached its limit of cost or turns ({exit_status})", ErrorKind.BAD_REQUEST
+        elif exit_status not in DONE:
+            failure = f"{exit_status}: {text_of(get_at_path(run, 'info.exception_str')) or _read_last_message(messages)}"
+        cut = any(
+            get_at_path(one, "extra.response.choices.0.finish_reason") == "length" for one in messages[-3:]
+        )
         heard = Heard(
             text=text,
             failure=failure,
             cut=failure is not None and cut and kind is None,
             kind=kind,
-            spent=_spent(usages) if usages else None,
-            reported_microcents=microcents(at(run, "info.model_stats.instance_cost")),
+            spent=_read_usage(usages) if usages else None,
+            reported_microcents=dollars_to_microcents(get_at_path(run, "info.model_stats.instance_cost")),
         )
-        return concluded(finished, heard)
+        return build_result(finished, heard)
 
 
-def _last_words(messages: list[dict[str, object]]) -> str:
+def _find_last_text(messages: list[dict[str, object]]) -> str:
     """The last text of the model, for one that submitted nothing."""
     own = [text_of(one.get("content")) for one in messages if one.get("role") == "assistant"]
     return next(filter(None, reversed(own)), "")
 
 
-def _words(messages: list[dict[str, object]]) -> str:
-    return text_of(at(messages, "-1.content")) or "without a word"
+def _read_last_message(messages: list[dict[str, object]]) -> str:
+    return text_of(get_at_path(messages, "-1.content")) or "without a word"
 
 
-def _spent(usages: list[dict[str, object]]) -> Spent:
-    read = sum(count(usage.get("prompt_tokens")) for usage in usages)
-    cached = sum(count(at(usage, "prompt_tokens_details.cached_tokens")) for usage in usages)
-    written = sum(count(usage.get("completion_tokens")) for usage in usages)
+def _read_usage(usages: list[dict[str, object]]) -> Spent:
+    read = sum(read_count(usage.get("prompt_tokens")) for usage in usages)
+    cached = sum(read_count(get_at_path(usage, "prompt_tokens_details.cached_tokens")) for usage in usages)
+    written = sum(read_count(usage.get("completion_tokens")) for usage in usages)
     return Spent(max(0, read - cached), cached, written)
 
 
-def _prices(run: Run, program: str) -> bytes:
+def _build_prices(run: Run, program: str) -> bytes:
     """The model's prices, for its limit of cost; without them it would not know."""
     model = run.model
     if model.input_price is None or model.output_price is None:

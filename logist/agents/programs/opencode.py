@@ -6,9 +6,16 @@ import json
 import re
 
 from logist.agents.programs import reach
-from logist.agents.programs.output import Json, at, count, events, microcents, text_of
+from logist.agents.programs.output import (
+    Json,
+    dollars_to_microcents,
+    get_at_path,
+    iter_events,
+    read_count,
+    text_of,
+)
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Result, Run, Spent
-from logist.agents.programs.trouble import Heard, concluded, stub
+from logist.agents.programs.trouble import Heard, build_result, detect_stub
 
 PACKAGE = "opencode-ai"
 CONTEXT = 128_000
@@ -31,13 +38,13 @@ class Opencode:
 
     def invocation(self, run: Run) -> Invocation:
         """`opencode run`; the configuration goes in a variable, which no file of the workspace overrides."""
-        model = f"logist/{reach.bare(run.model)}"
+        model = f"logist/{reach.strip_provider(run.model)}"
         config = {
             "autoupdate": False,
             "share": "disabled",
             "snapshot": False,
             "permission": _RULES[run.profile],
-            "provider": {"logist": _provider(run, self.name)},
+            "provider": {"logist": _build_provider(run, self.name)},
             "model": model,
             "small_model": model,
         }
@@ -63,35 +70,38 @@ class Opencode:
         status: object = None
         steps: list[Json] = []
         denials: list[str] = []
-        for event in events(finished.stdout):
+        for event in iter_events(finished.stdout):
             session = text_of(event.get("sessionID")) or session
             match event.get("type"):
                 case "text":
-                    text = text_of(at(event, "part.text")) or text
-                case "tool_use" if refused := _denial(event):
+                    text = text_of(get_at_path(event, "part.text")) or text
+                case "tool_use" if refused := _describe_denial(event):
                     denials.append(refused)
                 case "step_finish":
                     steps.append(event)
-                    reason = at(event, "part.reason")
+                    reason = get_at_path(event, "part.reason")
                 case "error":
-                    failure = _message(event)
-                    status = at(event, "error.data.statusCode")
+                    failure = _read_error_message(event)
+                    status = get_at_path(event, "error.data.statusCode")
         heard = Heard(
             text=text,
             failure=failure,
             status=status if isinstance(status, int) else None,
             cut=reason == "length",
-            spent=_spent(steps) if steps else None,
-            reported_microcents=_cost(steps) if steps else None,
+            spent=_read_usage(steps) if steps else None,
+            reported_microcents=_sum_cost(steps) if steps else None,
             session=session,
             denials=tuple(denials),
         )
-        nothing = not text and failure is None and not steps
-        return concluded(finished, (stub(finished, PACKAGE) or heard) if nothing else heard)
+        is_empty = not text and failure is None and not steps
+        return build_result(finished, (detect_stub(finished, PACKAGE) or heard) if is_empty else heard)
 
 
-def _provider(run: Run, program: str) -> Json:
-    options = {"baseURL": reach.openai_address(run, program), "apiKey": reach.key(run, program)}
+def _build_provider(run: Run, program: str) -> Json:
+    options = {
+        "baseURL": reach.resolve_openai_address(run, program),
+        "apiKey": reach.resolve_key(run, program),
+    }
     limit = {"context": CONTEXT, "output": run.model.max_output_tokens}
     model: Json = {"tool_call": True, "limit": limit}
     if run.model.input_price is not None and run.model.output_price is not None:
@@ -101,33 +111,41 @@ def _provider(run: Run, program: str) -> Json:
             "output": run.model.output_price,
             "cache_read": cached,
         }
-    return {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {reach.bare(run.model): model}}
+    return {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": options,
+        "models": {reach.strip_provider(run.model): model},
+    }
 
 
-def _message(event: Json) -> str:
-    said = text_of(at(event, "error.data.message")) or text_of(at(event, "error.message"))
-    return said or text_of(at(event, "error.name")) or "it failed"
+def _read_error_message(event: Json) -> str:
+    message = text_of(get_at_path(event, "error.data.message")) or text_of(
+        get_at_path(event, "error.message")
+    )
+    return message or text_of(get_at_path(event, "error.name")) or "it failed"
 
 
-def _denial(event: Json) -> str:
+def _describe_denial(event: Json) -> str:
     """A call that its rules refused; "" for every other."""
-    error = text_of(at(event, "part.state.error"))
+    error = text_of(get_at_path(event, "part.state.error"))
     if not _REFUSED.search(error):
         return ""
-    place = text_of(at(event, "part.state.input.filePath")) or text_of(at(event, "part.state.input.command"))
-    return f"{text_of(at(event, 'part.tool')) or 'a tool'} {place}".strip()[:200]
+    place = text_of(get_at_path(event, "part.state.input.filePath")) or text_of(
+        get_at_path(event, "part.state.input.command")
+    )
+    return f"{text_of(get_at_path(event, 'part.tool')) or 'a tool'} {place}".strip()[:200]
 
 
-def _spent(steps: list[Json]) -> Spent:
-    def total(path: str) -> int:
-        return sum(count(at(step, f"part.tokens.{path}")) for step in steps)
+def _read_usage(steps: list[Json]) -> Spent:
+    def sum_tokens(path: str) -> int:
+        return sum(read_count(get_at_path(step, f"part.tokens.{path}")) for step in steps)
 
-    fresh = total("input") + total("cache.write")
-    return Spent(fresh, total("cache.read"), total("output") + total("reasoning"))
+    fresh = sum_tokens("input") + sum_tokens("cache.write")
+    return Spent(fresh, sum_tokens("cache.read"), sum_tokens("output") + sum_tokens("reasoning"))
 
 
-def _cost(steps: list[Json]) -> int | None:
-    costs = [microcents(at(step, "part.cost")) for step in steps]
+def _sum_cost(steps: list[Json]) -> int | None:
+    costs = [dollars_to_microcents(get_at_path(step, "part.cost")) for step in steps]
     return (
         sum(cost for cost in costs if cost is not None) if any(cost is not None for cost in costs) else None
     )

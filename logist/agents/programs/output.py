@@ -26,7 +26,7 @@ _TRIED = 3
 """Places, from the start and from the end, where a JSON document is looked for."""
 
 
-def plain(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Text without terminal sequences, other control characters and half characters; lines end with a newline."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
@@ -35,10 +35,10 @@ def plain(text: str) -> str:
 
 def text_of(value: object) -> str:
     """A text found in JSON, made plain; "" if it is none."""
-    return plain(value).strip() if isinstance(value, str) else ""
+    return strip_controls(value).strip() if isinstance(value, str) else ""
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The JSON document that a text is; None if it is none."""
     try:
         return json.loads(text)
@@ -46,20 +46,20 @@ def parsed(text: str) -> Any:
         return None
 
 
-def events(text: str) -> Iterator[Json]:
+def iter_events(text: str) -> Iterator[Json]:
     """The JSON objects of a text that has one a line; everything else in it is passed over."""
     for line in text.split("\n"):
         if line.lstrip()[:1] == "{":
-            event = parsed(line)
+            event = parse_json(line)
             if isinstance(event, dict):
                 yield event
 
 
-def document(text: str) -> Any:
+def find_document(text: str) -> Any:
     """The JSON object or list that a text is, begins with or ends with, other lines aside; None without one."""
-    whole = parsed(text)
-    if isinstance(whole, (dict, list)):
-        return whole
+    complete = parse_json(text)
+    if isinstance(complete, (dict, list)):
+        return complete
     starts = [found.start() for found in re.finditer(r"^[\[{]", text, re.MULTILINE)]
     tried = starts if len(starts) <= 2 * _TRIED else starts[:_TRIED] + starts[-_TRIED:]
     decoder = json.JSONDecoder()
@@ -73,7 +73,7 @@ def document(text: str) -> Any:
     return None
 
 
-def at(data: object, path: str) -> Any:
+def get_at_path(data: object, path: str) -> Any:
     """What lies at a dotted path, as `stats.tokens` or `0.response` or `-1.text`; None where nothing does."""
     for part in path.split(".") if path else ():
         if isinstance(data, dict):
@@ -86,19 +86,19 @@ def at(data: object, path: str) -> Any:
     return data
 
 
-def listed(value: object) -> list[Json]:
+def list_objects(value: object) -> list[Json]:
     """The objects in a list found in JSON."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def count(value: object) -> int:
+def read_count(value: object) -> int:
     """A count found in JSON; 0 for what is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     return min(int(value), _MOST) if math.isfinite(value) and value > 0 else 0
 
 
-def microcents(dollars: object) -> int | None:
+def dollars_to_microcents(dollars: object) -> int | None:
     """An amount in US dollars, found in JSON, in microcents; None for what is no amount."""
     if isinstance(dollars, bool) or not isinstance(dollars, (int, float)):
         return None
@@ -111,4 +111,4 @@ def microcents(dollars: object) -> int | None:
 
 def last_lines(text: str, most: int = 500) -> str:
     """The end of a text, for a message."""
-    return plain(text[-4 * most :]).strip()[-most:].strip()
+    return strip_controls(text[-4 * most :]).strip()[-most:].strip()

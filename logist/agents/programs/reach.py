@@ -29,34 +29,38 @@ OTHER_FORMATS = frozenset({"anthropic", "gemini", "vertex_ai", "bedrock", "sagem
 _VERSIONS = ("/v1", "/v1beta", "/v1beta/openai")
 
 
-def provider(model: Model) -> str:
+def get_provider(model: Model) -> str:
     """The provider of a model, as litellm spells it; "" without one."""
     return model.provider_model.partition("/")[0] if "/" in model.provider_model else ""
 
 
-def bare(model: Model) -> str:
+def strip_provider(model: Model) -> str:
     """The name of a model without its provider."""
     return model.provider_model.partition("/")[2] or model.provider_model
 
 
-def openai_address(run: Run, program: str, public: dict[str, str] = CHAT) -> str:
+def resolve_openai_address(run: Run, program: str, public: dict[str, str] = CHAT) -> str:
     """Where OpenAI's format is spoken, `/v1` included; InvalidFile where this model does not speak it."""
-    if run.model.endpoint and provider(run.model) in OTHER_FORMATS:
-        raise unreachable(run.model, program, "it speaks OpenAI's format, and this endpoint another")
-    return address(run, program, public)
+    if run.model.endpoint and get_provider(run.model) in OTHER_FORMATS:
+        raise make_unreachable_error(
+            run.model, program, "it speaks OpenAI's format, and this endpoint another"
+        )
+    return resolve_address(run, program, public)
 
 
-def address(run: Run, program: str, public: dict[str, str]) -> str:
+def resolve_address(run: Run, program: str, public: dict[str, str]) -> str:
     """The model's endpoint, or the provider's own; InvalidFile where this program can reach neither."""
     if run.model.endpoint:
         return run.model.endpoint.rstrip("/")
-    if provider(run.model) not in public:
+    if get_provider(run.model) not in public:
         known = ", ".join(sorted(public))
-        raise unreachable(run.model, program, f"without an `endpoint` it reaches only models of: {known}")
-    return public[provider(run.model)]
+        raise make_unreachable_error(
+            run.model, program, f"without an `endpoint` it reaches only models of: {known}"
+        )
+    return public[get_provider(run.model)]
 
 
-def key(run: Run, program: str) -> str:
+def resolve_key(run: Run, program: str) -> str:
     """The API key; a placeholder for an endpoint without one; InvalidFile where a provider needs one."""
     if run.api_key:
         return run.api_key
@@ -65,11 +69,11 @@ def key(run: Run, program: str) -> str:
     wanted = run.model.api_key_env
     fix = f"set the environment variable {wanted}" if wanted else "name its variable in `api_key_env`"
     raise InvalidFile(
-        f"no API key for {run.model.name}, which {program} needs", where=place(run.model), fix=fix
+        f"no API key for {run.model.name}, which {program} needs", where=locate_in_config(run.model), fix=fix
     )
 
 
-def without_version(base: str) -> str:
+def strip_version(base: str) -> str:
     """An address without the version at its end, for programs that add it themselves."""
     for version in sorted(_VERSIONS, key=len, reverse=True):
         if base.endswith(version):
@@ -77,24 +81,24 @@ def without_version(base: str) -> str:
     return base
 
 
-def host_and_path(base: str) -> tuple[str, str]:
+def split_host_and_path(base: str) -> tuple[str, str]:
     """`https://host:1/api/v1` as `https://host:1` and `api/v1`."""
     parts = urlsplit(base)
     return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
 
 
-def place(model: Model) -> str:
+def locate_in_config(model: Model) -> str:
     """Where a model is configured, for errors."""
     return f"config.yaml: models.{model.name}"
 
 
-def unreachable(model: Model, program: str, why: str) -> InvalidFile:
+def make_unreachable_error(model: Model, program: str, why: str) -> InvalidFile:
     """That a program can't work with a model."""
     fix = "give the model an `endpoint` that it can use, or the role another agent or model"
     message = f"{program} can't reach `{model.provider_model}`: {why}"
-    return InvalidFile(message, where=place(model), fix=fix)
+    return InvalidFile(message, where=locate_in_config(model), fix=fix)
 
 
-def dollars(microcents: int) -> str:
+def format_dollars(microcents: int) -> str:
     """An amount as US dollars, for a limit: rounded down, and never nothing."""
     return f"{max(1, microcents // 100) / 1_000_000:.6f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from logist.agents.programs.output import last_lines, plain
+from logist.agents.programs.output import last_lines, strip_controls
 from logist.agents.programs.protocol import Finished, Result, Spent
 from logist.core.model import ErrorKind, TransportError
 
@@ -125,10 +125,14 @@ class Heard:
     """An exit status other than 0 is a failure, whatever is printed: the output has no sign of its own."""
 
 
-def concluded(finished: Finished, heard: Heard) -> Result:
+def build_result(finished: Finished, heard: Heard) -> Result:
     """What a run means: how it ended goes before what it says, and what it says before its exit status."""
-    error = ended(finished) or _said(finished, heard)
-    cut = heard.cut and (error is None or error.kind not in (ErrorKind.TIMEOUT,)) and ended(finished) is None
+    error = explain_end(finished) or _find_error(finished, heard)
+    cut = (
+        heard.cut
+        and (error is None or error.kind not in (ErrorKind.TIMEOUT,))
+        and explain_end(finished) is None
+    )
     if cut:
         error = None
     return Result(
@@ -139,37 +143,37 @@ def concluded(finished: Finished, heard: Heard) -> Result:
         session=heard.session or None,
         denials=heard.denials,
         finish="length" if cut else None if error else "stop",
-        warnings=heard.warnings + _oddities(finished, error),
+        warnings=heard.warnings + _list_warnings(finished, error),
     )
 
 
-def ended(finished: Finished) -> TransportError | None:
+def explain_end(finished: Finished) -> TransportError | None:
     """What an end that was not the program's own means; None for one that exited."""
     match finished.how:
         case "timeout":
-            return _error(ErrorKind.TIMEOUT, "it was not done at the deadline, and was ended")
+            return _make_error(ErrorKind.TIMEOUT, "it was not done at the deadline, and was ended")
         case "idle":
-            return _error(ErrorKind.TIMEOUT, "it printed nothing for too long, and was ended")
+            return _make_error(ErrorKind.TIMEOUT, "it printed nothing for too long, and was ended")
         case "limit":
-            return _error(ErrorKind.BAD_REQUEST, "it used more memory, processes or output than it may")
+            return _make_error(ErrorKind.BAD_REQUEST, "it used more memory, processes or output than it may")
         case "stopped":
-            return _error(ErrorKind.TRANSIENT, "it was stopped before it was done")
+            return _make_error(ErrorKind.TRANSIENT, "it was stopped before it was done")
         case "killed":
-            return _error(ErrorKind.TRANSIENT, f"signal {finished.signal} ended it before it was done")
+            return _make_error(ErrorKind.TRANSIENT, f"signal {finished.signal} ended it before it was done")
         case _:
             return None
 
 
-def failed(message: str, status: int | None = None, kind: ErrorKind | None = None) -> TransportError:
+def make_failure(message: str, status: int | None = None, kind: ErrorKind | None = None) -> TransportError:
     """A failure in a program's words, with the kind that these words mean, unless it is known."""
-    message = plain(message).strip() or "it failed without a word"
-    status = status if status is not None and 400 <= status <= 599 else _status_in(message)
-    return _error(kind or kind_of(message, status), message, status)
+    message = strip_controls(message).strip() or "it failed without a word"
+    status = status if status is not None and 400 <= status <= 599 else _find_status(message)
+    return _make_error(kind or classify_message(message, status), message, status)
 
 
-def kind_of(message: str, status: int | None = None) -> ErrorKind:
+def classify_message(message: str, status: int | None = None) -> ErrorKind:
     """What a message means, with the HTTP status where it is known; what nothing is known of may pass."""
-    first = _kind_in_words(message)
+    first = _find_kind(message)
     if first == ErrorKind.REFUSED and status is None:
         return first
     if status in (401, 402, 403):
@@ -188,34 +192,36 @@ def was_cut(message: str) -> bool:
     return bool(_CUT.search(message))
 
 
-def stub(finished: Finished, package: str) -> Heard | None:
+def detect_stub(finished: Finished, package: str) -> Heard | None:
     """What a package says whose program was left out by `npm install --ignore-scripts`; else None."""
-    said = last_lines(finished.stderr) + last_lines(finished.stdout)
-    if finished.how != "exited" or not finished.status or not _STUB.search(said):
+    output = last_lines(finished.stderr) + last_lines(finished.stdout)
+    if finished.how != "exited" or not finished.status or not _STUB.search(output):
         return None
     fix = f"the program itself is not installed; run: npm install -g --allow-scripts={package} {package}"
-    return Heard(failure=f"{fix} ({last_lines(said, 200)})", kind=ErrorKind.BAD_REQUEST)
+    return Heard(failure=f"{fix} ({last_lines(output, 200)})", kind=ErrorKind.BAD_REQUEST)
 
 
-def _said(finished: Finished, heard: Heard) -> TransportError | None:
-    bad = finished.how == "exited" and finished.status not in (0, None)
+def _find_error(finished: Finished, heard: Heard) -> TransportError | None:
+    has_failed = finished.how == "exited" and finished.status not in (0, None)
     words = last_lines(finished.stderr) or last_lines(finished.stdout)
-    if bad and (complaint := _rejected(finished, heard)):
+    if has_failed and (complaint := _find_usage_complaint(finished, heard)):
         message = f"it rejects its command line: {complaint}"
-        return _error(ErrorKind.BAD_REQUEST, message)
+        return _make_error(ErrorKind.BAD_REQUEST, message)
     if heard.failure is not None:
-        return _unbroken(failed(heard.failure or words, heard.status, heard.kind), finished)
-    if bad and (heard.status_counts or not heard.text):
-        kind = ErrorKind.BAD_REQUEST if finished.status in _NOT_RUN and not _kind_in_words(words) else None
+        return _correct_refused(make_failure(heard.failure or words, heard.status, heard.kind), finished)
+    if has_failed and (heard.status_counts or not heard.text):
+        kind = ErrorKind.BAD_REQUEST if finished.status in _NOT_RUN and not _find_kind(words) else None
         words = words or f"it ended with status {finished.status} and no word"
-        return _unbroken(failed(words, heard.status, kind), finished)
+        return _correct_refused(make_failure(words, heard.status, kind), finished)
     if not heard.text:
         why = last_lines(finished.stderr, 200).rpartition("\n")[2]
-        return _error(ErrorKind.TRANSIENT, "no answer: it ended without one" + (f" ({why})" if why else ""))
+        return _make_error(
+            ErrorKind.TRANSIENT, "no answer: it ended without one" + (f" ({why})" if why else "")
+        )
     return None
 
 
-def _rejected(finished: Finished, heard: Heard) -> str:
+def _find_usage_complaint(finished: Finished, heard: Heard) -> str:
     """What a program complains of that rejects its command line; "" for one that does not.
 
     It does so before it works: it has used nothing, and has written to one of its outputs only.
@@ -223,7 +229,7 @@ def _rejected(finished: Finished, heard: Heard) -> str:
     if heard.spent is not None or (finished.stdout.strip() and finished.stderr.strip()):
         return ""
     text = finished.stderr if finished.stderr.strip() else finished.stdout
-    begin, end = plain(text[:_ENDS]), plain(text[-_ENDS:])
+    begin, end = strip_controls(text[:_ENDS]), strip_controls(text[-_ENDS:])
     if complaint := _REJECTED.search(begin) or _REJECTED.search(end):
         return complaint[0].strip(" \t│")
     if _HELP.search(begin) and len(_OPTION.findall(begin)) > 1:
@@ -231,30 +237,30 @@ def _rejected(finished: Finished, heard: Heard) -> str:
     return ""
 
 
-def _unbroken(error: TransportError, finished: Finished) -> TransportError:
+def _correct_refused(error: TransportError, finished: Finished) -> TransportError:
     """The same, but a connection that broke after the answer had begun was not refused, whatever it is called."""
     if error.kind == ErrorKind.REFUSED and _BROKEN.search(finished.stderr):
         return error.model_copy(update={"kind": ErrorKind.TRANSIENT})
     return error
 
 
-def _oddities(finished: Finished, error: TransportError | None) -> tuple[str, ...]:
-    found: tuple[str, ...] = ()
+def _list_warnings(finished: Finished, error: TransportError | None) -> tuple[str, ...]:
+    warnings: tuple[str, ...] = ()
     if finished.cut:
-        found += ("its output was longer than what is kept: the rest is lost",)
+        warnings += ("its output was longer than what is kept: the rest is lost",)
     if error is None and finished.how == "exited" and finished.status:
-        found += (f"it answered, and ended with status {finished.status}",)
-    return found
+        warnings += (f"it answered, and ended with status {finished.status}",)
+    return warnings
 
 
-def _kind_in_words(message: str) -> ErrorKind | None:
+def _find_kind(message: str) -> ErrorKind | None:
     return next((kind for kind, words in _KINDS if words.search(message)), None)
 
 
-def _status_in(message: str) -> int | None:
-    found = _STATUS.search(message)
-    return int(found[1] or found[2]) if found else None
+def _find_status(message: str) -> int | None:
+    match = _STATUS.search(message)
+    return int(match[1] or match[2]) if match else None
 
 
-def _error(kind: ErrorKind, message: str, status: int | None = None) -> TransportError:
+def _make_error(kind: ErrorKind, message: str, status: int | None = None) -> TransportError:
     return TransportError(kind=kind, message=message[:LONGEST], http_status=status)

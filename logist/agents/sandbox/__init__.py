@@ -1,9 +1,9 @@
 """Running programs that are not trusted: one writable place, a built environment, limits, and a sure end."""
 
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, ProgramEnd
-from logist.agents.sandbox.ending import sweep
-from logist.agents.sandbox.probing import means, require_linux
-from logist.agents.sandbox.running import choose, run
+from logist.agents.sandbox.ending import end_leftover_processes
+from logist.agents.sandbox.probing import detect_sandbox, require_linux
+from logist.agents.sandbox.running import choose_sandbox, run_program
 from logist.agents.sandbox.view import is_visible, pin_program
 
 __all__ = [
@@ -12,11 +12,11 @@ __all__ = [
     "Kind",
     "Means",
     "ProgramEnd",
-    "choose",
+    "choose_sandbox",
+    "detect_sandbox",
+    "end_leftover_processes",
     "is_visible",
-    "means",
     "pin_program",
     "require_linux",
-    "run",
-    "sweep",
+    "run_program",
 ]

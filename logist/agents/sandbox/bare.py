@@ -11,47 +11,47 @@ from dataclasses import dataclass, field
 from logist.agents.sandbox import landlock, launcher, processes, started
 from logist.agents.sandbox.confinement import Confinement, Kind
 from logist.agents.sandbox.processes import Table
-from logist.agents.sandbox.started import bury, limits, popen
+from logist.agents.sandbox.started import build_limits, reap_process, start_process
 from logist.agents.sandbox.streams import Streams, read_pipe
 
 
-def start(
+def start_bare(
     kind: Kind, argv: Sequence[str], executable: str, confinement: Confinement, marker: str, streams: Streams
 ) -> Bare:
     """Starts `argv` through the launcher, which takes its rights away and becomes it."""
     user = os.getuid()
-    content = landlock.plan(
+    content = landlock.build_plan(
         kind,
         confinement,
         argv,
         executable,
-        limits=limits(confinement, processes.threads_of_user(user) if user else 0),
+        limits=build_limits(confinement, processes.count_user_threads(user) if user else 0),
         parent=os.getpid(),
-        version=launcher.abi(),
+        version=launcher.read_landlock_version(),
     )
     # We are a subreaper: orphans of the program become our children, among those that we started ourselves.
     # Who was there before is not the program's.
-    others = frozenset(processes.children(os.getpid()))
+    others = frozenset(processes.list_children(os.getpid()))
     # The writing end closes by itself at exec. So an empty report that ends means: the program runs.
     report, writing = os.pipe()
-    command, passed = landlock.command(content, writing)
+    command, passed = landlock.build_launcher_command(content, writing)
     try:
-        process = popen(command, marker, passed, streams)
+        process = start_process(command, marker, passed, streams)
     except BaseException:
         os.close(report)
         raise
     try:
-        problem = _problem(process, report)
+        problem = _read_launch_error(process, report)
     finally:
         os.close(report)
     return Bare(process, kind, marker, others, problem, processes.open_descriptor(process.pid))
 
 
-def _problem(process: subprocess.Popen[bytes], report: int) -> OSError | None:
+def _read_launch_error(process: subprocess.Popen[bytes], report: int) -> OSError | None:
     """What kept the launcher from becoming the program; its pipe ends when it has."""
     text, complete = read_pipe(report, started.SETUP_SECONDS)
     if not complete:
-        started.give_up(process)
+        started.abort_setup(process)
     if not text:
         return None
     number, _, words = text.decode("utf-8", "replace").partition(" ")
@@ -71,22 +71,22 @@ class Bare:
     _end: int | None = None
     _known: set[int] = field(default_factory=set)
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         if self.process.returncode is None and not processes.has_exited(self.process.pid):
             return False
         return self.process.poll() is not None
 
-    def wakes(self) -> tuple[int, ...]:
+    def list_end_descriptors(self) -> tuple[int, ...]:
         return () if self._end is None else (self._end,)
 
-    def members(self, table: Table) -> set[int]:
+    def find_members(self, table: Table) -> set[int]:
         ours = os.getpid()
         adopted = {
             each.pid for each in table.values() if each.parent == ours and self._is_adopted(each, table)
         }
         # Once its exit status is taken, the pid may belong to somebody else.
         roots = {self.process.pid, *adopted} if self.process.returncode is None else adopted
-        self._known = processes.descendants(table, roots)
+        self._known = processes.find_descendants(table, roots)
         return set(self._known)
 
     def _is_adopted(self, process: processes.RunningProcess, table: Table) -> bool:
@@ -102,30 +102,32 @@ class Bare:
         # It made a session of its own (setsid). The marker in its environment proves where it came from; one
         # that has no readable environment at all has exec'd nothing since, or hides it: it is ended too. A
         # marker of another run means that it belongs to a call that goes on beside this one.
-        return bool(processes.with_marker(self.marker, [process.pid])) or not processes.marked(process.pid)
+        return bool(processes.find_marked(self.marker, [process.pid])) or not processes.has_marker(
+            process.pid
+        )
 
-    def tell(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         if self.process.returncode is None:
             processes.signal_group(self.process.pid, number)
 
-    def group(self) -> int | None:
+    def find_group(self) -> int | None:
         return self.process.pid
 
     def kill(self) -> None:
-        self.tell(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def finish(self) -> tuple[int | None, int | None]:
+    def collect_exit_status(self) -> tuple[int | None, int | None]:
         status = self.process.wait()
         self.close()
         if self.problem is not None:
             return None, None
         return (None, -status) if status < 0 else (status, None)
 
-    def complaint(self) -> OSError | None:
+    def get_start_error(self) -> OSError | None:
         return self.problem
 
     def close(self) -> None:
         if self._end is not None:
             os.close(self._end)
         self._end = None
-        bury(self.process)
+        reap_process(self.process)

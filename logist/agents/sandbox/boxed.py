@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from logist.agents.sandbox import bubblewrap, ending, landlock, launcher, processes, started
 from logist.agents.sandbox.confinement import Confinement, Kind
 from logist.agents.sandbox.processes import Table
-from logist.agents.sandbox.started import bury, limits, popen
+from logist.agents.sandbox.started import build_limits, reap_process, start_process
 from logist.agents.sandbox.streams import Streams, read_pipe, wait_readable
 
 _FIRST_INSIDE = 2
@@ -43,7 +43,7 @@ _SHELL_SIGNALS = frozenset(
 """Statuses by which bubblewrap tells, as a shell does, that a signal ended the program."""
 
 
-def start(
+def start_boxed(
     bwrap: str, argv: Sequence[str], executable: str, confinement: Confinement, marker: str, streams: Streams
 ) -> Boxed:
     """Starts `argv`; what bubblewrap has to say against it comes as the program's standard error."""
@@ -52,16 +52,16 @@ def start(
     # The pipe is filled below (`prepare`) so that bubblewrap blocks when it reports the exit status. A small
     # pipe is quick to fill; the default of 64 KiB would have to be written each time.
     fcntl.fcntl(telling, fcntl.F_SETPIPE_SZ, _SHORT_PIPE)
-    flags = bubblewrap.arguments(confinement, executable, bubblewrap.options(bwrap))
+    flags = bubblewrap.build_flags(confinement, executable, bubblewrap.read_optional_flags(bwrap))
     # --block-fd holds the program back until resource limits are set from outside: set any later, a fork bomb
     # could be there first.
     extra = ["--json-status-fd", str(telling), "--block-fd", str(waiting)]
-    command, passed = bubblewrap.command(bwrap, flags, extra)
-    command, more = _scoped([*command, executable, *argv[1:]], confinement, marker)
+    command, passed = bubblewrap.build_bubblewrap_command(bwrap, flags, extra)
+    command, more = _limit_scopes([*command, executable, *argv[1:]], confinement, marker)
     try:
-        process = popen(command, marker, (*passed, *more, telling, waiting), streams)
+        process = start_process(command, marker, (*passed, *more, telling, waiting), streams)
         boxed = Boxed(process, status)
-        boxed.prepare(limits(confinement, 0))
+        boxed.prepare_sandbox(build_limits(confinement, 0))
     except BaseException:
         os.close(status)
         raise
@@ -70,15 +70,15 @@ def start(
     return boxed
 
 
-def _scoped(command: list[str], confinement: Confinement, marker: str) -> tuple[list[str], list[int]]:
+def _limit_scopes(command: list[str], confinement: Confinement, marker: str) -> tuple[list[str], list[int]]:
     """Where the network is shared, abstract sockets are too: Landlock keeps the program from those."""
-    version = launcher.abi()
+    version = launcher.read_landlock_version()
     if not confinement.network or version < launcher.SCOPES_SINCE:
         return command, []
-    content = landlock.scope_plan(command, marker=marker, parent=os.getpid(), version=version)
+    content = landlock.build_scope_plan(command, marker=marker, parent=os.getpid(), version=version)
     reading, report = os.pipe()
     os.close(reading)
-    return landlock.command(content, report)
+    return landlock.build_launcher_command(content, report)
 
 
 @dataclass
@@ -99,19 +99,19 @@ class Boxed:
     _group: int | None = None
     _over: bool = False
 
-    def prepare(self, wanted: Mapping[str, int]) -> bool:
+    def prepare_sandbox(self, wanted: Mapping[str, int]) -> bool:
         """Waits for the sandbox, and sets limits in it, before anything of the program runs; False if it failed."""
         assert self.status is not None
-        told, complete = read_pipe(self.status, started.SETUP_SECONDS, line=True)
+        report, complete = read_pipe(self.status, started.SETUP_SECONDS, line=True)
         if not complete:
-            started.give_up(self.process)
-        if not told.endswith(b"\n"):
+            started.abort_setup(self.process)
+        if not report.endswith(b"\n"):
             return False
-        self.init = int(json.loads(told)["child-pid"])
+        self.init = int(json.loads(report)["child-pid"])
         self._init_end = processes.open_descriptor(self.init)
         with suppress(OSError):  # else it ended already
-            launcher.limit(wanted, self.init)
-            launcher.let_others_go_first(self.init)
+            launcher.set_limits(wanted, self.init)
+            launcher.lower_priority(self.init)
         # We only hold the reading end. Opening it again through /proc gives a writing end of the same pipe,
         # with which it can be filled; nothing but bubblewrap and this function ever writes to it.
         filling = os.open(f"/proc/self/fd/{self.status}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -120,46 +120,46 @@ class Boxed:
         os.close(filling)
         return True
 
-    def ended(self) -> bool:
-        self._over = self._over or self._is_over()
+    def has_ended(self) -> bool:
+        self._over = self._over or self._detect_end()
         return self._over
 
-    def _is_over(self) -> bool:
+    def _detect_end(self) -> bool:
         # Three processes: bubblewrap outside (`process`), the first process of the new pid namespace
         # (`init`), and the program, which has number 2 inside. The program has ended when it is no longer a
         # living child of init; the outer bubblewrap can't say so, because its report is held back by the full
         # pipe.
-        if self.process.poll() is not None or not _runs(self.init, self.process.pid):
+        if self.process.poll() is not None or not _is_running(self.init, self.process.pid):
             return True
         if self._main is not None:
-            return not _runs(self._main, self.init)
+            return not _is_running(self._main, self.init)
         # The program's pid out here is not known beforehand: it is the child of init that is number 2 inside.
-        numbers = {processes.number_inside(pid): pid for pid in processes.children(self.init)}
+        numbers = {processes.read_inner_pid(pid): pid for pid in processes.list_children(self.init)}
         self._main = numbers.get(_FIRST_INSIDE)
         if self._main is not None:
-            self.group()
+            self.find_group()
             self._main_end = processes.open_descriptor(self._main)
         # init has children, but number 2 is not among them: the program ended before the first look, and left
         # others. Without any child it may just not have begun.
         return self._main is None and any(numbers)
 
-    def wakes(self) -> tuple[int, ...]:
+    def list_end_descriptors(self) -> tuple[int, ...]:
         return tuple(number for number in (self._init_end, self._main_end) if number is not None)
 
-    def members(self, table: Table) -> set[int]:
-        return processes.descendants(table, [self.init]) - {self.init}
+    def find_members(self, table: Table) -> set[int]:
+        return processes.find_descendants(table, [self.init]) - {self.init}
 
-    def group(self) -> int | None:
-        found = processes.look(self._main) if self._main is not None else None
+    def find_group(self) -> int | None:
+        main = processes.read_process(self._main) if self._main is not None else None
         # A pid can be used again. It is still the program only while its parent is init.
-        if found and found.parent == self.init:
-            self._group = found.group
+        if main and main.parent == self.init:
+            self._group = main.group
         return self._group
 
-    def tell(self, number: int) -> None:
-        if self.ended():
+    def send_signal(self, number: int) -> None:
+        if self.has_ended():
             return
-        if group := self.group():
+        if group := self.find_group():
             processes.signal_group(group, number)
         elif number == signal.SIGTERM:  # the program has not begun: nothing is there to be asked
             self.kill()
@@ -170,33 +170,33 @@ class Boxed:
                 # A pidfd can't hit another process that got the same pid. Killing init ends its whole
                 # namespace: the kernel kills every process in it, so nothing can fork away.
                 signal.pidfd_send_signal(self._init_end, signal.SIGKILL)
-            elif _runs(self.init, self.process.pid):
+            elif _is_running(self.init, self.process.pid):
                 os.kill(self.init, signal.SIGKILL)
 
-    def finish(self) -> tuple[int | None, int | None]:
-        told, killed = self._report()
+    def collect_exit_status(self) -> tuple[int | None, int | None]:
+        report, killed = self._read_report()
         self.close()
-        if b"exit-code" not in told:
+        if b"exit-code" not in report:
             return None, signal.SIGKILL if killed else None
         # The first report was the child's pid, then come the blanks that filled the pipe, then the status.
-        status = int(json.loads(told.strip().splitlines()[-1])["exit-code"])
+        status = int(json.loads(report.strip().splitlines()[-1])["exit-code"])
         return (None, status - 128) if status in _SHELL_SIGNALS else (status, None)
 
-    def _report(self) -> tuple[bytes, bool]:
+    def _read_report(self) -> tuple[bytes, bool]:
         """What bubblewrap reports, and whether it had to be killed for that.
 
         The program may have stopped the first process of its namespace (ptrace), or keep a tracer on it: that
         process then never sees the program's end. The harsher a measure is, the less it leaves of the report.
         """
         assert self.status is not None
-        told = b""
+        report = b""
         for measure in (self._wake_init, self._end_strays, self.kill, self.process.kill):
             measure()
             more, complete = read_pipe(self.status, PATIENCE)
-            told += more
+            report += more
             if complete:
                 break
-        return told, measure in (self.kill, self.process.kill)
+        return report, measure in (self.kill, self.process.kill)
 
     def _wake_init(self) -> None:
         with suppress(ProcessLookupError):
@@ -204,26 +204,26 @@ class Boxed:
                 signal.pidfd_send_signal(self._init_end, signal.SIGCONT)
 
     def _end_strays(self) -> None:
-        ending.end_all(self.members)
+        ending.end_all(self.find_members)
         self._wake_init()
 
-    def complaint(self) -> OSError | None:
+    def get_start_error(self) -> OSError | None:
         return None
 
     def close(self) -> None:
         if self.status is not None:
             os.close(self.status)
-        bury(self.process)
+        reap_process(self.process)
         if self._init_end is not None:  # with the first process of a namespace, all of it is gone
             wait_readable(self._init_end, _LONGEST)
             os.close(self._init_end)
         if self._main_end is not None:
             os.close(self._main_end)
         if self.init:  # the one outside ended before it, so it has become our child
-            processes.bury([self.init])
+            processes.reap_children([self.init])
         self.status = self._init_end = self._main_end = None
 
 
-def _runs(pid: int, parent: int) -> bool:
-    found = processes.look(pid)
-    return found is not None and found.parent == parent and found.lives
+def _is_running(pid: int, parent: int) -> bool:
+    process = processes.read_process(pid)
+    return process is not None and process.parent == parent and process.is_alive

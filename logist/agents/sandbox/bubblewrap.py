@@ -19,37 +19,39 @@ _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
 
 @cache
-def options(program: str) -> frozenset[str]:
+def read_optional_flags(program: str) -> frozenset[str]:
     """Which of the optional flags this version of bubblewrap knows."""
     try:
-        told = subprocess.run([program, "--help"], env={}, capture_output=True, timeout=_LONGEST, check=False)
+        help_output = subprocess.run(
+            [program, "--help"], env={}, capture_output=True, timeout=_LONGEST, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return frozenset()
-    words = (told.stdout + told.stderr).decode("utf-8", "replace").split()
+    words = (help_output.stdout + help_output.stderr).decode("utf-8", "replace").split()
     return frozenset(_OPTIONAL) & frozenset(words)
 
 
-def look_for(path: str) -> str | None:
+def find_bubblewrap(path: str) -> str | None:
     """Where bubblewrap is, in `path` or in the system."""
     return shutil.which("bwrap", path=os.pathsep.join((path, *_PLACES)))
 
 
-def arguments(confinement: Confinement, executable: str, known: frozenset[str]) -> list[str]:
+def build_flags(confinement: Confinement, executable: str, known: frozenset[str]) -> list[str]:
     """The flags that build the sandbox, all but the program: they hold its environment, so no argv may.
 
     Later mounts lie over earlier ones: the workspace comes last.
     """
     return [
-        *_namespaces(confinement, known),
-        *_system(network=confinement.network),
-        *_memory(confinement, known),
-        *_places(confinement, executable),
-        *_locked(),
-        *_environment(confinement),
+        *_unshare_namespaces(confinement, known),
+        *_mount_system(network=confinement.network),
+        *_mount_memory(confinement, known),
+        *_mount_places(confinement, executable),
+        *_lock_mounts(),
+        *_set_environment(confinement),
     ]
 
 
-def _namespaces(confinement: Confinement, known: frozenset[str]) -> list[str]:
+def _unshare_namespaces(confinement: Confinement, known: frozenset[str]) -> list[str]:
     flags = ["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     flags += ["--cap-drop", "ALL"]
     if confinement.network:
@@ -59,7 +61,7 @@ def _namespaces(confinement: Confinement, known: frozenset[str]) -> list[str]:
     return flags
 
 
-def _system(*, network: bool) -> list[str]:
+def _mount_system(*, network: bool) -> list[str]:
     flags: list[str] = []
     for path in view.SYSTEM:
         flags += ["--ro-bind-try", path, path]
@@ -68,12 +70,12 @@ def _system(*, network: bool) -> list[str]:
             flags += ["--symlink", os.readlink(path), path]
         else:
             flags += ["--ro-bind-try", path, path]
-    for path in view.settings(network=network):
+    for path in view.list_settings(network=network):
         flags += ["--ro-bind-try", os.path.realpath(path), path]
     return [*flags, "--proc", "/proc", "--dev", "/dev"]
 
 
-def _memory(confinement: Confinement, known: frozenset[str]) -> list[str]:
+def _mount_memory(confinement: Confinement, known: frozenset[str]) -> list[str]:
     flags: list[str] = []
     for path in ("/dev/shm", "/tmp", "/run"):  # noqa: S108  these are the sandbox's own
         if "--size" in known:
@@ -82,10 +84,10 @@ def _memory(confinement: Confinement, known: frozenset[str]) -> list[str]:
     return [*flags, "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run"]  # noqa: S108
 
 
-def _places(confinement: Confinement, executable: str) -> list[str]:
-    workspace, home = map(str, view.absolute(confinement))
+def _mount_places(confinement: Confinement, executable: str) -> list[str]:
+    workspace, home = map(str, view.make_absolute(confinement))
     flags: list[str] = []
-    for path in view.programs(executable, confinement):
+    for path in view.list_program_places(executable, confinement):
         flags += ["--ro-bind-try", os.path.realpath(path), path]
     flags += ["--bind", os.path.realpath(home), home]
     for place in map(str, confinement.shared):
@@ -94,7 +96,7 @@ def _places(confinement: Confinement, executable: str) -> list[str]:
     return [*flags, "--chdir", workspace]
 
 
-def _locked() -> list[str]:
+def _lock_mounts() -> list[str]:
     """What is mounted, and not to be written to.
 
     /proc: its settings of the kernel ask for the number of the user alone, which for root is that of the
@@ -103,14 +105,14 @@ def _locked() -> list[str]:
     return ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
-def _environment(confinement: Confinement) -> list[str]:
+def _set_environment(confinement: Confinement) -> list[str]:
     flags = ["--clearenv"]
     for name, value in confinement.environment.items():
         flags += ["--setenv", name, value]
     return flags
 
 
-def in_memory(name: str, content: bytes) -> int:
+def create_memory_file(name: str, content: bytes) -> int:
     """A descriptor to read `content` from, that no file system knows."""
     number = os.memfd_create(name)
     with open(number, "wb", closefd=False) as file:
@@ -119,23 +121,27 @@ def in_memory(name: str, content: bytes) -> int:
     return number
 
 
-def command(program: str, flags: Sequence[str], extra: Sequence[str] = ()) -> tuple[list[str], list[int]]:
+def build_bubblewrap_command(
+    program: str, flags: Sequence[str], extra: Sequence[str] = ()
+) -> tuple[list[str], list[int]]:
     """The beginning of an argv, and the descriptors to hand over (and to close afterwards)."""
     content = b"".join(os.fsencode(word) + b"\0" for word in flags)
-    passed = [in_memory("arguments", content)]
+    passed = [create_memory_file("arguments", content)]
     argv = [program, "--args", str(passed[0]), *extra]
-    if (filtered := filters.program(boxed=True)) is not None:
-        passed.append(in_memory("filter", filtered))
+    if (call_filter := filters.build_filter(boxed=True)) is not None:
+        passed.append(create_memory_file("filter", call_filter))
         argv += ["--seccomp", str(passed[-1])]
     return [*argv, "--"], passed
 
 
-def why_not(program: str, place: Path) -> str | None:
+def try_bubblewrap(program: str, place: Path) -> str | None:
     """Tries it for real, in two new directories below `place`; None if it works, else what it said."""
     workspace, home = place / "workspace", place / "home"
     workspace.mkdir()
     home.mkdir()
     confinement = Confinement(workspace, True, home, {"PATH": os.defpath})
     true = shutil.which("true", path=os.defpath) or "/bin/true"
-    argv, passed = command(program, arguments(confinement, true, options(program)))
-    return trial.why_not([*argv, true], passed)
+    argv, passed = build_bubblewrap_command(
+        program, build_flags(confinement, true, read_optional_flags(program))
+    )
+    return trial.try_command([*argv, true], passed)

@@ -28,15 +28,15 @@ def end_all(
     empty = 0
     until = time.monotonic() + _LONGEST
     while True:
-        table = processes.table()
-        found = members(table) - {os.getpid()}
-        living = {pid for pid in found if table[pid].lives}
+        table = processes.read_table()
+        pids = members(table) - {os.getpid()}
+        living = {pid for pid in pids if table[pid].is_alive}
         # A group first: the kernel signals all of it in one go, so a member can't fork a copy in between.
-        for group in _whole_groups(table, living):
+        for group in _find_whole_groups(table, living):
             processes.signal_group(group, signal.SIGKILL)
         processes.signal_all(living, signal.SIGKILL)
         if adopted:
-            processes.bury(pid for pid in found if table[pid].parent == os.getpid())
+            processes.reap_children(pid for pid in pids if table[pid].parent == os.getpid())
         ended |= {pid for pid in living if table[pid].group != but}
         # One look can miss a process that is forked while it looks; it cannot miss that one's life twice.
         empty = 0 if living else empty + 1
@@ -45,24 +45,24 @@ def end_all(
         time.sleep(_PAUSE)
 
 
-def living(members: Callable[[Table], set[int]]) -> set[int]:
+def find_living(members: Callable[[Table], set[int]]) -> set[int]:
     """Those of `members` that live now."""
-    table = processes.table()
-    return {pid for pid in members(table) if table[pid].lives}
+    table = processes.read_table()
+    return {pid for pid in members(table) if table[pid].is_alive}
 
 
-def _whole_groups(table: Table, living: set[int]) -> set[int]:
+def _find_whole_groups(table: Table, living: set[int]) -> set[int]:
     """Groups of which all are to end: told at once, none of them can fork away in between."""
     groups = {table[pid].group for pid in living}
-    return groups - {each.group for each in table.values() if each.pid not in living and each.lives}
+    return groups - {each.group for each in table.values() if each.pid not in living and each.is_alive}
 
 
-def sweep(marker: str) -> int:
+def end_leftover_processes(marker: str) -> int:
     """Ends what a killed Logist left of the run with this marker; returns how many processes that were."""
     if not marker:
         return 0
 
     def members(table: Table) -> set[int]:
-        return processes.descendants(table, processes.with_marker(marker, table))
+        return processes.find_descendants(table, processes.find_marked(marker, table))
 
     return len(end_all(members, adopted=False))

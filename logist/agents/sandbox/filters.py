@@ -48,36 +48,36 @@ _INTERNET = (int(socket.AF_INET), int(socket.AF_INET6), 16)
 Instruction = tuple[int, int, int, int]
 
 
-def supported(machine: str | None = None) -> bool:
+def is_supported(machine: str | None = None) -> bool:
     """Whether there is a table for this machine."""
     return (machine or platform.machine()) in _AUDIT_ARCH
 
 
-def program(*, boxed: bool, network: bool = False, machine: str | None = None) -> bytes | None:
+def build_filter(*, boxed: bool, network: bool = False, machine: str | None = None) -> bytes | None:
     """The filter as the kernel reads it; None on a machine without a table.
 
     `boxed`: whether the program has namespaces of its own, for its network, its processes and their shared memory.
     """
     machine = machine or platform.machine()
-    if not supported(machine):
+    if not is_supported(machine):
         return None
-    lines = [*_own_architecture(machine), *_refused(_NEVER[machine], errno.EPERM)]
-    lines += _refused(_IO_URING, errno.ENOSYS)
+    lines = [*_require_own_architecture(machine), *_refuse_calls(_NEVER[machine], errno.EPERM)]
+    lines += _refuse_calls(_IO_URING, errno.ENOSYS)
     for number, argument in _TRACING[machine].items():
         lines += _refuse_first_process(number, argument)
     if not boxed:
-        lines += _refused(_IPC[machine], errno.ENOSYS)
+        lines += _refuse_calls(_IPC[machine], errno.ENOSYS)
         for number in _TUNING[machine]:
             lines += _allow_only_with(number, 0)
         for number, kind in _PRIORITY[machine].items():
             lines += _allow_only_with(number, kind, 0)
-    lines += _typing(_IOCTL[machine])
-    lines += _sockets(_SOCKET[machine], _families(network=network, boxed=boxed))
+    lines += _refuse_typing(_IOCTL[machine])
+    lines += _limit_sockets(_SOCKET[machine], _list_families(network=network, boxed=boxed))
     lines.append((_GIVE, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *line) for line in lines)
 
 
-def _families(*, network: bool, boxed: bool) -> tuple[int, ...]:
+def _list_families(*, network: bool, boxed: bool) -> tuple[int, ...]:
     """What sockets may be: never the kinds that no network namespace holds back, as those to a hypervisor.
 
     Without such a namespace (`boxed`) none at all, or those of the network: not AF_UNIX, for the sockets of
@@ -88,12 +88,12 @@ def _families(*, network: bool, boxed: bool) -> tuple[int, ...]:
     return _INTERNET if network else ()
 
 
-def _argument(index: int) -> int:
+def _argument_offset(index: int) -> int:
     """Where the lower half of an argument is: process ids, kinds and requests have no more than that."""
     return 16 + 8 * index
 
 
-def _own_architecture(machine: str) -> Iterable[Instruction]:
+def _require_own_architecture(machine: str) -> Iterable[Instruction]:
     yield (_LOAD, 0, 0, _ARCHITECTURE)
     yield (_EQUAL, 1, 0, _AUDIT_ARCH[machine])
     yield (_GIVE, 0, 0, _KILL)
@@ -103,7 +103,7 @@ def _own_architecture(machine: str) -> Iterable[Instruction]:
         yield (_GIVE, 0, 0, _ERRNO | errno.ENOSYS)
 
 
-def _refused(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
+def _refuse_calls(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
     for number in numbers:
         yield (_EQUAL, 0, 1, number)
         yield (_GIVE, 0, 0, _ERRNO | error)
@@ -112,7 +112,7 @@ def _refused(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
 def _refuse_first_process(number: int, argument: int) -> Iterable[Instruction]:
     """Process 1 of a sandbox is bubblewrap's: who stops or rewrites it decides when the run ends, and how."""
     yield (_EQUAL, 0, 4, number)
-    yield (_LOAD, 0, 0, _argument(argument))
+    yield (_LOAD, 0, 0, _argument_offset(argument))
     yield (_EQUAL, 0, 1, 1)
     yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
     yield (_GIVE, 0, 0, _ALLOW)
@@ -125,24 +125,24 @@ def _allow_only_with(number: int, *arguments: int) -> Iterable[Instruction]:
     """
     yield (_EQUAL, 0, 2 * len(arguments) + 2, number)
     for index, value in enumerate(arguments):
-        yield (_LOAD, 0, 0, _argument(index))
+        yield (_LOAD, 0, 0, _argument_offset(index))
         yield (_EQUAL, 0, 2 * (len(arguments) - index) - 1, value)
     yield (_GIVE, 0, 0, _ALLOW)
     yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
 
 
-def _typing(ioctl: int) -> Iterable[Instruction]:
+def _refuse_typing(ioctl: int) -> Iterable[Instruction]:
     yield (_EQUAL, 0, 5, ioctl)
-    yield (_LOAD, 0, 0, _argument(1))
+    yield (_LOAD, 0, 0, _argument_offset(1))
     for request in _TYPING:
         yield (_EQUAL, 0, 1, request)
         yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
 
 
-def _sockets(number: int, allowed: Sequence[int]) -> Iterable[Instruction]:
+def _limit_sockets(number: int, allowed: Sequence[int]) -> Iterable[Instruction]:
     yield (_LOAD, 0, 0, _NUMBER)
     yield (_EQUAL, 0, 2 * len(allowed) + 2, number)
-    yield (_LOAD, 0, 0, _argument(0))
+    yield (_LOAD, 0, 0, _argument_offset(0))
     for family in allowed:
         yield (_EQUAL, 0, 1, family)
         yield (_GIVE, 0, 0, _ALLOW)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from logist.agents.sandbox import filters, launcher, trial, view
-from logist.agents.sandbox.bubblewrap import in_memory
+from logist.agents.sandbox.bubblewrap import create_memory_file
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
 
 GAPS = (
@@ -42,26 +42,26 @@ _LAUNCHER = launcher.__file__
 _TRIAL = 'touch "$0/workspace/in" "$0/home/in" && ! touch "$0/outside/out" && ! ls "$0/outside"'
 
 
-def gaps(version: int, *, filtered: bool) -> tuple[str, ...]:
+def list_gaps(version: int, *, filtered: bool) -> tuple[str, ...]:
     """What this Landlock lets pass."""
     later = tuple(text for since, text in GAPS_BEFORE.items() if version < since)
     return (*GAPS, *later, *(() if filtered else GAPS_UNFILTERED))
 
 
-def rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
+def build_rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
     """Rights by path."""
-    workspace, home = map(str, view.absolute(confinement))
-    found = [(path, launcher.READ) for path in (*view.SYSTEM, *view.LINKED)]
-    found += [(path, launcher.READ) for path in view.settings(network=confinement.network)]
-    found += [(path, launcher.READ) for path in view.programs(executable, confinement)]
-    found.append(("/proc", launcher.READ & ~launcher.EXECUTE))
-    found += [(f"/dev/{name}", launcher.DEVICE) for name in _DEVICES]
-    found += [(path, launcher.WRITE) for path in (home, *map(str, confinement.shared))]
-    found.append((workspace, launcher.WRITE if confinement.writable else launcher.READ))
-    return found
+    workspace, home = map(str, view.make_absolute(confinement))
+    rights = [(path, launcher.READ) for path in (*view.SYSTEM, *view.LINKED)]
+    rights += [(path, launcher.READ) for path in view.list_settings(network=confinement.network)]
+    rights += [(path, launcher.READ) for path in view.list_program_places(executable, confinement)]
+    rights.append(("/proc", launcher.READ & ~launcher.EXECUTE))
+    rights += [(f"/dev/{name}", launcher.DEVICE) for name in _DEVICES]
+    rights += [(path, launcher.WRITE) for path in (home, *map(str, confinement.shared))]
+    rights.append((workspace, launcher.WRITE if confinement.writable else launcher.READ))
+    return rights
 
 
-def plan(
+def build_plan(
     kind: Kind,
     confinement: Confinement,
     argv: Sequence[str],
@@ -73,14 +73,14 @@ def plan(
 ) -> dict[str, object]:
     """What the launcher is to do for a program that runs under Landlock, or under nothing."""
     confined = kind == "landlock"
-    filtered = filters.program(boxed=False, network=confinement.network) if confined else None
+    filtered = filters.build_filter(boxed=False, network=confinement.network) if confined else None
     return {
         "parent": parent,
         "limits": dict(limits),
-        "cwd": str(view.absolute(confinement)[0]),
+        "cwd": str(view.make_absolute(confinement)[0]),
         "confined": confined,
         "version": version if confined else 0,
-        "rules": rules(confinement, executable) if confined else [],
+        "rules": build_rules(confinement, executable) if confined else [],
         "files": True,
         "tcp": not confinement.network,
         "filter": filtered.hex() if filtered else "",
@@ -90,7 +90,7 @@ def plan(
     }
 
 
-def scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: int) -> dict[str, object]:
+def build_scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: int) -> dict[str, object]:
     """What it is to do for bubblewrap with the network of the machine: keep it from abstract sockets."""
     return {
         "parent": parent,
@@ -108,15 +108,15 @@ def scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: int) -
     }
 
 
-def command(content: Mapping[str, object], report: int) -> tuple[list[str], list[int]]:
+def build_launcher_command(content: Mapping[str, object], report: int) -> tuple[list[str], list[int]]:
     """The argv of the launcher, and the descriptors to hand over."""
-    number = in_memory("plan", json.dumps(content).encode())
+    number = create_memory_file("plan", json.dumps(content).encode())
     return [sys.executable, "-I", "-S", _LAUNCHER, str(number), str(report)], [number, report]
 
 
-def why_not(place: Path) -> str | None:
+def try_landlock(place: Path) -> str | None:
     """Tries for real, in two new directories below `place`, whether a file outside is out of reach; None if so."""
-    version = launcher.abi()
+    version = launcher.read_landlock_version()
     if not version:
         return "this kernel has no Landlock, or it is switched off"
     workspace, home, outside = place / "workspace", place / "home", place / "outside"
@@ -124,8 +124,10 @@ def why_not(place: Path) -> str | None:
         path.mkdir()
     confinement = Confinement(workspace, True, home, {"PATH": os.defpath})
     argv = ["/bin/sh", "-c", _TRIAL, str(place)]
-    content = plan("landlock", confinement, argv, "/bin/sh", limits={}, parent=os.getpid(), version=version)
+    content = build_plan(
+        "landlock", confinement, argv, "/bin/sh", limits={}, parent=os.getpid(), version=version
+    )
     reading, writing = os.pipe()
-    start, passed = command(content, writing)
-    why = trial.why_not(start, passed, closing=[reading])
-    return "a file outside could be written" if why is None and (outside / "out").exists() else why
+    start, passed = build_launcher_command(content, writing)
+    problem = trial.try_command(start, passed, closing=[reading])
+    return "a file outside could be written" if problem is None and (outside / "out").exists() else problem

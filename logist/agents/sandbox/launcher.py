@@ -66,36 +66,36 @@ class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
 
 
-def abi() -> int:
+def read_landlock_version() -> int:
     """The version of Landlock in this kernel; 0 if it has none, or it is off."""
-    found: int = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
-    return max(0, found)
+    version: int = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    return max(0, version)
 
 
-def handled(version: int) -> int:
+def get_file_rights(version: int) -> int:
     """The file rights that a Landlock of this version can take away."""
     return _OLDEST | sum(right for since, right in _SINCE.items() if version >= since)
 
 
-def confine(rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool) -> None:
+def restrict_access(rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool) -> None:
     """Takes every right of files away but those of `rules`; with `tcp` also to bind and connect; always the scopes."""
-    rights = handled(version) if files else 0
+    rights = get_file_rights(version) if files else 0
     ruleset = _Ruleset(
         rights,
         _TCP if tcp and version >= _TCP_SINCE else 0,
         _SCOPES if version >= SCOPES_SINCE else 0,
     )
     size = 24 if version >= SCOPES_SINCE else 16 if version >= _TCP_SINCE else 8
-    number = _checked(
+    number = _check_result(
         "landlock", _libc.syscall(CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
     )
     for path, allowed in rules:
-        _add(number, path, allowed & rights)
-    _checked("landlock", _libc.syscall(RESTRICT_SELF, number, 0))
+        _add_rule(number, path, allowed & rights)
+    _check_result("landlock", _libc.syscall(RESTRICT_SELF, number, 0))
     os.close(number)
 
 
-def _add(ruleset: int, path: str, allowed: int) -> None:
+def _add_rule(ruleset: int, path: str, allowed: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:  # it is not there, or not ours to see: then no right is given
@@ -103,7 +103,7 @@ def _add(ruleset: int, path: str, allowed: int) -> None:
     if not stat.S_ISDIR(os.fstat(place).st_mode):
         allowed &= _OF_FILES
     rule = _Beneath(allowed, place)
-    _checked(path, _libc.syscall(ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
+    _check_result(path, _libc.syscall(ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
     os.close(place)
 
 
@@ -111,15 +111,15 @@ def _drop_capabilities() -> None:
     for number in range(_LAST_CAPABILITY + 1):
         _libc.prctl(_CAPBSET_DROP, number, 0, 0, 0)  # fails for those that this kernel or we do not have
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
-    _checked("capset", _libc.capset(header, (ctypes.c_uint32 * 6)()))
+    _check_result("capset", _libc.capset(header, (ctypes.c_uint32 * 6)()))
 
 
-def _filter(program: bytes) -> None:
+def _apply_filter(program: bytes) -> None:
     described = _Filter(len(program) // 8, program)
-    _checked("seccomp", _libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, ctypes.byref(described), 0, 0))
+    _check_result("seccomp", _libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, ctypes.byref(described), 0, 0))
 
 
-def limit(limits: Mapping[str, int], pid: int = 0) -> None:
+def set_limits(limits: Mapping[str, int], pid: int = 0) -> None:
     """Sets resource limits by name of a process, none above what it has; soft and hard alike."""
     for name, wanted in limits.items():
         kind = getattr(resource, name)
@@ -128,7 +128,7 @@ def limit(limits: Mapping[str, int], pid: int = 0) -> None:
         resource.prlimit(pid, kind, (most, most))
 
 
-def let_others_go_first(pid: int = 0) -> None:
+def lower_priority(pid: int = 0) -> None:
     """Logist has to get its turn to stop a program, and if memory ends, the kernel shall take that, not us.
 
     Batch systems, cron and containers start Logist with more of either, and who is not root may not go back.
@@ -142,30 +142,30 @@ def let_others_go_first(pid: int = 0) -> None:
         file.write(str(score))
 
 
-def _checked(what: str, result: int) -> int:
+def _check_result(what: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
     return result
 
 
-def _carry_out(plan: Mapping[str, Any]) -> None:
-    _checked("prctl", _libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+def _execute_plan(plan: Mapping[str, Any]) -> None:
+    _check_result("prctl", _libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if os.getppid() != plan["parent"]:  # it ended before that was set
         sys.exit(1)
-    limit(plan["limits"])
+    set_limits(plan["limits"])
     if plan["limits"]:
-        let_others_go_first()
+        lower_priority()
     os.chdir(plan["cwd"])
     if plan["confined"]:
         # Root may pass over file permissions, and Landlock rules alone would leave it mount and ptrace.
         if plan["files"]:
             _drop_capabilities()
-        _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        _check_result("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         if plan["version"]:
-            confine(plan["rules"], version=plan["version"], files=plan["files"], tcp=plan["tcp"])
+            restrict_access(plan["rules"], version=plan["version"], files=plan["files"], tcp=plan["tcp"])
         if plan["filter"]:
-            _filter(bytes.fromhex(plan["filter"]))
+            _apply_filter(bytes.fromhex(plan["filter"]))
     # Python ignores both; ignored signals stay ignored across exec, and programs such as `yes | head` rely on
     # them.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -180,7 +180,7 @@ def main(plan: int, report: int) -> NoReturn:
     with open(plan, "rb") as file:
         content = json.load(file)
     try:
-        _carry_out(content)
+        _execute_plan(content)
     except OSError as error:
         os.write(report, f"{error.errno} {error}".encode("utf-8", "replace"))
     sys.exit(1)

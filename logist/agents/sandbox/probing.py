@@ -24,47 +24,47 @@ def require_linux() -> None:
 
 
 @cache
-def means(path: str = os.defpath) -> Means:
+def detect_sandbox(path: str = os.defpath) -> Means:
     """The best that works here; `path` is where bubblewrap is looked for, beside the system's places."""
     if sys.platform != "linux":
         return Means("none", ("the sandbox works on Linux only",))
     try:
         with tempfile.TemporaryDirectory(prefix="logist-trial-") as place:
-            return _tried(path, Path(place))
+            return _try_sandboxes(path, Path(place))
     except OSError as error:
         return Means("none", (f"nothing can be tried without a temporary directory: {error}",))
 
 
-def _tried(path: str, place: Path) -> Means:
-    program = bubblewrap.look_for(path)
+def _try_sandboxes(path: str, place: Path) -> Means:
+    program = bubblewrap.find_bubblewrap(path)
     details = []
     if program is None:
         details.append("bubblewrap: not installed")
     else:
-        why = _in_its_own(place / "bubblewrap", lambda own: bubblewrap.why_not(program, own))
-        if why is None:
-            return Means("bubblewrap", (f"bubblewrap: {program} works", *_remarks(program)), program)
-        details.append(f"bubblewrap: {program} does not work here: {why}")
-    why = _in_its_own(place / "landlock", landlock.why_not)
-    if why is not None:
-        return Means("none", (*details, f"landlock: {why}"))
-    version = launcher.abi()
-    gaps = landlock.gaps(version, filtered=filters.supported())
+        problem = _try_in_directory(place / "bubblewrap", lambda own: bubblewrap.try_bubblewrap(program, own))
+        if problem is None:
+            return Means("bubblewrap", (f"bubblewrap: {program} works", *_list_remarks(program)), program)
+        details.append(f"bubblewrap: {program} does not work here: {problem}")
+    problem = _try_in_directory(place / "landlock", landlock.try_landlock)
+    if problem is not None:
+        return Means("none", (*details, f"landlock: {problem}"))
+    version = launcher.read_landlock_version()
+    gaps = landlock.list_gaps(version, filtered=filters.is_supported())
     return Means("landlock", (*details, f"landlock: version {version} works", *gaps))
 
 
-def _in_its_own(place: Path, attempt: Callable[[Path], str | None]) -> str | None:
+def _try_in_directory(place: Path, attempt: Callable[[Path], str | None]) -> str | None:
     place.mkdir()
     return attempt(place)
 
 
-def _remarks(program: str) -> tuple[str, ...]:
+def _list_remarks(program: str) -> tuple[str, ...]:
     """What this machine's bubblewrap or kernel leaves open."""
-    found = []
-    if "--disable-userns" not in bubblewrap.options(program):
-        found.append("bubblewrap is older than 0.8: programs can make user namespaces of their own")
-    if not filters.supported():
-        found.append("no filter of system calls for this processor")
-    if launcher.abi() < launcher.SCOPES_SINCE:
-        found.append("programs that may use the network can reach abstract sockets of this machine")
-    return tuple(found)
+    remarks = []
+    if "--disable-userns" not in bubblewrap.read_optional_flags(program):
+        remarks.append("bubblewrap is older than 0.8: programs can make user namespaces of their own")
+    if not filters.is_supported():
+        remarks.append("no filter of system calls for this processor")
+    if launcher.read_landlock_version() < launcher.SCOPES_SINCE:
+        remarks.append("programs that may use the network can reach abstract sockets of this machine")
+    return tuple(remarks)

@@ -28,7 +28,7 @@ class RunningProcess(NamedTuple):
     """Resident, in bytes."""
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it is more than an entry that waits to be read."""
         return self.state not in _GONE
 
@@ -41,17 +41,17 @@ def become_subreaper() -> None:
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def pids() -> list[int]:
+def list_pids() -> list[int]:
     """Every process that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def table() -> Table:
+def read_table() -> Table:
     """All of them, as they are now."""
-    return {process.pid: process for process in map(look, pids()) if process}
+    return {process.pid: process for process in map(read_process, list_pids()) if process}
 
 
-def look(pid: int) -> RunningProcess | None:
+def read_process(pid: int) -> RunningProcess | None:
     """One process; None if it is gone."""
     fields = _read_stat(f"/proc/{pid}/stat")
     if fields is None:
@@ -89,34 +89,34 @@ def _list_threads(pid: int) -> list[str]:
         return []
 
 
-def descendants(processes: Table, roots: Iterable[int]) -> set[int]:
+def find_descendants(processes: Table, roots: Iterable[int]) -> set[int]:
     """The roots that are in the table, and all that come from them."""
     children = defaultdict(list)
     for process in processes.values():
         children[process.parent].append(process.pid)
-    found: set[int] = set()
+    reached: set[int] = set()
     waiting = [pid for pid in roots if pid in processes]
     while waiting:
         pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
+        if pid not in reached:
+            reached.add(pid)
             waiting += children[pid]
-    return found
+    return reached
 
 
-def with_marker(marker: str, among: Collection[int]) -> set[int]:
+def find_marked(marker: str, among: Collection[int]) -> set[int]:
     """Those that were started with the marker in their environment."""
     wanted = os.fsencode(f"{MARKER}={marker}")
-    return {pid for pid in among if wanted in _environment(pid)}
+    return {pid for pid in among if wanted in _read_environment(pid)}
 
 
-def marked(pid: int) -> bool:
+def has_marker(pid: int) -> bool:
     """Whether it belongs to any run at all."""
     prefix = os.fsencode(f"{MARKER}=")
-    return any(entry.startswith(prefix) for entry in _environment(pid))
+    return any(entry.startswith(prefix) for entry in _read_environment(pid))
 
 
-def _environment(pid: int) -> list[bytes]:
+def _read_environment(pid: int) -> list[bytes]:
     for thread in (str(pid), *_list_threads(pid)):  # the first shows nothing once it has ended
         with suppress(OSError), open(f"/proc/{pid}/task/{thread}/environ", "rb") as file:
             if text := file.read():
@@ -124,13 +124,13 @@ def _environment(pid: int) -> list[bytes]:
     return []
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     """Its children, dead ones that wait to be read among them."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return [int(number) for number in file.read().split()]
     except OSError:  # gone, or a kernel that keeps no such list
-        return [process.pid for process in table().values() if process.parent == pid]
+        return [process.pid for process in read_table().values() if process.parent == pid]
 
 
 def open_descriptor(pid: int) -> int | None:
@@ -155,7 +155,7 @@ def has_exited(child: int) -> bool:
     return change is not None and change.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
-def number_inside(pid: int) -> int | None:
+def read_inner_pid(pid: int) -> int | None:
     """Its number in the innermost namespace it is in; None if it is gone."""
     with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
         for line in file:
@@ -177,21 +177,21 @@ def signal_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def bury(found: Iterable[int]) -> None:
+def reap_children(found: Iterable[int]) -> None:
     """Takes the exit status of those that have become our children, so that they are gone."""
     for pid in found:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
 
-def threads() -> int:
+def count_threads() -> int:
     """How many threads the machine runs, for little; 0 where that can't be told."""
     with suppress(OSError, ValueError, IndexError), open("/proc/loadavg", "rb") as file:
         return int(file.read().split()[3].split(b"/")[1])
     return 0
 
 
-def available_memory() -> int:
+def read_available_memory() -> int:
     """Bytes that programs can still get; 0 where that can't be told."""
     with suppress(OSError, ValueError), open("/proc/meminfo", "rb") as file:
         for line in file:
@@ -200,11 +200,11 @@ def available_memory() -> int:
     return 0
 
 
-def threads_of_user(user: int) -> int:
+def count_user_threads(user: int) -> int:
     """How many threads a user has: what the limit on processes counts."""
-    found = 0
-    for pid in pids():
+    total = 0
+    for pid in list_pids():
         with suppress(OSError):
             if os.stat(f"/proc/{pid}").st_uid == user:
-                found += len(_list_threads(pid))
-    return found
+                total += len(_list_threads(pid))
+    return total

@@ -11,9 +11,9 @@ from typing import Literal
 
 from logist.agents.sandbox import bare, boxed, ending, processes, view
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, Mode, ProgramEnd
-from logist.agents.sandbox.probing import means, require_linux
+from logist.agents.sandbox.probing import detect_sandbox, require_linux
 from logist.agents.sandbox.started import Started
-from logist.agents.sandbox.streams import Streams, create
+from logist.agents.sandbox.streams import Streams, create_output_file
 from logist.agents.sandbox.watching import Watch
 from logist.errors import InvalidFile, Refused
 
@@ -35,7 +35,7 @@ _WITHOUT_SETTINGS_OF_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"
 How = Literal["exited", "killed", "stopped", "timeout", "idle", "limit"]
 
 
-def run(
+def run_program(
     argv: Sequence[str],
     confinement: Confinement,
     *,
@@ -55,39 +55,43 @@ def run(
     at a time. Raises InvalidFile for a program that is not there or can't be started, Refused if a sandbox is
     required and none works.
     """
-    found = choose(confinement.mode)
-    confinement = _complete(confinement, found.kind, marker)
-    executable = view.find(argv[0], confinement)
+    sandbox = choose_sandbox(confinement.mode)
+    confinement = _complete_confinement(confinement, sandbox.kind, marker)
+    executable = view.find_program(argv[0], confinement)
     if executable is None:
         raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
     processes.become_subreaper()
-    files, room, tail = (create(stdout), create(stderr)), confinement.output_bytes, confinement.tail_bytes
+    files, room, tail = (
+        (create_output_file(stdout), create_output_file(stderr)),
+        confinement.output_bytes,
+        confinement.tail_bytes,
+    )
     with Streams(stdin, files, room, tail=tail) as streams:
-        started = _start(found, argv, executable, confinement, marker, streams)
+        started = _start_program(sandbox, argv, executable, confinement, marker, streams)
         running = _ProgramRun(started, streams, confinement, deadline_seconds, idle_seconds, stop)
         try:
-            return running.until_end(argv[0], stderr)
+            return running.wait_until_end(argv[0], stderr)
         finally:
-            running.leave()
+            running.clean_up()
 
 
-def choose(mode: Mode) -> Means:
+def choose_sandbox(mode: Mode) -> Means:
     """What confines a program in this mode, on this machine. Refused where no program of an agent can run."""
     require_linux()
     if mode == "off":
         return Means("none", ("switched off",))
-    found = means()
-    if mode == "required" and found.kind == "none":
+    sandbox = detect_sandbox()
+    if mode == "required" and sandbox.kind == "none":
         raise Refused(
-            "a sandbox is required, and none works here: " + "; ".join(found.details),
+            "a sandbox is required, and none works here: " + "; ".join(sandbox.details),
             fix="apt install bubblewrap, or set `sandbox: {mode: auto}`",
         )
-    return found
+    return sandbox
 
 
-def _complete(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
+def _complete_confinement(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
     """With absolute paths, the marker, a temporary directory, and what makes up for files that can't be hidden."""
-    workspace, home = view.absolute(confinement)
+    workspace, home = view.make_absolute(confinement)
     if workspace == Path("/"):
         raise InvalidFile("the root of the file system can't be a workspace", where="/", fix="name another")
     temporary = Path("/tmp") if kind == "bubblewrap" else home / "tmp"  # noqa: S108  the sandbox's own
@@ -98,7 +102,7 @@ def _complete(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
     return replace(confinement, workspace=workspace, home=home, environment=environment)
 
 
-def _start(
+def _start_program(
     found: Means,
     argv: Sequence[str],
     executable: str,
@@ -107,8 +111,8 @@ def _start(
     streams: Streams,
 ) -> Started:
     if found.kind == "bubblewrap":
-        return boxed.start(found.program, argv, executable, confinement, marker, streams)
-    return bare.start(found.kind, argv, executable, confinement, marker, streams)
+        return boxed.start_boxed(found.program, argv, executable, confinement, marker, streams)
+    return bare.start_bare(found.kind, argv, executable, confinement, marker, streams)
 
 
 @dataclass
@@ -138,24 +142,24 @@ class _ProgramRun:
     def __post_init__(self) -> None:
         self.heard_at = self.began
         started, most = self.started, self.confinement
-        self.watch = Watch(started.members, started.tell, most.memory_bytes, most.processes)
+        self.watch = Watch(started.find_members, started.send_signal, most.memory_bytes, most.processes)
 
-    def until_end(self, program: str, stderr: Path) -> ProgramEnd:
+    def wait_until_end(self, program: str, stderr: Path) -> ProgramEnd:
         """Waits for it, ends what it left, and says how it went."""
         turn = _FIRST_TURN
-        while not self.started.ended() and not self._is_given_up():
-            self._listen(turn)
+        while not self.started.has_ended() and not self._is_given_up():
+            self._pump_streams(turn)
             turn = min(turn * 2, _LONGEST_TURN)
-            self._judge()
+            self._enforce_limits()
         strays = self._end_strays()
         # The order matters: strays hold the ends of the pipes open, so the pipes are only drained, without
         # waiting, when all of them are gone. Reading until the end of the file could wait for ever.
-        status, number = self._finished()
-        self.streams.drain()
+        status, number = self._collect_exit_status()
+        self.streams.drain_pipes()
         self.over = True
         if status is None and number is None:
-            raise self._not_started(program, stderr)
-        self._conclude(status, number)
+            raise self._explain_failed_start(program, stderr)
+        self._classify_end(status, number)
         return ProgramEnd(
             status,
             number,
@@ -167,35 +171,35 @@ class _ProgramRun:
             self.started.kind,
         )
 
-    def leave(self) -> None:
+    def clean_up(self) -> None:
         """Ends everything, if that was not done: somebody raised."""
         if not self.over:
             self.started.kill()
-            ending.end_all(self.started.members)
+            ending.end_all(self.started.find_members)
             self.started.close()
 
-    def _listen(self, seconds: float) -> None:
+    def _pump_streams(self, seconds: float) -> None:
         self._wake_at_end()
-        self.streams.turn(seconds)
+        self.streams.pump_pipes(seconds)
         if self.streams.heard != self.heard:
             self.heard, self.heard_at = self.streams.heard, time.monotonic()
 
     def _wake_at_end(self) -> None:
-        for number in self.started.wakes():
+        for number in self.started.list_end_descriptors():
             if number not in self.woken_by:
                 self.streams.wake_for(number)
                 self.woken_by.add(number)
 
-    def _judge(self) -> None:
+    def _enforce_limits(self) -> None:
         if self.how is None:
-            self._decide(time.monotonic())
+            self._decide_end(time.monotonic())
         while self.asking and time.monotonic() >= self.asking[-1][0]:
             number = self.asking.pop()[1]
             if number == signal.SIGKILL:
-                self.watch.look()
-            self._tell(number)
+                self.watch.check_limits()
+            self._signal_program(number)
 
-    def _decide(self, now: float) -> None:
+    def _decide_end(self, now: float) -> None:
         if self.stop():
             self.how = "stopped"
         elif now > self.began + self.deadline_seconds:
@@ -203,22 +207,22 @@ class _ProgramRun:
         elif self.idle_seconds is not None and now > self.heard_at + self.idle_seconds:
             self.how = "idle"
         elif self.streams.cut:
-            self.how, self.reason = "limit", self._too_much_output()
-        elif breach := self.watch.breach():
+            self.how, self.reason = "limit", self._describe_output_limit()
+        elif breach := self.watch.find_breach():
             self.how, self.reason = "limit", breach
-            self._tell(signal.SIGKILL)
+            self._signal_program(signal.SIGKILL)
         if self.how is not None and self.killed_at is None:
             # SIGTERM twice: a program may take the first as a request to finish its turn, and the second as
             # the end. The list is taken from its end, so the earliest signal is last.
             second, last = now + GRACE, now + GRACE + LAST_GRACE
             self.asking = [(last, signal.SIGKILL), (second, signal.SIGTERM), (now, signal.SIGTERM)]
 
-    def _tell(self, number: int) -> None:
+    def _signal_program(self, number: int) -> None:
         if number != signal.SIGKILL:
-            self.started.tell(number)
+            self.started.send_signal(number)
             return
         # A look at all processes first could take long: a fork bomb leaves little time to others.
-        group = self.started.group()
+        group = self.started.find_group()
         self.outside = {each.pid for each in self.watch.seen if each.group != group}
         self.killed_at = time.monotonic()
         self.started.kill()
@@ -228,44 +232,46 @@ class _ProgramRun:
 
     def _end_strays(self) -> int:
         if self.killed_at is not None:
-            return len(self.outside | ending.end_all(self.started.members, but=self.started.group()))
+            return len(
+                self.outside | ending.end_all(self.started.find_members, but=self.started.find_group())
+            )
         if self.how is not None:
             self._wait_for_group()
-        found = ending.living(self.started.members)
+        strays = ending.find_living(self.started.find_members)
         # Under bubblewrap the namespace takes them along at `finish`, all at once.
         if self.started.kind != "bubblewrap":
-            found |= ending.end_all(self.started.members)
-        return len(found)
+            strays |= ending.end_all(self.started.find_members)
+        return len(strays)
 
     def _wait_for_group(self) -> None:
         """Those that were asked to end together with the program need a moment more."""
         until = time.monotonic() + _A_MOMENT
-        while ending.living(self.started.members) and time.monotonic() < until:
+        while ending.find_living(self.started.find_members) and time.monotonic() < until:
             time.sleep(_FIRST_TURN)
 
-    def _finished(self) -> tuple[int | None, int | None]:
+    def _collect_exit_status(self) -> tuple[int | None, int | None]:
         if self._is_given_up():
             self.started.close()
             return None, signal.SIGKILL
-        status, number = self.started.finish()
+        status, number = self.started.collect_exit_status()
         # We ended it before bubblewrap could report a status: it was our kill.
         if status is None and number is None and self.how is not None:
             return None, signal.SIGKILL
         return status, number
 
-    def _too_much_output(self) -> str:
+    def _describe_output_limit(self) -> str:
         return f"more than {self.confinement.output_bytes:,} bytes of output"
 
-    def _conclude(self, status: int | None, number: int | None) -> None:
+    def _classify_end(self, status: int | None, number: int | None) -> None:
         if self.how is None and self.streams.cut:
-            self.how, self.reason = "limit", self._too_much_output()
+            self.how, self.reason = "limit", self._describe_output_limit()
         elif self.how is None and (number == signal.SIGXFSZ or status == _SHELL + signal.SIGXFSZ):
             self.how, self.reason = "limit", f"a file of more than {self.confinement.file_bytes:,} bytes"
         elif self.how is None and number is not None:
             self.how = "killed"
 
-    def _not_started(self, program: str, stderr: Path) -> Exception:
-        problem = self.started.complaint()
+    def _explain_failed_start(self, program: str, stderr: Path) -> Exception:
+        problem = self.started.get_start_error()
         text = str(problem.strerror) if problem else stderr.read_text("utf-8", "replace")[:_SHOWN].strip()
         if problem or "execvp" in text:
             fix = "check that it and its interpreter are installed where the sandbox sees them (`sandbox.readable`)"

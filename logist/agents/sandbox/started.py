@@ -28,23 +28,23 @@ class Started(Protocol):
 
     kind: Kind
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the program itself has ended; what it left may still run."""
         ...
 
-    def wakes(self) -> tuple[int, ...]:
+    def list_end_descriptors(self) -> tuple[int, ...]:
         """Descriptors that become readable at its end, those there are so far."""
         ...
 
-    def members(self, table: Table) -> set[int]:
+    def find_members(self, table: Table) -> set[int]:
         """All processes that belong to the run, the program among them."""
         ...
 
-    def group(self) -> int | None:
+    def find_group(self) -> int | None:
         """The program's process group, once it is known."""
         ...
 
-    def tell(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Sends a signal to the program's group."""
         ...
 
@@ -52,14 +52,14 @@ class Started(Protocol):
         """Ends everything that can be ended at once."""
         ...
 
-    def finish(self) -> tuple[int | None, int | None]:
+    def collect_exit_status(self) -> tuple[int | None, int | None]:
         """Exit status, or the signal that ended it; to be called once it has ended, and its strays are counted.
 
         Both are None if it never started.
         """
         ...
 
-    def complaint(self) -> OSError | None:
+    def get_start_error(self) -> OSError | None:
         """Why the program could not be started, where that is told apart from its own output."""
         ...
 
@@ -68,7 +68,7 @@ class Started(Protocol):
         ...
 
 
-def limits(confinement: Confinement, threads: int) -> Mapping[str, int]:
+def build_limits(confinement: Confinement, threads: int) -> Mapping[str, int]:
     """Resource limits by name; `threads`: those that the user has already, where they count."""
     return {
         "RLIMIT_CORE": 0,
@@ -78,7 +78,7 @@ def limits(confinement: Confinement, threads: int) -> Mapping[str, int]:
     }
 
 
-def popen(
+def start_process(
     argv: Sequence[str], marker: str, passed: Sequence[int], streams: Streams
 ) -> subprocess.Popen[bytes]:
     try:
@@ -87,7 +87,7 @@ def popen(
             bufsize=0,
             env={MARKER: marker},  # the program's own environment is told in a file that only the child reads
             cwd="/",
-            stdin=streams.stdin_of(),
+            stdin=streams.choose_stdin(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=tuple(passed),
@@ -98,20 +98,20 @@ def popen(
     finally:
         for number in passed:
             os.close(number)
-    streams.attach(process)
+    streams.attach_pipes(process)
     return process
 
 
-def give_up(process: subprocess.Popen[bytes]) -> NoReturn:
+def abort_setup(process: subprocess.Popen[bytes]) -> NoReturn:
     """Ends what is to become a sandbox, and does not."""
     processes.signal_group(process.pid, signal.SIGKILL)
-    bury(process)
+    reap_process(process)
     raise Refused(
         f"the sandbox can't be set up: it was not ready within {SETUP_SECONDS:g} seconds", fix="logist doctor"
     )
 
 
-def bury(process: subprocess.Popen[bytes]) -> None:
+def reap_process(process: subprocess.Popen[bytes]) -> None:
     """Waits for one that was killed; not for ever, as the kernel may hold it."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_LONGEST)

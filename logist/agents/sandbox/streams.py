@@ -18,7 +18,7 @@ from typing import IO
 PIECE = 1 << 16
 
 
-def create(path: Path) -> int:
+def create_output_file(path: Path) -> int:
     """A new, empty file that only its owner reads."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
@@ -57,11 +57,11 @@ class Streams:
                 pipe.close()
         for number in self.files:
             try:
-                _write(number, self._ends.get(number, b"")[-(self.tail or 1) :])
+                _write_all(number, self._ends.get(number, b"")[-(self.tail or 1) :])
             finally:
                 os.close(number)
 
-    def attach(self, process: subprocess.Popen[bytes]) -> None:
+    def attach_pipes(self, process: subprocess.Popen[bytes]) -> None:
         """Takes over the pipes of a process that was started unbuffered, with `stdin_of(...)` as its input."""
         assert process.stdout is not None
         assert process.stderr is not None
@@ -80,25 +80,25 @@ class Streams:
         """Lets `turn` return early when this descriptor is ready."""
         self.selector.register(number, selectors.EVENT_READ)
 
-    def stdin_of(self) -> int:
+    def choose_stdin(self) -> int:
         """What to give Popen as `stdin`."""
         return subprocess.PIPE if self.stdin else subprocess.DEVNULL
 
-    def turn(self, seconds: float) -> None:
+    def pump_pipes(self, seconds: float) -> None:
         """Moves what can be moved; returns after `seconds` at the latest, or when something else is ready."""
         for key, _ in self.selector.select(seconds):
             if self._input is not None and key.fd == self._input.fileno():
-                self._feed()
+                self._feed_input()
             elif key.fd in self._outputs:
-                self._take(key.fd)
+                self._read_output(key.fd)
 
-    def drain(self) -> None:
+    def drain_pipes(self) -> None:
         """Takes what is left in the pipes, without waiting."""
         for number in list(self._outputs):
-            while self._take(number):
+            while self._read_output(number):
                 pass
 
-    def _feed(self) -> None:
+    def _feed_input(self) -> None:
         assert self._input is not None
         try:
             self._fed += os.write(self._input.fileno(), self.stdin[self._fed : self._fed + PIECE])
@@ -111,7 +111,7 @@ class Streams:
             self._input.close()
             self._input = None
 
-    def _take(self, number: int) -> bool:
+    def _read_output(self, number: int) -> bool:
         try:
             data = os.read(number, PIECE)
         except BlockingIOError:
@@ -127,7 +127,7 @@ class Streams:
         kept = memoryview(data)[: self.room]
         self.cut = self.cut or len(kept) < len(data)
         self.room -= len(kept)
-        _write(self._outputs[number], kept)
+        _write_all(self._outputs[number], kept)
         return not self.cut
 
     def _keep_end(self, file: int, data: bytes, most: int) -> None:
@@ -137,7 +137,7 @@ class Streams:
             del end[:-most]
 
 
-def _write(file: int, data: bytes | bytearray | memoryview) -> None:
+def _write_all(file: int, data: bytes | bytearray | memoryview) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(file, left) :]

@@ -13,7 +13,7 @@ _LONGEST = 10.0
 """Seconds that a trial may take."""
 
 
-def why_not(argv: Sequence[str], passed: Sequence[int], closing: Sequence[int] = ()) -> str | None:
+def try_command(argv: Sequence[str], passed: Sequence[int], closing: Sequence[int] = ()) -> str | None:
     """Runs it with these descriptors; None if it ends well, else what it said. Closes them, and `closing`.
 
     What it leaves at work is ended: a launcher that is killed may have begun what waits for it for ever.
@@ -37,12 +37,12 @@ def why_not(argv: Sequence[str], passed: Sequence[int], closing: Sequence[int] =
     with process:
         late = _is_late(process)
         if late or process.returncode:
-            ending.sweep(marker)
+            ending.end_leftover_processes(marker)
         assert process.stderr is not None
-        said = process.stderr.read().decode("utf-8", "replace").strip()
+        message = process.stderr.read().decode("utf-8", "replace").strip()
     if late:
         return f"it did not end within {_LONGEST:g} seconds"
-    return None if process.returncode == 0 else said or f"exit status {process.returncode}"
+    return None if process.returncode == 0 else message or f"exit status {process.returncode}"
 
 
 def _is_late(process: subprocess.Popen[bytes]) -> bool:

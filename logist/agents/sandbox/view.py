@@ -68,21 +68,23 @@ _DEPTH = 2
 _SHEBANG = 256
 
 
-def settings(*, network: bool) -> tuple[str, ...]:
+def list_settings(*, network: bool) -> tuple[str, ...]:
     """The files and directories of /etc to show, those that are there."""
     names = (*SETTINGS, *NAMES) if network else SETTINGS
     return tuple(path for path in (f"/etc/{name}" for name in names) if os.path.exists(path))
 
 
-def find(program: str, confinement: Confinement) -> str | None:
+def find_program(program: str, confinement: Confinement) -> str | None:
     """The absolute path of `program`, looked for in the PATH that it will have; None if there is none."""
     if os.sep in program:
         candidate = os.path.join(confinement.workspace, program)
         return candidate if os.access(candidate, os.X_OK) and os.path.isfile(candidate) else None
-    return shutil.which(program, path=os.pathsep.join(_absolute(confinement.environment)) or os.defpath)
+    return shutil.which(
+        program, path=os.pathsep.join(_list_path_entries(confinement.environment)) or os.defpath
+    )
 
 
-def programs(executable: str, confinement: Confinement) -> tuple[str, ...]:
+def list_program_places(executable: str, confinement: Confinement) -> tuple[str, ...]:
     """Places outside of the system to show read-only: of PATH, of the executable, and `readable`.
 
     Never a home directory, never one that holds the workspace or the private home: those parts of it alone
@@ -90,14 +92,14 @@ def programs(executable: str, confinement: Confinement) -> tuple[str, ...]:
     with a link or a pyvenv.cfg that names whatever it wants to read.
     """
     private = (str(confinement.workspace), str(confinement.home))
-    found: dict[str, None] = {}
-    for name in (*_absolute(confinement.environment), os.path.dirname(executable)):
+    places: dict[str, None] = {}
+    for name in (*_list_path_entries(confinement.environment), os.path.dirname(executable)):
         if not _is_private(name, private):
-            found.update(dict.fromkeys(_needed(name, private, set())))
+            places.update(dict.fromkeys(_find_needed_places(name, private, set())))
     if not _is_private(executable, private):
-        found.update(dict.fromkeys(_needs_of_file(executable, private, set())))
-    found.update((str(path), None) for path in confinement.readable if path.is_absolute())
-    return _outermost(path for path in found if os.path.exists(path) and not is_system(path))
+        places.update(dict.fromkeys(_find_needs_of_file(executable, private, set())))
+    places.update((str(path), None) for path in confinement.readable if path.is_absolute())
+    return _keep_outermost(path for path in places if os.path.exists(path) and not is_system(path))
 
 
 def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tuple[list[str], Confinement]:
@@ -107,21 +109,21 @@ def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tup
     """
     if os.sep in argv[0]:
         return list(argv), confinement
-    places = os.pathsep.join(_absolute({"PATH": path})) or os.defpath
+    places = os.pathsep.join(_list_path_entries({"PATH": path})) or os.defpath
     program = shutil.which(argv[0], path=places)
     if program is None:
         raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
     # A script is run by what its first line names. `#!/usr/bin/env node` would look in PATH again, where the
     # agent may have put a `node`: so the interpreter is pinned as well.
     pinned = [program, *argv[1:]]
-    words = _shebang(os.path.realpath(program))
+    words = _read_shebang(os.path.realpath(program))
     wanted = words[2:] if words[1:2] == ["-S"] else words[1:]
     if os.path.basename(words[0] if words else "") != "env" or not wanted:
         return pinned, confinement
     interpreter = shutil.which(wanted[0], path=places)
     if interpreter is None:
         return pinned, confinement
-    needs = map(Path, programs(program, confinement))
+    needs = map(Path, list_program_places(program, confinement))
     return [interpreter, *wanted[1:], *pinned], replace(confinement, readable=(*confinement.readable, *needs))
 
 
@@ -133,48 +135,53 @@ def _is_private(path: str, private: tuple[str, ...]) -> bool:
 
 def is_visible(place: Path, confinement: Confinement) -> bool:
     """Whether a command sees what lies at `place`, where a sandbox hides the rest."""
-    shown = (*SYSTEM, *programs("/bin/sh", confinement), str(confinement.workspace), str(confinement.home))
-    return any(is_below(os.path.realpath(place), os.path.realpath(each)) for each in shown)
+    visible = (
+        *SYSTEM,
+        *list_program_places("/bin/sh", confinement),
+        str(confinement.workspace),
+        str(confinement.home),
+    )
+    return any(is_below(os.path.realpath(place), os.path.realpath(each)) for each in visible)
 
 
-def _absolute(environment: Mapping[str, str]) -> Iterator[str]:
+def _list_path_entries(environment: Mapping[str, str]) -> Iterator[str]:
     for name in environment.get("PATH", "").split(os.pathsep):
         if os.path.isabs(name) and os.path.isdir(name):
             yield os.path.normpath(name)
 
 
-def _needed(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
+def _find_needed_places(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
     """What belongs to a directory of programs."""
     if directory in seen or is_system(directory):
         return
     seen.add(directory)
-    yield from _installation(directory, private)
+    yield from _find_installation(directory, private)
     real = os.path.realpath(directory)
     if real != directory:
-        yield from _needed(real, private, seen)
-    yield from _base_of_venv(directory, private, seen)
+        yield from _find_needed_places(real, private, seen)
+    yield from _find_venv_base(directory, private, seen)
 
 
-def _installation(directory: str, private: tuple[str, ...]) -> Iterator[str]:
+def _find_installation(directory: str, private: tuple[str, ...]) -> Iterator[str]:
     parent, name = os.path.split(directory)
     if name not in _PROGRAMS:
-        if not _too_much(directory, private):
+        if not _is_too_broad(directory, private):
             yield directory
     elif os.path.basename(parent) in _PARTS:
         yield from (os.path.join(parent, part) for part in _PARTS[os.path.basename(parent)])
-    elif _too_much(parent, private):
+    elif _is_too_broad(parent, private):
         if not _holds_private(directory, private):
             yield directory
     else:
         yield parent
 
 
-def _too_much(place: str, private: tuple[str, ...]) -> bool:
+def _is_too_broad(place: str, private: tuple[str, ...]) -> bool:
     real = os.path.realpath(place)
     return (
         real.count(os.sep) < _DEPTH
-        or real in _homes()
-        or any(home.startswith(real + os.sep) for home in _homes())
+        or real in _list_homes()
+        or any(home.startswith(real + os.sep) for home in _list_homes())
         or _holds_private(real, private)
         or any(os.path.lexists(os.path.join(real, name)) for name in _HOME_LIKE)
     )
@@ -185,14 +192,14 @@ def _holds_private(place: str, private: tuple[str, ...]) -> bool:
     return any(is_below(os.path.realpath(path), real) for path in private)
 
 
-def _homes() -> set[str]:
+def _list_homes() -> set[str]:
     """Home directories of the people of this machine; those of services lie in the system."""
-    named = {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_uid in (0, os.getuid())}
-    named |= {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_dir.startswith("/home/")}
-    return named - {"/"}
+    homes = {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_uid in (0, os.getuid())}
+    homes |= {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_dir.startswith("/home/")}
+    return homes - {"/"}
 
 
-def _base_of_venv(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
+def _find_venv_base(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
     try:
         with open(os.path.join(os.path.dirname(directory), "pyvenv.cfg"), encoding="utf-8") as file:
             lines = [line.partition("=") for line in file]
@@ -200,30 +207,30 @@ def _base_of_venv(directory: str, private: tuple[str, ...], seen: set[str]) -> I
         return
     for key, _, value in lines:
         if key.strip() == "home" and os.path.isabs(value.strip()):
-            yield from _needed(os.path.normpath(value.strip()), private, seen)
+            yield from _find_needed_places(os.path.normpath(value.strip()), private, seen)
 
 
-def _needs_of_file(executable: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
+def _find_needs_of_file(executable: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
     """Of a program: where it really lies, and its interpreter."""
     real = os.path.realpath(executable)
     if real in seen or any(is_below(real, place) for place in private):
         return
     seen.add(real)
-    yield from _needed(os.path.dirname(real), private, seen)
-    if _holds_private(os.path.dirname(real), private) or _too_much(os.path.dirname(real), private):
+    yield from _find_needed_places(os.path.dirname(real), private, seen)
+    if _holds_private(os.path.dirname(real), private) or _is_too_broad(os.path.dirname(real), private):
         yield real
-    if interpreter := interpreter_of(real):
-        yield from _needed(os.path.dirname(interpreter), private, seen)
-        yield from _needs_of_file(interpreter, private, seen)
+    if interpreter := find_interpreter(real):
+        yield from _find_needed_places(os.path.dirname(interpreter), private, seen)
+        yield from _find_needs_of_file(interpreter, private, seen)
 
 
-def interpreter_of(path: str) -> str | None:
+def find_interpreter(path: str) -> str | None:
     """The program that runs a script; None for what is no script."""
-    words = _shebang(path)
+    words = _read_shebang(path)
     return words[0] if words and os.path.isabs(words[0]) else None
 
 
-def _shebang(path: str) -> list[str]:
+def _read_shebang(path: str) -> list[str]:
     try:
         descriptor, _ = open_regular(os.path.realpath(path))  # an agent may have put a pipe there
     except OSError:
@@ -241,7 +248,7 @@ def is_below(path: str, place: str) -> bool:
     return path == place or path.startswith(place.rstrip(os.sep) + os.sep)
 
 
-def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+def _keep_outermost(paths: Iterable[str]) -> tuple[str, ...]:
     kept: list[str] = []
     for path in sorted(set(paths)):
         if not any(is_below(path, place) for place in kept):
@@ -249,6 +256,6 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def absolute(confinement: Confinement) -> tuple[Path, Path]:
+def make_absolute(confinement: Confinement) -> tuple[Path, Path]:
     """Workspace and private home as absolute paths, without dots."""
     return Path(os.path.abspath(confinement.workspace)), Path(os.path.abspath(confinement.home))

@@ -31,46 +31,46 @@ class Watch:
     seen: Sequence[RunningProcess] = ()
     """What lived at the last look."""
     _next: float = field(default_factory=lambda: time.monotonic() + _FIRST)
-    _threads: int = field(default_factory=processes.threads)
+    _threads: int = field(default_factory=processes.count_threads)
     _available: int = 0
-    _many: int = field(default_factory=processes.threads)
+    _many: int = field(default_factory=processes.count_threads)
     """Threads of the machine when it was last known that they are not too many of ours."""
 
-    def breach(self) -> str | None:
+    def find_breach(self) -> str | None:
         """Which limit is exceeded, in words; None if none is, or it was not time to look."""
         # Two numbers of the whole machine cost microseconds; a look at every process in /proc costs
         # milliseconds. So every process is looked at only when the cheap numbers move much, or now and then.
-        threads, available = processes.threads(), processes.available_memory()
+        threads, available = processes.count_threads(), processes.read_available_memory()
         sudden = (
             threads > self._threads + _SUDDEN_THREADS
             or available < self._available - self.memory_bytes // _SUDDEN_SHARE
         )
         if threads > self._many + max(_SUDDEN_THREADS, self.most_processes * 3 // 2):
-            return self._look_at_a_standstill(threads)
+            return self._check_while_stopped(threads)
         if not sudden and time.monotonic() < self._next:
             self._threads = min(threads, self._threads)
             self._available = max(available, self._available)
             return None
         self._threads, self._available = threads, available
         self._next = time.monotonic() + PERIOD
-        return self.look()
+        return self.check_limits()
 
-    def _look_at_a_standstill(self, threads: int) -> str | None:
+    def _check_while_stopped(self, threads: int) -> str | None:
         """Among a thousand busy processes a look takes so long that it has to be the bomb that waits."""
         self.tell(signal.SIGSTOP)
-        found = self.look()
-        if found is None:
+        breach = self.check_limits()
+        if breach is None:
             self.tell(signal.SIGCONT)
             self._many = threads
-        return found
+        return breach
 
-    def look(self) -> str | None:
+    def check_limits(self) -> str | None:
         """Looks at all of the run now; `seen` is what was there."""
-        table = processes.table()
-        found = [table[pid] for pid in self.members(table) if table[pid].lives]
-        self.seen = found
-        if len(found) > self.most_processes:
+        table = processes.read_table()
+        alive = [table[pid] for pid in self.members(table) if table[pid].is_alive]
+        self.seen = alive
+        if len(alive) > self.most_processes:
             return f"more than {self.most_processes} processes"
-        if sum(process.memory for process in found) > self.memory_bytes:
+        if sum(process.memory for process in alive) > self.memory_bytes:
             return f"more than {self.memory_bytes >> 20} MiB of memory"
         return None

@@ -21,83 +21,90 @@ MAX_SHOWN = 60
 _KINDS = {"string": "text", "integer": "a whole number", "boolean": "true or false"}
 
 
-def read(tool: Tool, text: str) -> Arguments:
+def parse_arguments(tool: Tool, text: str) -> Arguments:
     """The arguments; ToolError says what is wrong with them, whatever the text."""
-    value = _parse(text) if text.strip() else {}
+    value = _parse_json(text) if text.strip() else {}
     if not isinstance(value, dict):
         raise ToolError(f"the arguments of {tool.name} must be a JSON object")
-    given = {name: argument for name, argument in value.items() if argument is not None}
-    error = next(iter(_validator(tool.name).iter_errors(given)), None)
+    present = {name: argument for name, argument in value.items() if argument is not None}
+    error = next(iter(_get_validator(tool.name).iter_errors(present)), None)
     if error is not None:
-        raise ToolError(f"the arguments of {tool.name} are not valid: {_words(tool, error)}")
-    return {name: _plain(argument) for name, argument in given.items()}
+        raise ToolError(f"the arguments of {tool.name} are not valid: {_describe_error(tool, error)}")
+    return {name: _normalize_number(argument) for name, argument in present.items()}
 
 
 @lru_cache(maxsize=len(TOOLS))
-def _validator(name: str) -> Draft202012Validator:
+def _get_validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(TOOLS[name].parameters)
 
 
-def _parse(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     if len(text) > MAX_CHARACTERS:
         raise ToolError(f"the arguments have {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
     if (depth := measure_depth(text)) > MAX_DEPTH:
         raise ToolError(f"the arguments are nested {depth} levels deep; at most {MAX_DEPTH} are read")
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)
+        return json.loads(
+            text,
+            object_pairs_hook=_require_unique_keys,
+            parse_constant=_reject_constant,
+            parse_int=_parse_integer,
+        )
     except json.JSONDecodeError as error:
         raise ToolError(
             f"the arguments are not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         ) from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ToolError("the arguments have a key twice; give each once")
     return value
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ToolError(f"the arguments hold {name}, which is not JSON")
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ToolError(f"the arguments hold a number of {len(digits)} digits")
     return int(digits)
 
 
-def _plain(argument: Any) -> Any:
+def _normalize_number(argument: Any) -> Any:
     """JSON Schema takes 1.0 for a whole number."""
     return int(argument) if isinstance(argument, float) else argument
 
 
-def _words(tool: Tool, error: ValidationError) -> str:
+def _describe_error(tool: Tool, error: ValidationError) -> str:
     name = f"`{error.absolute_path[0]}`" if error.absolute_path else ""
     limit = error.validator_value
     match error.validator:
         case "required":
             missing = [key for key in limit if key not in error.instance]
             return (
-                f"{_quoted(missing)} is missing" if len(missing) == 1 else f"{_quoted(missing)} are missing"
+                f"{_quote_names(missing)} is missing"
+                if len(missing) == 1
+                else f"{_quote_names(missing)} are missing"
             )
         case "additionalProperties":
             known = tool.parameters["properties"]
             extra = next(key for key in error.instance if key not in known)
-            return f"there is no {_shown(extra)}; known are {_quoted(known)}"
+            return f"there is no {_describe_value(extra)}; known are {_quote_names(known)}"
         case "minimum":
             return f"{name} must be at least {limit}"
         case "maximum":
             return f"{name} must be at most {limit}"
-    return f"{name} must be {_KINDS.get(limit, limit)}, not {_shown(error.instance)}"
+    return f"{name} must be {_KINDS.get(limit, limit)}, not {_describe_value(error.instance)}"
 
 
-def _quoted(names: Any) -> str:
+def _quote_names(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _shown(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = json.dumps(value[:MAX_SHOWN] if isinstance(value, str) else value)

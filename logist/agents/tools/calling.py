@@ -8,8 +8,8 @@ from logist.agents.tools import arguments as given
 from logist.agents.tools import commands, editing, listing, reading, searching, text, writing
 from logist.agents.tools.context import Arguments, Context, LackingError, ToolError, ToolOutcome
 from logist.core.model import Call, Refusal
-from logist.core.permissions.permissions import awaits_approval, disabled_tool, tool_refusal
-from logist.core.permissions.tools import TOOLS, Tool, offered
+from logist.core.permissions.permissions import approval_refusal, disabled_tool_refusal, tool_refusal
+from logist.core.permissions.tools import TOOLS, Tool, select_permitted_tools
 
 MAX_DESCRIBED = 120
 MAX_NAME = 64
@@ -30,7 +30,7 @@ _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
 }
 
 
-def run(call: Call, context: Context) -> ToolOutcome:
+def run_tool(call: Call, context: Context) -> ToolOutcome:
     """What a call gave. Never raises for what a model wrote.
 
     In this order: the tool exists, and is not disabled; the role has ALL its permissions; the arguments are
@@ -39,59 +39,63 @@ def run(call: Call, context: Context) -> ToolOutcome:
     """
     tool = TOOLS.get(call.name)
     if tool is None:  # models know such names (bash, apply_patch) from other programs, and correct themselves
-        return _failed(_unknown(call, context), context)
+        return _make_failure(_describe_unknown(call, context), context)
     if tool.name in context.rules.disabled:
-        return _refused(disabled_tool(tool.name, context.role), context)
-    missing = context.permissions.missing(tool.required_permissions)
+        return _make_refusal(disabled_tool_refusal(tool.name, context.role), context)
+    missing = context.permissions.find_missing(tool.required_permissions)
     if missing:
-        return _refused(tool_refusal(tool.name, context.role, missing), context)
+        return _make_refusal(tool_refusal(tool.name, context.role, missing), context)
     try:
         if call.redacted and tool.name in CHANGING:
             raise ToolError(TAKEN_OUT)
-        arguments = given.read(tool, call.arguments)
+        arguments = given.parse_arguments(tool, call.arguments)
         if tool.name in context.rules.require_approval and tool.name not in context.approved:
-            return _refused(awaits_approval(tool.name, context.role, _described(arguments, context)), context)
-        return _worked(tool, arguments, context)
+            return _make_refusal(
+                approval_refusal(tool.name, context.role, _describe_call(arguments, context)), context
+            )
+        return _run_allowed(tool, arguments, context)
     except LackingError as error:
-        return _refused(tool_refusal(tool.name, context.role, error.missing), context)
+        return _make_refusal(tool_refusal(tool.name, context.role, error.missing), context)
     except ToolError as error:
-        return _failed(str(error), context)
+        return _make_failure(str(error), context)
 
 
-def _unknown(call: Call, context: Context) -> str:
-    names = ", ".join(tool.name for tool in offered(context.permissions, context.rules.disabled))
+def _describe_unknown(call: Call, context: Context) -> str:
+    names = ", ".join(
+        tool.name for tool in select_permitted_tools(context.permissions, context.rules.disabled)
+    )
     yours = f"your tools are: {names}" if names else "you have no tools"
-    return f"unknown tool: {_plain(call.name, MAX_NAME, context)}; {yours}"
+    return f"unknown tool: {_to_one_line(call.name, MAX_NAME, context)}; {yours}"
 
 
-def _worked(tool: Tool, arguments: Arguments, context: Context) -> ToolOutcome:
-    context.check()
+def _run_allowed(tool: Tool, arguments: Arguments, context: Context) -> ToolOutcome:
+    context.require_time_left()
     try:
         content, redactions = _WORK[tool.name](arguments, context)
     except OSError as error:
-        return _failed(f"{tool.name} failed: {error.strerror or type(error).__name__}", context)
-    finished, more = text.finished(context.redact, content, context.rules.max_result_chars)
+        return _make_failure(f"{tool.name} failed: {error.strerror or type(error).__name__}", context)
+    finished, more = text.finish_result(context.redact, content, context.rules.max_result_chars)
     return ToolOutcome(finished, redactions=redactions + more)
 
 
-def _failed(message: str, context: Context) -> ToolOutcome:
-    finished, count = text.finished(context.redact, f"error: {message}", context.rules.max_result_chars)
+def _make_failure(message: str, context: Context) -> ToolOutcome:
+    finished, count = text.finish_result(context.redact, f"error: {message}", context.rules.max_result_chars)
     return ToolOutcome(finished, error=True, redactions=count)
 
 
-def _refused(refusal: Refusal, context: Context) -> ToolOutcome:
+def _make_refusal(refusal: Refusal, context: Context) -> ToolOutcome:
     message = f"refused: {refusal.message}"
-    finished, count = text.finished(context.redact, message, context.rules.max_result_chars)
+    finished, count = text.finish_result(context.redact, message, context.rules.max_result_chars)
     return ToolOutcome(finished, refusal=refusal, redactions=count)
 
 
-def _described(arguments: Arguments, context: Context) -> str:
+def _describe_call(arguments: Arguments, context: Context) -> str:
     """What a call is to do, on one line: its command, or its path, or all it was given."""
     main = arguments.get("command") or arguments.get("path")
-    return _plain(str(main if main is not None else arguments), MAX_DESCRIBED, context)
+    return _to_one_line(str(main if main is not None else arguments), MAX_DESCRIBED, context)
 
 
-def _plain(words: str, limit: int, context: Context) -> str:
+def _to_one_line(words: str, limit: int, context: Context) -> str:
     """One printable line, redacted before it is cut."""
     redacted, _ = context.redact(words[: limit + text.CONTEXT])
     line = " ".join("".join(c if c.isprintable() else " " for c in redacted).split())

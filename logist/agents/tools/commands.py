@@ -29,8 +29,8 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 
 def execute_command(arguments: Arguments, context: Context) -> tuple[str, int]:
     """How the command ended and what it wrote; ToolError if it could not be started."""
-    command = _checked(arguments["command"])
-    context.check()
+    command = _require_runnable(arguments["command"])
+    context.require_time_left()
     seconds = min(
         float(arguments.get("timeout_seconds", context.rules.command_seconds)),
         context.rules.command_seconds,
@@ -39,15 +39,15 @@ def execute_command(arguments: Arguments, context: Context) -> tuple[str, int]:
     try:
         with tempfile.TemporaryDirectory(prefix="command-", dir=context.scratch) as folder:
             stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-            ended = _run(command, (stdout, stderr), seconds, context)
-            return _told(ended, seconds, (stdout, stderr), context)
+            ended = _run_command(command, (stdout, stderr), seconds, context)
+            return _describe_result(ended, seconds, (stdout, stderr), context)
     except LogistError as error:
         raise ToolError(f"the command was not run: {error}") from None
     except OSError as error:
         raise ToolError(f"the command was not run: {error.strerror or 'it could not be started'}") from None
 
 
-def _checked(command: str) -> str:
+def _require_runnable(command: str) -> str:
     if not command.strip():
         raise ToolError("the command is empty")
     if "\0" in command:
@@ -63,7 +63,7 @@ def _checked(command: str) -> str:
     return command
 
 
-def _run(command: str, files: tuple[Path, Path], seconds: float, context: Context) -> ProgramEnd:
+def _run_command(command: str, files: tuple[Path, Path], seconds: float, context: Context) -> ProgramEnd:
     return context.run(
         (SHELL, "-c", command),
         context.confine(),
@@ -76,15 +76,17 @@ def _run(command: str, files: tuple[Path, Path], seconds: float, context: Contex
     )
 
 
-def _told(ended: ProgramEnd, seconds: float, files: tuple[Path, Path], context: Context) -> tuple[str, int]:
-    head = f"[{_how(ended, seconds)}; {ended.seconds:.1f} s]"
-    sizes = [_size(file) for file in files]
+def _describe_result(
+    ended: ProgramEnd, seconds: float, files: tuple[Path, Path], context: Context
+) -> tuple[str, int]:
+    head = f"[{_describe_end(ended, seconds)}; {ended.seconds:.1f} s]"
+    sizes = [_get_size(file) for file in files]
     pieces, redactions = [head], 0
     for name, file, size, room in zip(
-        ("stdout", "stderr"), files, sizes, _shares(sizes, context.room), strict=True
+        ("stdout", "stderr"), files, sizes, _share_room(sizes, context.room), strict=True
     ):
         if size:
-            body, count = _shown(file, size, room, context)
+            body, count = _read_ends(file, size, room, context)
             pieces.append(f"--- {name}, {size:,} bytes\n{body}")
             redactions += count
     if not any(sizes):
@@ -92,7 +94,7 @@ def _told(ended: ProgramEnd, seconds: float, files: tuple[Path, Path], context: 
     return "\n".join(pieces), redactions
 
 
-def _how(ended: ProgramEnd, seconds: float) -> str:
+def _describe_end(ended: ProgramEnd, seconds: float) -> str:
     if ended.how == "timeout":
         return f"ended after {seconds:.0f} seconds: it took too long"
     if ended.how == "limit":
@@ -102,47 +104,47 @@ def _how(ended: ProgramEnd, seconds: float) -> str:
     if ended.how == "idle":
         return "ended: it wrote nothing for too long"
     if ended.signal is not None:
-        return f"ended by signal {_signal(ended.signal)}"
+        return f"ended by signal {_describe_signal(ended.signal)}"
     return f"exit status {ended.status}"
 
 
-def _signal(number: int) -> str:
+def _describe_signal(number: int) -> str:
     try:
         return f"{number} ({signal.Signals(number).name})"
     except ValueError:
         return str(number)
 
 
-def _size(file: Path) -> int:
+def _get_size(file: Path) -> int:
     try:
         return file.stat().st_size
     except FileNotFoundError:
         return 0
 
 
-def _shares(sizes: list[int], room: int) -> tuple[int, int]:
+def _share_room(sizes: list[int], room: int) -> tuple[int, int]:
     """Characters for standard output and standard error: what one does not need, the other gets."""
     room = max(2, room - 2 * NOTE)
     error = min(sizes[1], max(room // ERROR_SHARE, room - sizes[0]))
     return max(1, room - error), max(1, error)
 
 
-def _shown(file: Path, size: int, room: int, context: Context) -> tuple[str, int]:
+def _read_ends(file: Path, size: int, room: int, context: Context) -> tuple[str, int]:
     """The beginning and the end, redacted across the cut."""
     with open(file, "rb") as output:
         descriptor = output.fileno()
         if size <= room:
-            return context.redact(text.decoded(os.pread(descriptor, size, 0)))
+            return context.redact(text.decode_text(os.pread(descriptor, size, 0)))
         half = max(1, (room - NOTE) // 2)
-        head = _span(descriptor, 0, half)
-        tail = _span(descriptor, size - half, half)
-    first, first_count = text.middle(context.redact, *head)
-    last, last_count = text.middle(context.redact, *tail)
+        head = _read_span(descriptor, 0, half)
+        tail = _read_span(descriptor, size - half, half)
+    first, first_count = text.redact_between(context.redact, *head)
+    last, last_count = text.redact_between(context.redact, *tail)
     note = f"\n[... {size - 2 * half:,} bytes cut ...]\n"
     return f"{first}{note}{last}", first_count + last_count
 
 
-def _span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
+def _read_span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
     """A piece of the output, with what stands before and after it."""
     before = os.pread(descriptor, min(start, text.CONTEXT), max(0, start - text.CONTEXT))
     piece = os.pread(descriptor, size, start)
@@ -150,11 +152,15 @@ def _span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
     # A character that the cut goes through is left to the other side of it, where nobody sees it.
     lead = min(3, len(piece) - len(piece.lstrip(_CONTINUATION))) if start else 0
     before, piece = before + piece[:lead], piece[lead:]
-    whole = len(piece) - _broken(piece)
-    return text.decoded(before), text.decoded(piece[:whole]), text.decoded(piece[whole:] + after)
+    complete = len(piece) - _count_broken_bytes(piece)
+    return (
+        text.decode_text(before),
+        text.decode_text(piece[:complete]),
+        text.decode_text(piece[complete:] + after),
+    )
 
 
-def _broken(data: bytes) -> int:
+def _count_broken_bytes(data: bytes) -> int:
     """How many bytes at the end are the beginning of a character that goes on."""
     for count in range(1, min(3, len(data)) + 1):
         byte = data[-count]

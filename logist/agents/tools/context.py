@@ -53,7 +53,7 @@ class Context:
     redact: Callable[[str], tuple[str, int]]
     caches: frozenset[str] = frozenset(DEFAULT_CACHES)
     """Directories that are named and not entered."""
-    run: Callable[..., ProgramEnd] = sandbox.run
+    run: Callable[..., ProgramEnd] = sandbox.run_program
 
     @property
     def room(self) -> int:
@@ -61,7 +61,7 @@ class Context:
         limit = self.rules.max_result_chars
         return max(limit - RESERVED, limit // 2, 1)
 
-    def check(self) -> None:
+    def require_time_left(self) -> None:
         """ToolError if the time is up or a person asked to stop; called between the pieces of long work."""
         if self.stop():
             raise ToolError("stopped: a person asked to stop")

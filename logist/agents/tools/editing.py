@@ -25,79 +25,81 @@ def edit_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     """Replaces `old` by `new`; ToolError says how often `old` is there, if not once."""
     path, everywhere = arguments["path"], arguments.get("replace_all", False)
     old, new = arguments["old"], arguments["new"]
-    writing.encoded(old)
-    writing.encoded(new)
+    writing.encode_content(old)
+    writing.encode_content(new)
     if not old:
         raise ToolError("`old` is empty; give the text that is to be replaced")
     if old == new:
         raise ToolError("`old` and `new` are the same; nothing to change")
-    held = _held(context, path)
-    if REDACTED in new and REDACTED not in held:
-        writing.require_no_stand_in(context, held)
-    old, new = _with_line_ends(held, old, new)
-    count = held.count(old)
+    content = _read_content(context, path)
+    if REDACTED in new and REDACTED not in content:
+        writing.require_no_stand_in(context, content)
+    old, new = _match_line_ends(content, old, new)
+    count = content.count(old)
     if not count:
-        raise ToolError(_not_found(context, path, held, old))
+        raise ToolError(_describe_not_found(context, path, content, old))
     if count > 1 and not everywhere:
-        raise ToolError(_not_unique(path, held, old, count))
-    _write(context, path, held, (old, new, count))
-    times = f"{count:,} times" if count > 1 else f"in line {held.count(chr(10), 0, held.find(old)) + 1:,}"
-    return f"edited {text.name(path)}: replaced {times}", 0
+        raise ToolError(_describe_not_unique(path, content, old, count))
+    _write_edited(context, path, content, (old, new, count))
+    times = (
+        f"{count:,} times" if count > 1 else f"in line {content.count(chr(10), 0, content.find(old)) + 1:,}"
+    )
+    return f"edited {text.format_path(path)}: replaced {times}", 0
 
 
-def _held(context: Context, path: str) -> str:
-    with paths.regular(context, path) as descriptor:
-        found = os.fstat(descriptor)
-        writing.require_writable(found, path)
-        if found.st_size > MAX_EDITED_BYTES:
+def _read_content(context: Context, path: str) -> str:
+    with paths.open_tool_file(context, path) as descriptor:
+        file_status = os.fstat(descriptor)
+        writing.require_writable(file_status, path)
+        if file_status.st_size > MAX_EDITED_BYTES:
             raise ToolError(
-                f"{text.name(path)} has {found.st_size:,} bytes; at most {MAX_EDITED_BYTES:,} can be edited"
+                f"{text.format_path(path)} has {file_status.st_size:,} bytes; at most {MAX_EDITED_BYTES:,} can be edited"
             )
-        data = b"".join(safe_open.exactly(descriptor, found.st_size))
+        data = b"".join(safe_open.read_exactly(descriptor, file_status.st_size))
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"{text.name(path)} is not UTF-8 text; it can't be edited") from None
+        raise ToolError(f"{text.format_path(path)} is not UTF-8 text; it can't be edited") from None
 
 
-def _with_line_ends(held: str, old: str, new: str) -> tuple[str, str]:
+def _match_line_ends(held: str, old: str, new: str) -> tuple[str, str]:
     """Both with the line ends of the file. Where that mixes them, `old` is first taken as it is."""
     crlf = held.count("\r\n")
     if not crlf or (crlf < held.count("\n") and (old in held or "\n" not in old)):
         return old, new
-    return _crlf(old), _crlf(new)
+    return _to_crlf(old), _to_crlf(new)
 
 
-def _crlf(piece: str) -> str:
+def _to_crlf(piece: str) -> str:
     return piece.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
-def _write(context: Context, path: str, held: str, change: tuple[str, str, int]) -> None:
+def _write_edited(context: Context, path: str, held: str, change: tuple[str, str, int]) -> None:
     old, new, count = change
     size = len(held.encode()) + count * (len(new.encode()) - len(old.encode()))
     if size > MAX_EDITED_BYTES:
         raise ToolError(f"the file would have {size:,} bytes; at most {MAX_EDITED_BYTES:,} can be written")
     data = held.replace(old, new).encode()
-    with paths.parent(context, path) as (directory, name):
-        found = paths.status(directory, name)
-        if found is None:
-            raise ToolError(f"{text.name(path)} does not exist any more")
-        writing.require_writable(found, path)
-        writing.put(directory, name, data, found)
+    with paths.open_parent(context, path) as (directory, name):
+        file_status = paths.read_status(directory, name)
+        if file_status is None:
+            raise ToolError(f"{text.format_path(path)} does not exist any more")
+        writing.require_writable(file_status, path)
+        writing.write_atomically(directory, name, data, file_status)
 
 
-def _not_unique(path: str, held: str, old: str, count: int) -> str:
+def _describe_not_unique(path: str, held: str, old: str, count: int) -> str:
     places = ", ".join(
-        f"{number:,}" for number, _ in zip(_places(held, old), range(MAX_PLACES), strict=False)
+        f"{number:,}" for number, _ in zip(_find_lines(held, old), range(MAX_PLACES), strict=False)
     )
     more = ", ..." if count > MAX_PLACES else ""
     return (
-        f"`old` was found {count:,} times in {text.name(path)} (lines {places}{more}), not once; "
+        f"`old` was found {count:,} times in {text.format_path(path)} (lines {places}{more}), not once; "
         "give more of the text around it, or set replace_all"
     )
 
 
-def _places(held: str, old: str) -> Iterator[int]:
+def _find_lines(held: str, old: str) -> Iterator[int]:
     """The lines in which it begins."""
     number, seen, place = 1, 0, held.find(old)
     while place >= 0:
@@ -107,29 +109,31 @@ def _places(held: str, old: str) -> Iterator[int]:
         place = held.find(old, place + len(old))
 
 
-def _not_found(context: Context, path: str, held: str, old: str) -> str:
-    message = f"`old` was found 0 times in {text.name(path)}; it must be there exactly, spaces included"
+def _describe_not_found(context: Context, path: str, held: str, old: str) -> str:
+    message = (
+        f"`old` was found 0 times in {text.format_path(path)}; it must be there exactly, spaces included"
+    )
     if REDACTED in old:
         message += f" ({REDACTED} stands for a secret that you were not shown)"
-    nearest = _nearest(held, old)
+    nearest = _find_nearest_line(held, old)
     if nearest is None:
         return message
     number, line = nearest
-    return f"{message}. The nearest line is {number:,}: {text.line(context.redact, line, MAX_LINE)}"
+    return f"{message}. The nearest line is {number:,}: {text.format_line(context.redact, line, MAX_LINE)}"
 
 
-def _nearest(held: str, old: str) -> tuple[int, str] | None:
+def _find_nearest_line(held: str, old: str) -> tuple[int, str] | None:
     """The line most like the first one of `old` that says something: the one that shares most words with it."""
-    wanted = next((_words(line) for line in old.splitlines() if line.strip()), set())
+    wanted = next((_split_words(line) for line in old.splitlines() if line.strip()), set())
     best, score = None, 0.0
     for number, line in zip(range(1, MAX_COMPARED), held.split("\n"), strict=False):
-        words = _words(line)
+        words = _split_words(line)
         shared = len(words & wanted) / (len(words | wanted) or 1)
         if shared > score:
             best, score = (number, line), shared
     return best
 
 
-def _words(line: str) -> set[str]:
+def _split_words(line: str) -> set[str]:
     """The first words of a line, of bounded number."""
     return {found.group() for found, _ in zip(_WORD.finditer(line[:4096]), range(MAX_WORDS), strict=False)}

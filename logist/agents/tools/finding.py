@@ -35,13 +35,13 @@ class SlowError(Exception):
 class TextFinder(Protocol):
     """Where in a text something is: the first place of each line."""
 
-    def places(self, data: bytes) -> list[Place]:
+    def find_places(self, data: bytes) -> list[Place]:
         """At most `matching.MOST` of them. SlowError if it takes too long."""
         ...
 
 
 @contextmanager
-def finder(
+def open_finder(
     pattern: str, context: Context, deadline: float, *, regex: bool, ignore_case: bool
 ) -> Iterator[TextFinder]:
     """For one search; ToolError for a pattern that is none."""
@@ -52,10 +52,10 @@ def finder(
         return
     expression = Expression(context, deadline)
     try:
-        expression.begin(pattern, ignore_case=ignore_case)
+        expression.send_pattern(pattern, ignore_case=ignore_case)
         yield expression
     finally:
-        expression.end()
+        expression.kill_child()
 
 
 class LiteralText:
@@ -71,24 +71,24 @@ class LiteralText:
         except UnicodeEncodeError:
             raise ToolError("the pattern is not valid Unicode text") from None
 
-    def places(self, data: bytes) -> list[Place]:
+    def find_places(self, data: bytes) -> list[Place]:
         if not self.ignore_case and self.raw not in data:
             return []
         text = data.decode("utf-8", "surrogateescape")
         # Lowering may change the length of a line, but not which line it is.
-        return self._in(text.lower() if self.ignore_case else text)
+        return self._find_in(text.lower() if self.ignore_case else text)
 
-    def _in(self, text: str) -> list[Place]:
-        found: list[Place] = []
-        number = seen = 0
+    def _find_in(self, text: str) -> list[Place]:
+        places: list[Place] = []
+        number = counted = 0
         place = text.find(self.wanted)
-        while place >= 0 and len(found) < matching.MOST:
-            number += text.count("\n", seen, place)
-            seen = place
-            found.append((number, place - (text.rfind("\n", 0, place) + 1)))
+        while place >= 0 and len(places) < matching.MOST:
+            number += text.count("\n", counted, place)
+            counted = place
+            places.append((number, place - (text.rfind("\n", 0, place) + 1)))
             end = text.find("\n", place)
             place = text.find(self.wanted, end) if end >= 0 else -1
-        return found
+        return places
 
 
 class Expression:
@@ -106,20 +106,20 @@ class Expression:
             env={},
         )
 
-    def begin(self, pattern: str, *, ignore_case: bool) -> None:
+    def send_pattern(self, pattern: str, *, ignore_case: bool) -> None:
         """ToolError for what is no regular expression."""
         try:
-            fault = self._asked(json.dumps([pattern, ignore_case]).encode() + b"\n")
+            fault = self._ask_child(json.dumps([pattern, ignore_case]).encode() + b"\n")
         except SlowError as error:
             raise ToolError(f"the regular expression {error}") from None
         if fault is not None:
             raise ToolError(f"the pattern is not a regular expression of Python: {fault}")
 
-    def places(self, data: bytes) -> list[Place]:
-        found = self._asked(b"%d\n%b" % (len(data), data))
-        return [(number, column) for number, column in found]
+    def find_places(self, data: bytes) -> list[Place]:
+        matches = self._ask_child(b"%d\n%b" % (len(data), data))
+        return [(number, column) for number, column in matches]
 
-    def end(self) -> None:
+    def kill_child(self) -> None:
         """Whatever it is doing."""
         self.process.kill()
         self.process.wait()
@@ -128,21 +128,21 @@ class Expression:
                 if pipe is not None:
                     pipe.close()
 
-    def _asked(self, question: bytes) -> Any:
+    def _ask_child(self, question: bytes) -> Any:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(question)
             self.process.stdin.flush()
         except BrokenPipeError:
             raise SlowError("took too much memory") from None
-        return json.loads(self._line())
+        return json.loads(self._read_line())
 
-    def _line(self) -> bytes:
+    def _read_line(self) -> bytes:
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         line = b""
         while not line.endswith(b"\n"):
-            self.context.check()
+            self.context.require_time_left()
             if time.monotonic() >= self.deadline:
                 raise SlowError("took too long")
             if not select.select([descriptor], [], [], POLL_SECONDS)[0]:

@@ -30,28 +30,28 @@ class Entries(NamedTuple):
 def list_directory(arguments: Arguments, context: Context) -> tuple[str, int]:
     """A line for each entry: kind, size, path below the directory."""
     path = arguments.get("path", ".")
-    shown = text.name(path)
-    with paths.directory(context, path) as descriptor:
-        top = not paths.parts(path, of_directory=True)
-        found = first_names(descriptor, MAX_ENTRIES, context, top=top)
-        if not found.names:
-            return f"[{shown}: an empty directory]", 0
-        lines = _lines(descriptor, b"", found, arguments.get("depth", 1), context)
-        body, cut = _fitting(lines, context.room)
-    count = len(found.names) + found.omitted
+    display_path = text.format_path(path)
+    with paths.open_tool_directory(context, path) as descriptor:
+        top = not paths.split_path(path, of_directory=True)
+        entries = list_first_names(descriptor, MAX_ENTRIES, context, top=top)
+        if not entries.names:
+            return f"[{display_path}: an empty directory]", 0
+        lines = _format_entries(descriptor, b"", entries, arguments.get("depth", 1), context)
+        body, cut = _cut_to_room(lines, context.room)
+    count = len(entries.names) + entries.omitted
     note = "\n[... cut; list a directory further down, or with less depth]" if cut else ""
-    return f"[{shown}: {count:,} {'entry' if count == 1 else 'entries'}]\n{body}{note}", 0
+    return f"[{display_path}: {count:,} {'entry' if count == 1 else 'entries'}]\n{body}{note}", 0
 
 
-def first_names(descriptor: int, limit: int, context: Context, *, top: bool) -> Entries:
+def list_first_names(descriptor: int, limit: int, context: Context, *, top: bool) -> Entries:
     """The first `limit` names; the `.git` of the workspace (`top`) is left out. Holds twice as many at most."""
     first: list[bytes] = []
     last: bytes | None = None
-    seen = 0
-    for name in _names(descriptor, top=top):
-        seen += 1
-        if seen % CHECKED == 0:
-            context.check()
+    count = 0
+    for name in _iter_names(descriptor, top=top):
+        count += 1
+        if count % CHECKED == 0:
+            context.require_time_left()
         if last is None or name < last:
             first.append(name)
         if len(first) >= 2 * limit:
@@ -60,17 +60,17 @@ def first_names(descriptor: int, limit: int, context: Context, *, top: bool) -> 
             last = first[-1]
     first.sort()
     del first[limit:]
-    return Entries(first, seen - len(first))
+    return Entries(first, count - len(first))
 
 
-def _names(descriptor: int, *, top: bool) -> Iterator[bytes]:
+def _iter_names(descriptor: int, *, top: bool) -> Iterator[bytes]:
     with os.scandir(descriptor) as listing:
         for entry in listing:
             if not (top and paths.is_git(entry.name)):
                 yield os.fsencode(entry.name)
 
 
-def _fitting(lines: Iterator[str], room: int) -> tuple[str, bool]:
+def _cut_to_room(lines: Iterator[str], room: int) -> tuple[str, bool]:
     kept: list[str] = []
     for line in lines:
         room -= len(line) + 1
@@ -80,27 +80,29 @@ def _fitting(lines: Iterator[str], room: int) -> tuple[str, bool]:
     return "\n".join(kept), False
 
 
-def _lines(descriptor: int, prefix: bytes, found: Entries, depth: int, context: Context) -> Iterator[str]:
+def _format_entries(
+    descriptor: int, prefix: bytes, found: Entries, depth: int, context: Context
+) -> Iterator[str]:
     for name in found.names:
-        status = paths.status(descriptor, name)
+        status = paths.read_status(descriptor, name)
         if status is None:
             continue
-        yield _entry(descriptor, prefix, name, status, context)
+        yield _format_entry(descriptor, prefix, name, status, context)
         if depth > 1 and stat.S_ISDIR(status.st_mode) and not is_cache(name, context):
-            yield from _below(descriptor, prefix, name, depth - 1, context)
+            yield from _format_below(descriptor, prefix, name, depth - 1, context)
     if found.omitted:
-        yield f"... {found.omitted:,} more in {text.name(file_names.shown(prefix) or '.')}"
+        yield f"... {found.omitted:,} more in {text.format_path(file_names.to_display(prefix) or '.')}"
 
 
-def _below(parent: int, prefix: bytes, name: bytes, depth: int, context: Context) -> Iterator[str]:
-    context.check()
+def _format_below(parent: int, prefix: bytes, name: bytes, depth: int, context: Context) -> Iterator[str]:
+    context.require_time_left()
     try:
         descriptor = safe_open.open_directory(parent, name)
     except OSError:
         return
     try:
-        found = first_names(descriptor, MAX_BELOW, context, top=False)
-        yield from _lines(descriptor, prefix + name + b"/", found, depth, context)
+        entries = list_first_names(descriptor, MAX_BELOW, context, top=False)
+        yield from _format_entries(descriptor, prefix + name + b"/", entries, depth, context)
     finally:
         os.close(descriptor)
 
@@ -110,20 +112,22 @@ def is_cache(name: bytes, context: Context) -> bool:
     return name.decode("utf-8", "surrogateescape") in context.caches
 
 
-def _entry(directory: int, prefix: bytes, name: bytes, status: os.stat_result, context: Context) -> str:
+def _format_entry(
+    directory: int, prefix: bytes, name: bytes, status: os.stat_result, context: Context
+) -> str:
     path = prefix + name
     if stat.S_ISDIR(status.st_mode):
         note = "  (a cache, not shown)" if is_cache(name, context) else ""
-        return f"dir   {text.name(file_names.shown(path) + '/')}{note}"
+        return f"dir   {text.format_path(file_names.to_display(path) + '/')}{note}"
     if stat.S_ISREG(status.st_mode):
-        return f"file  {text.name(file_names.shown(path))}  {status.st_size:,} bytes"
+        return f"file  {text.format_path(file_names.to_display(path))}  {status.st_size:,} bytes"
     if stat.S_ISLNK(status.st_mode):
-        return f"link  {text.name(file_names.shown(path))} -> {_target(directory, name)}"
-    return f"{SPECIAL.get(stat.S_IFMT(status.st_mode), 'special'):5} {text.name(file_names.shown(path))}"
+        return f"link  {text.format_path(file_names.to_display(path))} -> {_read_target(directory, name)}"
+    return f"{SPECIAL.get(stat.S_IFMT(status.st_mode), 'special'):5} {text.format_path(file_names.to_display(path))}"
 
 
-def _target(directory: int, name: bytes) -> str:
+def _read_target(directory: int, name: bytes) -> str:
     try:
-        return text.name(file_names.shown(safe_open.link_target(directory, name)))
+        return text.format_path(file_names.to_display(safe_open.read_link(directory, name)))
     except OSError:
         return "?"

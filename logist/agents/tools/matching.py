@@ -17,16 +17,16 @@ MEMORY = 1 << 30
 SECONDS = 60
 
 
-def matches(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+def find_matches(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
     """Line and column, from 0, of the first match in each line that has one."""
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for number, line in enumerate(text.split("\n")):
         match = pattern.search(line.removesuffix("\r"))
         if match is not None:
-            found.append((number, match.start()))
-            if len(found) == MOST:
+            places.append((number, match.start()))
+            if len(places) == MOST:
                 break
-    return found
+    return places
 
 
 def serve(reading: BinaryIO, writing: BinaryIO) -> None:
@@ -35,26 +35,26 @@ def serve(reading: BinaryIO, writing: BinaryIO) -> None:
     try:
         pattern = re.compile(source, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError, MemoryError) as error:
-        _answer(writing, str(error) or "too large")
+        _write_answer(writing, str(error) or "too large")
         return
-    _answer(writing, None)
+    _write_answer(writing, None)
     while size := reading.readline():
         text = reading.read(int(size)).decode("utf-8", "surrogateescape")
-        _answer(writing, matches(pattern, text))
+        _write_answer(writing, find_matches(pattern, text))
 
 
-def _answer(writing: BinaryIO, value: object) -> None:
+def _write_answer(writing: BinaryIO, value: object) -> None:
     writing.write(json.dumps(value).encode() + b"\n")
     writing.flush()
 
 
-def _bound() -> None:
+def _limit_resources() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 if __name__ == "__main__":
-    _bound()
+    _limit_resources()
     with open(0, "rb") as given, open(1, "wb") as answers:
         serve(given, answers)

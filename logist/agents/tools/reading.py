@@ -34,21 +34,23 @@ class Window(NamedTuple):
 def read_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     """The lines that were asked for, with a first line that says what is shown; and how much was redacted."""
     path, first = arguments["path"], arguments.get("offset", 1)
-    with paths.regular(context, path) as descriptor:
+    with paths.open_tool_file(context, path) as descriptor:
         size = os.fstat(descriptor).st_size
-        shown = text.name(path)
+        display_path = text.format_path(path)
         if size == 0:
-            return f"[{shown}: an empty file]", 0
+            return f"[{display_path}: an empty file]", 0
         if is_binary(descriptor):
-            return f"[{shown}: a binary file of {size:,} bytes, not shown]", 0
-        start = _line(descriptor, first, context, shown)
+            return f"[{display_path}: a binary file of {size:,} bytes, not shown]", 0
+        start = _find_line(descriptor, first, context, display_path)
         column = arguments.get("column", 1)
-        start = _column(descriptor, start, column, context, first)
-        window = _window(descriptor, start, context.room, arguments.get("limit"))
-        before = _bytes(descriptor, max(0, start - text.CONTEXT), min(start, text.CONTEXT))
-        lines = _lines(descriptor, size, context)
-    body, redactions = text.middle(context.redact, text.decoded(before), window.text, window.after)
-    return _told(shown, window, body, (first, column, lines, size)), redactions
+        start = _find_column(descriptor, start, column, context, first)
+        window = _read_window(descriptor, start, context.room, arguments.get("limit"))
+        before = _read_bytes(descriptor, max(0, start - text.CONTEXT), min(start, text.CONTEXT))
+        lines = _count_lines(descriptor, size, context)
+    body, redactions = text.redact_between(
+        context.redact, text.decode_text(before), window.text, window.after
+    )
+    return _describe_window(display_path, window, body, (first, column, lines, size)), redactions
 
 
 def is_binary(descriptor: int) -> bool:
@@ -56,76 +58,76 @@ def is_binary(descriptor: int) -> bool:
     return b"\0" in os.pread(descriptor, SNIFFED_BYTES, 0)
 
 
-def chunks(descriptor: int, start: int, context: Context) -> Iterator[tuple[int, bytes]]:
+def iter_chunks(descriptor: int, start: int, context: Context) -> Iterator[tuple[int, bytes]]:
     """The file from `start`, with the place of each piece; stops when the time is up."""
     while data := os.pread(descriptor, CHUNK, start):
-        context.check()
+        context.require_time_left()
         yield start, data
         start += len(data)
 
 
-def _line(descriptor: int, number: int, context: Context, shown: str) -> int:
+def _find_line(descriptor: int, number: int, context: Context, shown: str) -> int:
     """Where a line begins."""
     ahead = number - 1
     if not ahead:
         return 0
     end = 0
-    for place, data in chunks(descriptor, 0, context):
-        found = data.count(b"\n")
-        if found >= ahead:
+    for place, data in iter_chunks(descriptor, 0, context):
+        breaks = data.count(b"\n")
+        if breaks >= ahead:
             start = place + len(data) - len(data.split(b"\n", ahead)[-1])
             if os.pread(descriptor, 1, start):
                 return start
-        ahead -= min(found, ahead)
+        ahead -= min(breaks, ahead)
         end = place + len(data)
     last = number - ahead - (os.pread(descriptor, 1, end - 1) == b"\n")
     raise ToolError(f"{shown} has only {last:,} lines; there is no line {number:,}")
 
 
-def _column(descriptor: int, start: int, column: int, context: Context, line: int) -> int:
+def _find_column(descriptor: int, start: int, column: int, context: Context, line: int) -> int:
     """Where a character of the line that begins at `start` is."""
     ahead = column - 1
     if not ahead:
         return start
-    for place, data in chunks(descriptor, start, context):
+    for place, data in iter_chunks(descriptor, start, context):
         piece = data.partition(b"\n")[0]
-        if _characters(piece) > ahead:
+        if _count_characters(piece) > ahead:
             return place + bisect_left(
-                range(len(piece)), ahead + 1, key=lambda index: _characters(piece[: index + 1])
+                range(len(piece)), ahead + 1, key=lambda index: _count_characters(piece[: index + 1])
             )
-        ahead -= _characters(piece)
+        ahead -= _count_characters(piece)
         if len(piece) < len(data):
             break
     raise ToolError(f"line {line:,} has only {column - 1 - ahead:,} characters")
 
 
-def _characters(data: bytes) -> int:
+def _count_characters(data: bytes) -> int:
     return len(data.translate(None, _CONTINUATION))
 
 
-def _window(descriptor: int, start: int, room: int, limit: int | None) -> Window:
-    whole = text.decoded(_bytes(descriptor, start, (room + text.CONTEXT) * LARGEST_CHARACTER))
-    end = min(room, len(whole))
-    lines = _ends_of_lines(whole, end, limit)
+def _read_window(descriptor: int, start: int, room: int, limit: int | None) -> Window:
+    content = text.decode_text(_read_bytes(descriptor, start, (room + text.CONTEXT) * LARGEST_CHARACTER))
+    end = min(room, len(content))
+    lines = _find_line_ends(content, end, limit)
     if limit is not None and len(lines) >= limit:
         end = lines[limit - 1]
-    elif end < len(whole) and lines:
+    elif end < len(content) and lines:
         end = lines[-1]  # whole lines, where one fits
-    shown = whole[:end]
-    size = len(shown.encode("utf-8", "surrogateescape"))
-    return Window(start, start + size, shown, whole[end : end + text.CONTEXT])
+    visible = content[:end]
+    size = len(visible.encode("utf-8", "surrogateescape"))
+    return Window(start, start + size, visible, content[end : end + text.CONTEXT])
 
 
-def _ends_of_lines(whole: str, end: int, limit: int | None) -> list[int]:
-    found: list[int] = []
+def _find_line_ends(whole: str, end: int, limit: int | None) -> list[int]:
+    ends: list[int] = []
     place = whole.find("\n", 0, end)
-    while place >= 0 and (limit is None or len(found) < limit):
-        found.append(place + 1)
+    while place >= 0 and (limit is None or len(ends) < limit):
+        ends.append(place + 1)
         place = whole.find("\n", place + 1, end)
-    return found
+    return ends
 
 
-def _bytes(descriptor: int, start: int, size: int) -> bytes:
+def _read_bytes(descriptor: int, start: int, size: int) -> bytes:
     """Fewer only at the end of the file."""
     pieces = []
     while size > 0 and (data := os.pread(descriptor, min(size, CHUNK), start)):
@@ -134,19 +136,19 @@ def _bytes(descriptor: int, start: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _lines(descriptor: int, size: int, context: Context) -> int | None:
+def _count_lines(descriptor: int, size: int, context: Context) -> int | None:
     """How many lines the file has, unless it is too large to count them."""
     if size > COUNTED_BYTES:
         return None
     last = b"\n"
     count = 0
-    for _, data in chunks(descriptor, 0, context):
+    for _, data in iter_chunks(descriptor, 0, context):
         count += data.count(b"\n")
         last = data[-1:]
     return count + (last != b"\n")
 
 
-def _told(shown: str, window: Window, body: str, place: tuple[int, int, int | None, int]) -> str:
+def _describe_window(shown: str, window: Window, body: str, place: tuple[int, int, int | None, int]) -> str:
     first, column, lines, size = place
     count = window.text.count("\n")
     ends_line = window.text.endswith("\n")
@@ -168,11 +170,11 @@ def _told(shown: str, window: Window, body: str, place: tuple[int, int, int | No
         notes.append("not UTF-8: other bytes are shown as \\udcNN")
     if window.end >= size and not ends_line:
         notes.append("no line break at the end")
-    tail = _read_on(window, size, first, column) if window.end < size else ""
+    tail = _describe_rest(window, size, first, column) if window.end < size else ""
     return f"[{'; '.join(notes)}]\n{body}{tail}"
 
 
-def _read_on(window: Window, size: int, first: int, column: int) -> str:
+def _describe_rest(window: Window, size: int, first: int, column: int) -> str:
     count = window.text.count("\n")
     if window.text.endswith("\n"):
         return f"[... {size - window.end:,} more bytes; read on with offset={first + count}]"

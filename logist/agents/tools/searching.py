@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from logist.agents.tools import listing, matching, paths, text
 from logist.agents.tools.context import Arguments, Context, ToolError
-from logist.agents.tools.finding import SlowError, TextFinder, finder
+from logist.agents.tools.finding import SlowError, TextFinder, open_finder
 from logist.agents.tools.reading import SNIFFED_BYTES
 from logist.core.permissions.tools import MAX_SEARCHED_BYTES
 from logist.workspace.files import file_names, safe_open
@@ -48,7 +48,7 @@ class Search:
     files: int = 0
     passed: Counter[str] = field(default_factory=Counter)
 
-    def add(self, line: str) -> bool:
+    def add_line(self, line: str) -> bool:
         """False if there is no room for it."""
         self.room -= len(line) + 1
         if self.room >= 0:
@@ -61,27 +61,27 @@ def search(arguments: Arguments, context: Context) -> tuple[str, int]:
     pattern, path = arguments["pattern"], arguments.get("path", ".")
     deadline = time.monotonic() + SECONDS
     regex, ignore_case = arguments.get("regex", False), arguments.get("ignore_case", False)
-    given = finder(pattern, context, deadline, regex=regex and bool(pattern), ignore_case=ignore_case)
-    with given as found:
-        this = Search(context, found, not pattern, arguments.get("glob"), room=context.room)
-        end = _searched(this, path, deadline)
-    return _told(this, end), this.redactions
+    opened = open_finder(pattern, context, deadline, regex=regex and bool(pattern), ignore_case=ignore_case)
+    with opened as text_finder:
+        this = Search(context, text_finder, not pattern, arguments.get("glob"), room=context.room)
+        end = _search_files(this, path, deadline)
+    return _describe_search(this, end), this.redactions
 
 
-def _searched(this: Search, path: str, deadline: float) -> str:
+def _search_files(this: Search, path: str, deadline: float) -> str:
     """Why it ended early, or nothing."""
-    for file, parent, name in _files(this, path):
+    for file, parent, name in _iter_files(this, path):
         if time.monotonic() >= deadline:
             return f"it took longer than {SECONDS:.0f} seconds"
         try:
-            if not _file(this, file, parent, name):
+            if not _search_file(this, file, parent, name):
                 return "there are more; narrow it by pattern, path or glob"
         except SlowError as error:
-            return f"the expression {error} in {text.name(file_names.shown(file))}"
+            return f"the expression {error} in {text.format_path(file_names.to_display(file))}"
     return ""
 
 
-def _told(this: Search, end: str) -> str:
+def _describe_search(this: Search, end: str) -> str:
     count = len(this.lines)
     if end and not count:
         raise ToolError(f"the search was ended: {end}")
@@ -97,134 +97,136 @@ def _told(this: Search, end: str) -> str:
     return "\n".join([head, *this.lines, *tail])
 
 
-def _files(this: Search, path: str) -> Iterator[tuple[bytes, int, bytes]]:
+def _iter_files(this: Search, path: str) -> Iterator[tuple[bytes, int, bytes]]:
     """Each file: its path in the workspace, its directory, its name there."""
-    components = paths.parts(path, of_directory=True)
+    components = paths.split_path(path, of_directory=True)
     if components:
-        with paths.parent(this.context, path, of_directory=True) as (parent, name):
-            found = paths.status(parent, name)
-            if found is not None and stat.S_ISREG(found.st_mode):
-                paths.require_one_name(found, path)
+        with paths.open_parent(this.context, path, of_directory=True) as (parent, name):
+            file_status = paths.read_status(parent, name)
+            if file_status is not None and stat.S_ISREG(file_status.st_mode):
+                paths.require_one_name(file_status, path)
                 yield b"/".join(components), parent, name
                 return
-    with paths.directory(this.context, path) as descriptor:
+    with paths.open_tool_directory(this.context, path) as descriptor:
         prefix = b"".join(component + b"/" for component in components)
-        yield from _walked(this, descriptor, prefix, len(prefix))
+        yield from _walk_directory(this, descriptor, prefix, len(prefix))
 
 
-def _walked(this: Search, descriptor: int, prefix: bytes, base: int) -> Iterator[tuple[bytes, int, bytes]]:
-    found = listing.first_names(descriptor, MAX_ENTRIES, this.context, top=not prefix)
-    this.passed.update({MORE: found.omitted} if found.omitted else {})
-    for name in found.names:
-        status = paths.status(descriptor, name)
+def _walk_directory(
+    this: Search, descriptor: int, prefix: bytes, base: int
+) -> Iterator[tuple[bytes, int, bytes]]:
+    entries = listing.list_first_names(descriptor, MAX_ENTRIES, this.context, top=not prefix)
+    this.passed.update({MORE: entries.omitted} if entries.omitted else {})
+    for name in entries.names:
+        status = paths.read_status(descriptor, name)
         if status is None:
             continue
         if stat.S_ISDIR(status.st_mode):
-            yield from _below(this, descriptor, prefix + name, base)
-        elif stat.S_ISREG(status.st_mode) and _wanted(this.glob, prefix + name, base):
+            yield from _walk_below(this, descriptor, prefix + name, base)
+        elif stat.S_ISREG(status.st_mode) and _is_wanted(this.glob, prefix + name, base):
             yield prefix + name, descriptor, name
 
 
-def _below(this: Search, parent: int, path: bytes, base: int) -> Iterator[tuple[bytes, int, bytes]]:
+def _walk_below(this: Search, parent: int, path: bytes, base: int) -> Iterator[tuple[bytes, int, bytes]]:
     name = path.rpartition(b"/")[2]
     if listing.is_cache(name, this.context):
         return
     if path.count(b"/") >= MAX_LEVELS:
         this.passed[DEEP] += 1
         return
-    this.context.check()
+    this.context.require_time_left()
     try:
         descriptor = safe_open.open_directory(parent, name)
     except OSError:
         this.passed[UNREADABLE] += 1
         return
     try:
-        yield from _walked(this, descriptor, path + b"/", base)
+        yield from _walk_directory(this, descriptor, path + b"/", base)
     finally:
         os.close(descriptor)
 
 
-def _wanted(glob: str | None, path: bytes, base: int) -> bool:
+def _is_wanted(glob: str | None, path: bytes, base: int) -> bool:
     """Whether a file is asked for: by its name, its path in the workspace or its path below the directory."""
     if not glob:
         return True
     if "/" not in glob:
         return fnmatchcase(os.fsdecode(path.rpartition(b"/")[2]), glob)
-    return any(globbed(glob, os.fsdecode(one)) for one in {path, path[base:]})
+    return any(matches_glob(glob, os.fsdecode(one)) for one in {path, path[base:]})
 
 
-def globbed(glob: str, path: str) -> bool:
+def matches_glob(glob: str, path: str) -> bool:
     """Whether a path matches; `**` stands for any number of directories, also none."""
     wanted = [part for part in glob.split("/") if part not in ("", ".")]
-    at = _skipping({0}, wanted)
+    at = _skip_wildcards({0}, wanted)
     for part in path.split("/"):
         stay = {i for i in at if i < len(wanted) and wanted[i] == "**"}
         on = {i + 1 for i in at - stay if i < len(wanted) and fnmatchcase(part, wanted[i])}
-        at = _skipping(stay | on, wanted)
+        at = _skip_wildcards(stay | on, wanted)
     return len(wanted) in at
 
 
-def _skipping(at: set[int], wanted: list[str]) -> set[int]:
-    found = set(at)
+def _skip_wildcards(at: set[int], wanted: list[str]) -> set[int]:
+    positions = set(at)
     for i in sorted(at):
         while i < len(wanted) and wanted[i] == "**":
             i += 1
-            found.add(i)
-    return found
+            positions.add(i)
+    return positions
 
 
-def _file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
+def _search_file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
     """False if there is no room for more."""
-    this.context.check()
-    shown = text.name(file_names.shown(path))
+    this.context.require_time_left()
+    display_path = text.format_path(file_names.to_display(path))
     try:
-        with safe_open.regular(parent, [name]) as descriptor:
-            found = os.fstat(descriptor)
-            if found.st_nlink != 1:
+        with safe_open.open_regular_below(parent, [name]) as descriptor:
+            file_status = os.fstat(descriptor)
+            if file_status.st_nlink != 1:
                 raise PermissionError
             this.files += 1
             if this.everything:
-                return this.add(f"{shown}  {found.st_size:,} bytes")
-            if found.st_size > MAX_SEARCHED_BYTES:
+                return this.add_line(f"{display_path}  {file_status.st_size:,} bytes")
+            if file_status.st_size > MAX_SEARCHED_BYTES:
                 this.passed[LARGE] += 1
                 return True
-            data = b"".join(safe_open.exactly(descriptor, found.st_size))
+            data = b"".join(safe_open.read_exactly(descriptor, file_status.st_size))
     except OSError:
         this.passed[UNREADABLE] += 1
         return True
     if b"\0" in data[:SNIFFED_BYTES]:
         this.passed[BINARY] += 1
         return True
-    return _in(this, shown, data)
+    return _search_text(this, display_path, data)
 
 
-def _in(this: Search, shown: str, data: bytes) -> bool:
-    places = this.finder.places(data)
+def _search_text(this: Search, shown: str, data: bytes) -> bool:
+    places = this.finder.find_places(data)
     if not places:
         return True
-    content = text.decoded(data)
-    starts = _starts(content, [number for number, _ in places])
+    content = text.decode_text(data)
+    starts = _find_starts(content, [number for number, _ in places])
     secret = this.context.redact(content)[1] > 0
     for (number, column), start in zip(places, starts, strict=True):
-        line = _line(this, content, (start, column), secret=secret)
-        if not this.add(f"{shown}:{number + 1}: {line}"):
+        line = _format_line(this, content, (start, column), secret=secret)
+        if not this.add_line(f"{shown}:{number + 1}: {line}"):
             return False
     return len(places) < matching.MOST
 
 
-def _starts(content: str, numbers: list[int]) -> list[int]:
+def _find_starts(content: str, numbers: list[int]) -> list[int]:
     """Where these lines begin; they are in order."""
-    found = []
+    offsets = []
     number = start = 0
     for wanted in numbers:
         for _ in range(wanted - number):
             start = content.find("\n", start) + 1
         number = wanted
-        found.append(start)
-    return found
+        offsets.append(start)
+    return offsets
 
 
-def _line(this: Search, content: str, place: tuple[int, int], *, secret: bool) -> str:
+def _format_line(this: Search, content: str, place: tuple[int, int], *, secret: bool) -> str:
     start, column = place
     end = content.find("\n", start)
     end = len(content) if end < 0 else end
@@ -235,6 +237,6 @@ def _line(this: Search, content: str, place: tuple[int, int], *, secret: bool) -
     line = content[cut:last]
     if secret:
         before, after = content[max(0, cut - text.CONTEXT) : cut], content[last : last + text.CONTEXT]
-        line, count = text.middle(this.context.redact, before, line, after)
+        line, count = text.redact_between(this.context.redact, before, line, after)
         this.redactions += count
     return f"{'...' if cut > start else ''}{line.rstrip(chr(13))}{'...' if last < end else ''}"

@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable
 
-from logist.core.answer.exit_command import clean
+from logist.core.answer.exit_command import replace_surrogates
 
 Redact = Callable[[str], tuple[str, int]]
 
@@ -15,45 +15,45 @@ CONTEXT = 8192
 MAX_NAME = 200
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Bytes as text; what is not UTF-8 becomes lone surrogates, which `clean` later writes as `\\udcff`."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def middle(redact: Redact, before: str, text: str, after: str) -> tuple[str, int]:
+def redact_between(redact: Redact, before: str, text: str, after: str) -> tuple[str, int]:
     """`text` redacted as it is between `before` and `after`: a secret that crosses its ends is taken out whole."""
     left, left_count = redact(before)
     right, right_count = redact(after)
-    whole, count = redact(before + text + after)
-    start = _shared(left, whole)
-    rest = whole[start:]
-    end = _shared(right[::-1], rest[::-1])
+    redacted, count = redact(before + text + after)
+    start = _count_shared(left, redacted)
+    rest = redacted[start:]
+    end = _count_shared(right[::-1], rest[::-1])
     return rest[: len(rest) - end], max(0, count - left_count - right_count)
 
 
-def _shared(one: str, other: str) -> int:
+def _count_shared(one: str, other: str) -> int:
     """How many characters both begin with."""
     shortest = min(len(one), len(other))
     return bisect_left(range(shortest), True, key=lambda end: one[: end + 1] != other[: end + 1])
 
 
-def finished(redact: Redact, content: str, limit: int) -> tuple[str, int]:
+def finish_result(redact: Redact, content: str, limit: int) -> tuple[str, int]:
     """`content` cleaned, redacted and cut to `limit` characters, with a note of the cut."""
-    redacted, count = redact(clean(content)[0])
+    redacted, count = redact(replace_surrogates(content)[0])
     if len(redacted) <= limit:
         return redacted, count
     note = f"\n[... {len(redacted):,} characters in all; the rest is cut]"
     return (redacted[: max(0, limit - len(note))] + note)[:limit], count
 
 
-def name(path: str) -> str:
+def format_path(path: str) -> str:
     """A path on one line and of bounded length."""
-    shown = path if path.isprintable() else json.dumps(path)
-    return shown if len(shown) <= MAX_NAME else f"{shown[:MAX_NAME]}..."
+    display_path = path if path.isprintable() else json.dumps(path)
+    return display_path if len(display_path) <= MAX_NAME else f"{display_path[:MAX_NAME]}..."
 
 
-def line(redact: Redact, text: str, limit: int) -> str:
+def format_line(redact: Redact, text: str, limit: int) -> str:
     """The beginning of a line of a file, redacted before it is cut."""
-    shown, _ = redact(clean(text[: limit + CONTEXT])[0])
-    shown = shown.strip("\r\n")
-    return shown if len(shown) <= limit else f"{shown[:limit]}..."
+    visible, _ = redact(replace_surrogates(text[: limit + CONTEXT])[0])
+    visible = visible.strip("\r\n")
+    return visible if len(visible) <= limit else f"{visible[:limit]}..."

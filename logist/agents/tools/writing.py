@@ -23,54 +23,56 @@ KEPT_MODE = 0o777
 
 def write_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     """Replaces a file, or makes a new one if the role may; LackingError if it may not."""
-    path, data = arguments["path"], encoded(arguments["content"])
+    path, data = arguments["path"], encode_content(arguments["content"])
     creating = context.permissions.allows(Permission.CREATE_FILES)
     if creating:
         _make_directories(context, path)
     try:
-        with paths.parent(context, path) as (directory, name):
-            found = paths.status(directory, name)
-            if found is not None:
-                require_writable(found, path)
+        with paths.open_parent(context, path) as (directory, name):
+            file_status = paths.read_status(directory, name)
+            if file_status is not None:
+                require_writable(file_status, path)
                 _require_no_stand_in(context, path, arguments["content"])
             elif not creating:
                 raise LackingError((Permission.CREATE_FILES,))
-            put(directory, name, data, found)
+            write_atomically(directory, name, data, file_status)
     except paths.MissingError:
         if creating:
             raise
         raise LackingError((Permission.CREATE_FILES,)) from None
-    return f"{'wrote' if found else 'created'} {text.name(path)}: {len(data):,} bytes", 0
+    return f"{'wrote' if file_status else 'created'} {text.format_path(path)}: {len(data):,} bytes", 0
 
 
 def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     """Makes a new file, and the directories above it."""
-    path, data = arguments["path"], encoded(arguments["content"])
+    path, data = arguments["path"], encode_content(arguments["content"])
     _make_directories(context, path)
-    with paths.parent(context, path) as (directory, name):
-        found = paths.status(directory, name)
-        if found is not None:
-            raise ToolError(f"{text.name(path)} exists already: it is {paths.kind(found.st_mode)}")
-        put(directory, name, data, None)
-    return f"created {text.name(path)}: {len(data):,} bytes", 0
+    with paths.open_parent(context, path) as (directory, name):
+        file_status = paths.read_status(directory, name)
+        if file_status is not None:
+            raise ToolError(
+                f"{text.format_path(path)} exists already: it is {paths.describe_file_kind(file_status.st_mode)}"
+            )
+        write_atomically(directory, name, data, None)
+    return f"created {text.format_path(path)}: {len(data):,} bytes", 0
 
 
 def delete_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     """Deletes a file or a link itself, or an empty directory."""
     path = arguments["path"]
-    if not paths.parts(path, of_directory=True):
+    if not paths.split_path(path, of_directory=True):
         raise ToolError("the workspace itself can't be deleted")
-    with paths.parent(context, path, of_directory=True) as (directory, name):
-        found = paths.status(directory, name)
-        if found is None:
-            raise ToolError(f"{text.name(path)} does not exist")
-        if stat.S_ISDIR(found.st_mode):
+    with paths.open_parent(context, path, of_directory=True) as (directory, name):
+        file_status = paths.read_status(directory, name)
+        if file_status is None:
+            raise ToolError(f"{text.format_path(path)} does not exist")
+        if stat.S_ISDIR(file_status.st_mode):
             _remove_directory(directory, name, path)
         else:
             _require_file_meant(path)
             os.unlink(name, dir_fd=directory)
         os.fsync(directory)
-    return f"deleted {text.name(path)}", 0
+    return f"deleted {text.format_path(path)}", 0
 
 
 def _remove_directory(directory: int, name: bytes, path: str) -> None:
@@ -79,15 +81,17 @@ def _remove_directory(directory: int, name: bytes, path: str) -> None:
     except OSError as error:
         if error.errno not in safe_open.NOT_EMPTY:
             raise
-        raise ToolError(f"{text.name(path)} is a directory with something in it; delete that first") from None
+        raise ToolError(
+            f"{text.format_path(path)} is a directory with something in it; delete that first"
+        ) from None
 
 
 def _require_file_meant(path: str) -> None:
     if path.endswith(("/", "/.")):
-        raise ToolError(f"{text.name(path)} is not a directory")
+        raise ToolError(f"{text.format_path(path)} is not a directory")
 
 
-def encoded(content: str) -> bytes:
+def encode_content(content: str) -> bytes:
     """The bytes of a file; ToolError for what no file should hold."""
     try:
         data = content.encode()
@@ -102,17 +106,17 @@ def require_writable(found: os.stat_result, path: str) -> None:
     """ToolError for what is no regular file of one name, or is read-only."""
     paths.require_one_name(found, path)
     if not found.st_mode & stat.S_IWUSR:
-        raise ToolError(f"{text.name(path)} is read-only (mode {stat.S_IMODE(found.st_mode):04o})")
+        raise ToolError(f"{text.format_path(path)} is read-only (mode {stat.S_IMODE(found.st_mode):04o})")
 
 
 def _require_no_stand_in(context: Context, path: str, content: str) -> None:
     """A model that was shown `[redacted]` must not write that over the secret."""
     if REDACTED not in content:
         return
-    with paths.regular(context, path) as descriptor:
+    with paths.open_tool_file(context, path) as descriptor:
         size = min(os.fstat(descriptor).st_size, MAX_EDITED_BYTES)
-        held = text.decoded(b"".join(safe_open.exactly(descriptor, size)))
-    require_no_stand_in(context, held)
+        old_content = text.decode_text(b"".join(safe_open.read_exactly(descriptor, size)))
+    require_no_stand_in(context, old_content)
 
 
 def require_no_stand_in(context: Context, held: str) -> None:
@@ -124,7 +128,7 @@ def require_no_stand_in(context: Context, held: str) -> None:
         )
 
 
-def put(directory: int, name: bytes, data: bytes, found: os.stat_result | None) -> None:
+def write_atomically(directory: int, name: bytes, data: bytes, found: os.stat_result | None) -> None:
     """The whole content under that name, or nothing: a temporary file beside it takes its place.
 
     The temporary's name follows from the file's, so what a kill has left goes with the next write.
@@ -150,12 +154,12 @@ def put(directory: int, name: bytes, data: bytes, found: os.stat_result | None) 
 
 def _make_directories(context: Context, path: str) -> None:
     """The directories above a path, where they are missing; one level at a time, never through a link."""
-    above = paths.parts(path)[:-1]
-    with safe_open.root(context.workspace) as top:
+    above = paths.split_path(path)[:-1]
+    with safe_open.open_root(context.workspace) as top:
         descriptor = os.dup(top)
         try:
             for part in above:
-                below = _entered(descriptor, part)
+                below = _enter_directory(descriptor, part)
                 if below is None:
                     return  # opening the file will say what stands in the way
                 os.close(descriptor)
@@ -164,7 +168,7 @@ def _make_directories(context: Context, path: str) -> None:
             os.close(descriptor)
 
 
-def _entered(parent: int, name: bytes) -> int | None:
+def _enter_directory(parent: int, name: bytes) -> int | None:
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
     try:

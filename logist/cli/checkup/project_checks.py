@@ -29,9 +29,9 @@ from logist.config.settings import (
     UNCHECKED_MERGES,
     LoadedSettings,
     Settings,
+    can_merge_unchecked,
+    list_named_roles,
     load_settings,
-    merges_unchecked,
-    named_roles,
     resolve_model,
 )
 from logist.core.model import Role
@@ -42,7 +42,7 @@ from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
 from logist.roles import Roles
 from logist.store import IN_THE_MAKING, JobDir, describe_problem, list_jobs, lock
-from logist.store.files import TEMPORARY, moving_away
+from logist.store.files import TEMPORARY, format_move_command
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 39)
@@ -75,7 +75,7 @@ def _git(project: Project) -> Iterator[Finding]:
     try:
         done = subprocess.run(
             ["git", "--version"],
-            env=project.environment.child(),
+            env=project.environment.build_child_environment(),
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -114,7 +114,7 @@ def describe_sandbox(found: sandbox.Means) -> Finding:
 
 
 def _path(environment: Environment) -> str:
-    return environment.child().get("PATH", os.defpath)
+    return environment.build_child_environment().get("PATH", os.defpath)
 
 
 def describe_programs(path: str) -> Finding:
@@ -134,7 +134,7 @@ def _directory(what: str, path: Path, note: str) -> Finding:
     shown = f"{path} ({note})" if note else str(path)
     existing = _existing(path)
     if os.path.lexists(path) and existing != path:
-        return invalid(what, f"{path} is no directory", moving_away(path))
+        return invalid(what, f"{path} is no directory", format_move_command(path))
     if problem := describe_problem(existing):
         return invalid(what, f"{shown} is on {problem}", "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
@@ -205,21 +205,21 @@ def _config(project: Project) -> Iterator[Finding]:
     environment = project.environment
     try:
         loaded = load_settings(project.home, environment.user_config_dir())
-        trust = context.trust_of(environment, loaded, context.known_roles(environment))
+        trust = context.read_project_trust(environment, loaded, context.load_known_roles(environment))
         trust.require_to_run()
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
         return
-    script = (environment.agent() or loaded.settings.agent).removeprefix(SCRIPTED)
-    if script != (environment.agent() or loaded.settings.agent) and not os.path.exists(script):
+    script = (environment.agent_name() or loaded.settings.agent).removeprefix(SCRIPTED)
+    if script != (environment.agent_name() or loaded.settings.agent) and not os.path.exists(script):
         yield invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
         return
     for unused in loaded.unused:
-        yield warning("config", f"{unused.where}: {unused.message}", unused.instead)
-    if merges_unchecked(loaded.settings):
+        yield warning("config", f"{unused.where}: {unused.message}", unused.advice)
+    if can_merge_unchecked(loaded.settings):
         yield warning("config", UNCHECKED_MERGES, None)
     yield from _named(environment, loaded)
-    yield from _agents(environment, loaded.settings, context.known_roles(environment))
+    yield from _agents(environment, loaded.settings, context.load_known_roles(environment))
     yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
 
 
@@ -228,8 +228,8 @@ def _named(environment: Environment, loaded: LoadedSettings) -> Iterator[Finding
 
     Only `roles.default` is an error, since no job can be made without it. Other projects may know the rest.
     """
-    roles = context.known_roles(environment)
-    for field, role in named_roles(loaded.settings).items():
+    roles = context.load_known_roles(environment)
+    for field, role in list_named_roles(loaded.settings).items():
         if role not in roles.by_name and role not in roles.broken:
             message = f"{loaded.sources[field]}: `{field}` names the role `{role}`, and there is none"
             make = invalid if field == "roles.default" else warning
@@ -245,7 +245,7 @@ class AgentProblem(NamedTuple):
 
 def _agents(environment: Environment, settings: Settings, roles: Roles) -> Iterator[Finding]:
     """An error where no step can work, because no role that does the work can be asked; else a warning each."""
-    agent = environment.agent() or settings.agent
+    agent = environment.agent_name() or settings.agent
     if agent.startswith(SCRIPTED):
         return
     doers = {settings.roles.default, *settings.roles.type_mapping.values()} & set(roles.by_name)
@@ -266,7 +266,7 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
     agent = role.agent or agent
     try:
         model = resolve_model(settings, role.llm_model)
-        program = None if agent == LITELLM else finding.program(agent, settings.agents)
+        program = None if agent == LITELLM else finding.load_program(agent, settings.agents)
     except InvalidFile as error:
         return AgentProblem(error.message, error.fix or "edit the config")
     if model.input_price is None and not settings.allow_unknown_price:
@@ -280,7 +280,7 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
         return None
     if importlib.util.find_spec("litellm") is None:
         return AgentProblem("no model can be asked: litellm is not installed", "install the extra `litellm`")
-    if model.api_key_env and environment.key(model.api_key_env) is None:
+    if model.api_key_env and environment.get_key(model.api_key_env) is None:
         message = f"no key for the model {model.name}: {model.api_key_env} is not set"
         return AgentProblem(message, f"set {model.api_key_env} in the environment")
     return None
@@ -288,7 +288,7 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
 
 def _roles(project: Project) -> Iterator[Finding]:
     try:
-        roles = context.known_roles(project.environment)
+        roles = context.load_known_roles(project.environment)
     except LogistError as error:
         yield invalid("roles", f"{error.where}: {error.message}", error.fix or "check its permissions")
         return
@@ -339,7 +339,7 @@ def _abandoned_jobs(project: Project) -> Iterator[Finding]:
     for path in _inside(project.jobs_dir):
         if not path.name.startswith(IN_THE_MAKING) or path.is_symlink() or not path.is_dir():
             continue
-        if lock.holder(path) is not None:
+        if lock.find_lock_holder(path) is not None:
             continue
         found = warning("jobs", f"{path.name} was left by a command that was killed", _removal(path))
         yield repairable(found, path) if _is_older(project, path, SETTLED) else found
@@ -395,7 +395,7 @@ PROJECT_CHECKS: tuple[HealthCheck[Project], ...] = (
     HealthCheck("python", _python),
     HealthCheck("git", _git),
     HealthCheck("litellm", _litellm),
-    HealthCheck("sandbox", lambda project: [describe_sandbox(sandbox.means())]),
+    HealthCheck("sandbox", lambda project: [describe_sandbox(sandbox.detect_sandbox())]),
     HealthCheck("agent programs", lambda project: [describe_programs(_path(project.environment))]),
     HealthCheck("home", _home),
     HealthCheck("jobs", lambda project: [_directory("jobs", project.jobs_dir, "")]),

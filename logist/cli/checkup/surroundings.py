@@ -6,14 +6,14 @@ from pathlib import Path
 
 from logist.cli import context
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import utf8
+from logist.cli.options import require_utf8
 from logist.cli.show import render
 from logist.config.environment import Environment
 from logist.config.settings import Settings, load_settings
 from logist.config.trust import Trust
 from logist.errors import LogistError
 from logist.jobs.base.project import Project
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import Roles, load_roles
 
 
@@ -23,7 +23,9 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
     `strict`: InvalidFile for such a config. No program that it names is started, so nobody has to trust it.
     """
     cwd = Path(get_current_directory())
-    jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
+    jobs = require_utf8(
+        environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR"
+    )
     home = environment.find_home(cwd).path
     return Project(
         home=home,
@@ -31,10 +33,10 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
         settings=_settings(environment, home, strict=strict),
         roles=_roles(environment, strict=strict),
         environment=environment,
-        clock=context.clock(),
+        clock=context.create_clock(),
         steward=environment.user_name(),
         agent="litellm",
-        say=lambda text: render.say(text, environment),
+        say=lambda text: render.print_message(text, environment),
         trust=Trust(environment.user_config_dir(), home),
     )
 
@@ -50,8 +52,8 @@ def _settings(environment: Environment, home: Path, *, strict: bool) -> Settings
 
 def _roles(environment: Environment, *, strict: bool) -> Roles:
     try:
-        return context.known_roles(environment)
+        return context.load_known_roles(environment)
     except LogistError:
         if strict:
             raise
-        return load_roles([resource("roles")])
+        return load_roles([find_resource("roles")])

@@ -68,11 +68,11 @@ def completion(ctx: click.Context, shell: str) -> Output:
     As in `eval "$(logist completion bash)"` in ~/.bashrc, the same with zsh in ~/.zshrc, or
     `logist completion fish > ~/.config/fish/completions/logist.fish`.
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    asking = found(ctx.find_root().command, {}, "logist", VARIABLE)
-    template = asking.source_template
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
+    generator = shell_class(ctx.find_root().command, {}, "logist", VARIABLE)
+    template = generator.source_template
     for old, new in _JOINED[shell]:
         template = template.replace(old, new)
-    script = template % asking.source_vars()
+    script = template % generator.source_vars()
     return Output({"shell": shell, "script": script}, raw=script)

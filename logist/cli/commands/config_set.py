@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, utf8, yaml_value
+from logist.cli.options import json_option, parse_yaml_value, require_utf8
 from logist.cli.shell_values import complete_setting
-from logist.cli.show.output import Diagnostic, Line, Output, StyledText, warnings
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_warnings
 from logist.config.environment import Environment
 from logist.errors import LogistError, UsageError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _options(command: F) -> F:
+def _add_options(command: F) -> F:
     user = click.option("--user", is_flag=True, help="Change your own config, which holds in every project.")
     dry = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
     return user(dry(json_option(command)))
@@ -31,7 +31,7 @@ def _options(command: F) -> F:
 @click.command("set")
 @click.argument("key", shell_complete=complete_setting)
 @click.argument("value")
-@_options
+@_add_options
 @click.pass_obj
 def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bool) -> Output:
     """Set a key of the project's config; comments and order stay.
@@ -40,28 +40,28 @@ def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bo
     "quoted"; all else is text. Nothing is written if the config would not be valid then. What you set needs no
     `logist trust`; what else changed in the file still does.
     """
-    parsed = yaml_value(utf8(value, "the value", "write it in UTF-8"))
+    parsed = parse_yaml_value(require_utf8(value, "the value", "write it in UTF-8"))
     if parsed is None:
         raise UsageError("a key can't be set to nothing", where=key, fix=f"logist config unset {key}")
-    return _changed(environment, key, parsed, user=user, dry_run=dry_run)
+    return _change_setting(environment, key, parsed, user=user, dry_run=dry_run)
 
 
 @click.command("unset")
 @click.argument("key", shell_complete=complete_setting)
-@_options
+@_add_options
 @click.pass_obj
 def unset(environment: Environment, key: str, user: bool, dry_run: bool) -> Output:
     """Remove a key from the project's config: the value from below holds again.
 
     That is the one of your own config, or the default.
     """
-    return _changed(environment, key, None, user=user, dry_run=dry_run)
+    return _change_setting(environment, key, None, user=user, dry_run=dry_run)
 
 
-def _changed(environment: Environment, key: str, value: Any, *, user: bool, dry_run: bool) -> Output:
+def _change_setting(environment: Environment, key: str, value: Any, *, user: bool, dry_run: bool) -> Output:
     from logist.jobs.base.config_file import change_key
 
-    file = _config_file(environment, user=user)
+    file = _find_config_file(environment, user=user)
     change = change_key(file, key, value, dry_run=dry_run)
     data = {
         "file": str(change.file),
@@ -71,13 +71,15 @@ def _changed(environment: Environment, key: str, value: Any, *, user: bool, dry_
         "changed": change.changes_file,
         "dry_run": dry_run,
     }
-    notes = warnings([_hidden(environment, key)] if user and _hidden(environment, key) else [], "overridden")
+    notes = make_warnings(
+        [_find_override(environment, key)] if user and _find_override(environment, key) else [], "overridden"
+    )
     return Output(
-        data, tuple(_lines(change, value, dry_run=dry_run)), notes + _unset_elsewhere(change, value)
+        data, tuple(_format_change(change, value, dry_run=dry_run)), notes + _warn_still_set(change, value)
     )
 
 
-def _config_file(environment: Environment, *, user: bool) -> ConfigFile:
+def _find_config_file(environment: Environment, *, user: bool) -> ConfigFile:
     from logist.jobs.base.config_file import ConfigFile
 
     own = environment.user_config_dir()
@@ -90,42 +92,44 @@ def _config_file(environment: Environment, *, user: bool) -> ConfigFile:
     return ConfigFile(home.path, own, needs_trust=home.source == "project")
 
 
-def _lines(change: ConfigChange, value: Any, *, dry_run: bool) -> list[Line]:
+def _format_change(change: ConfigChange, value: Any, *, dry_run: bool) -> list[Line]:
     if not change.changes_file:
-        text = f"is not set in {change.file}" if value is None else f"is already {_shown(change.before)}"
+        text = (
+            f"is not set in {change.file}" if value is None else f"is already {_format_value(change.before)}"
+        )
         return [f"{change.key} {text}: nothing to change"]
     place = f"dry run, nothing written: {change.file}" if dry_run else f"file: {change.file}"
-    old, new = _sourced(change, change.before), _sourced(change, change.after)
+    old, new = _format_with_source(change, change.before), _format_with_source(change, change.after)
     return [(StyledText(f"{change.key}: ", "bold"), f"{old} -> {new}"), (StyledText(place, "dim"),)]
 
 
-def _sourced(change: ConfigChange, setting: Setting) -> str:
+def _format_with_source(change: ConfigChange, setting: Setting) -> str:
     """A value, with its source unless that is the file itself."""
     if setting.value is None:
         return "not set"
     elsewhere = setting.source and setting.source != str(change.file)
-    return f"{_shown(setting)} ({setting.source})" if elsewhere else _shown(setting)
+    return f"{_format_value(setting)} ({setting.source})" if elsewhere else _format_value(setting)
 
 
-def _shown(setting: Setting) -> str:
+def _format_value(setting: Setting) -> str:
     value = setting.value
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _unset_elsewhere(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
+def _warn_still_set(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
     """That a removed key is still set by another file."""
     source = change.after.source
     if value is not None or source in ("", "default", str(change.file)):
         return ()
-    return warnings([f"{source} still sets `{change.key}`"], "still_set")
+    return make_warnings([f"{source} still sets `{change.key}`"], "still_set")
 
 
-def _hidden(environment: Environment, key: str) -> str:
+def _find_override(environment: Environment, key: str) -> str:
     """That the project here sets the same key, so that the user's own config does not hold for it."""
-    from logist.cli.context import loaded_settings
+    from logist.cli.context import load_current_settings
 
     try:
-        loaded = loaded_settings(environment)
+        loaded = load_current_settings(environment)
     except LogistError:
         return ""
     source = loaded.sources.get(key, "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import listing_options
-from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable, warnings
+from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable, make_warnings
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
@@ -27,61 +27,62 @@ Row = dict[str, Any]
 @click.pass_obj
 def show(environment: Environment) -> Output:
     """Show every setting, its value, and where it comes from: default, a file, another setting, or the environment."""
-    from logist.cli.context import known_roles, loaded_settings
+    from logist.cli.context import load_current_settings, load_known_roles
 
-    loaded = loaded_settings(environment)
+    loaded = load_current_settings(environment)
     try:
-        roles = _by_type(known_roles(environment), loaded.settings.roles.type_mapping)
+        roles = _list_role_types(load_known_roles(environment), loaded.settings.roles.type_mapping)
     except InvalidFile:  # a directory that does not open keeps nobody from looking at the settings
         roles = []
-    values = dict(_leaves(loaded.settings.model_dump(mode="json")))
+    values = dict(_iter_leaves(loaded.settings.model_dump(mode="json")))
     rows = [
         {"field": field, "value": value, "source": loaded.sources[field]} for field, value in values.items()
     ]
-    others = {row["field"]: row for row in _by_other_means(environment, loaded.settings)}
+    others = {row["field"]: row for row in _list_derived(environment, loaded.settings)}
     rows = [others.get(row["field"], row) for row in rows]
     if roles:
-        rows = list(_with_types(rows, roles))
-    cells = [(row["field"], _shown(row["value"]), StyledText(row["source"], "dim")) for row in rows]
+        rows = list(_insert_role_types(rows, roles))
+    cells = [(row["field"], _format_value(row["value"]), StyledText(row["source"], "dim")) for row in rows]
     table = TextTable(("SETTING", "VALUE", "FROM"), cells)
-    return Output(rows, diagnostics=_warnings(loaded), table=table)
+    return Output(rows, diagnostics=_list_warnings(loaded), table=table)
 
 
-def _warnings(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
-    from logist.cli.context import unused_keys
-    from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
+def _list_warnings(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
+    from logist.cli.context import warn_unused_keys
+    from logist.config.settings import UNCHECKED_MERGES, can_merge_unchecked
 
-    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
-    return warnings(unchecked, "unchecked_merge") + unused_keys(loaded)
+    unchecked = [UNCHECKED_MERGES] if can_merge_unchecked(loaded.settings) else []
+    return make_warnings(unchecked, "unchecked_merge") + warn_unused_keys(loaded)
 
 
-def _by_other_means(environment: Environment, settings: Settings) -> Iterator[Row]:
+def _list_derived(environment: Environment, settings: Settings) -> Iterator[Row]:
     """What holds by the word of another setting, or of the environment, whatever its own says."""
-    from logist.config.settings import approval_of, merges_alone
+    from logist.config.settings import can_merge_automatically, choose_approval
 
     by_mode = {"source": "review.mode"}
     if settings.approval is None:
-        yield {"field": "approval", "value": approval_of(settings).value, **by_mode}
+        yield {"field": "approval", "value": choose_approval(settings).value, **by_mode}
     if settings.review.auto_merge is None:
-        yield {"field": "review.auto_merge", "value": merges_alone(settings), **by_mode}
-    if agent := environment.agent():
+        yield {"field": "review.auto_merge", "value": can_merge_automatically(settings), **by_mode}
+    if agent := environment.agent_name():
         yield {"field": "agent", "value": agent, "source": AGENT}
 
 
-def _by_type(roles: Roles, configured: Collection[str]) -> list[Row]:
+def _list_role_types(roles: Roles, configured: Collection[str]) -> list[Row]:
     """The role of each type of tasks that role files name and the config does not."""
     types = {word.casefold() for found in roles.by_name.values() for word in found.role.applicable_task_types}
-    named = {
-        word: roles.for_task_type(word) for word in sorted(types - {word.casefold() for word in configured})
+    role_by_type = {
+        word: roles.find_for_task_type(word)
+        for word in sorted(types - {word.casefold() for word in configured})
     }
     return [
         {"field": f"{TYPES}.{word}", "value": role, "source": str(roles.by_name[role].path)}
-        for word, role in named.items()
+        for word, role in role_by_type.items()
         if role and role in roles.by_name
     ]
 
 
-def _with_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
+def _insert_role_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
     """The rows with those of `roles` after the types of the config."""
     last = max(place for place, row in enumerate(rows) if row["field"].startswith(TYPES))
     for place, row in enumerate(rows):
@@ -91,14 +92,14 @@ def _with_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
             yield from roles
 
 
-def _leaves(data: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _iter_leaves(data: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in data.items():
         field = f"{path}.{key}" if path else key
         if isinstance(value, dict) and value:
-            yield from _leaves(value, field)
+            yield from _iter_leaves(value, field)
         else:
             yield field, value
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -16,7 +16,7 @@ from logist.cli.show import render
 from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.errors import UsageError
-from logist.resources import resource
+from logist.resources import find_resource
 
 GREET = '"""Greets people."""\n\nimport sys\n\nprint(f"Hello, {sys.argv[-1]}!")\n'
 JOB = "shout"
@@ -58,20 +58,24 @@ def demo(environment: Environment, directory: str | None) -> Output:
 
     DIRECTORY is made and kept, so that you can look into it  [default: a new temporary one].
     """
-    home = _place(directory)
-    fixture = resource("fixtures", "jobs", "main-job")
-    _repository(home, fixture, environment)
-    _tell(
+    home = _create_directory(directory)
+    fixture = find_resource("fixtures", "jobs", "main-job")
+    _create_repository(home, fixture, environment)
+    _print_lines(
         environment,
         "No model is called here: the answers come from an archived run, shipped with logist as",
         f"{fixture / 'answers.json'}. Everything else is real: git, files, checks, history.",
         "",
     )
-    ran = [_run(environment, home, fixture, *scene) for scene in ((("A project:", ("init",), 0)), *STORY)]
-    return Output({"directory": str(home), "commands": ran}, _farewell(home, _program(environment)))
+    results = [
+        _run_scene(environment, home, fixture, *scene) for scene in ((("A project:", ("init",), 0)), *STORY)
+    ]
+    return Output(
+        {"directory": str(home), "commands": results}, _format_farewell(home, _find_program(environment))
+    )
 
 
-def _place(directory: str | None) -> Path:
+def _create_directory(directory: str | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="logist-demo-"))
     home = Path(directory).absolute()
@@ -81,24 +85,30 @@ def _place(directory: str | None) -> Path:
     return home
 
 
-def _repository(home: Path, fixture: Path, environment: Environment) -> None:
+def _create_repository(home: Path, fixture: Path, environment: Environment) -> None:
     """A real git repository with one commit."""
     (home / "greet.py").write_text(GREET, "utf-8")
     (home / "spec.yaml").write_text((fixture / "spec.yaml").read_text("utf-8"), "utf-8")
     identity = ("-c", "user.name=Logist demo", "-c", "user.email=demo@localhost")
     git = ("git", "-C", str(home), *identity)
     for command in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "A greeting")):
-        subprocess.run([*git, *command], env=environment.child(), check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            [*git, *command], env=environment.build_child_environment(), check=True, stdin=subprocess.DEVNULL
+        )
 
 
-def _run(
+def _run_scene(
     environment: Environment, home: Path, fixture: Path, title: str, words: tuple[str, ...], expected: int
 ) -> dict[str, object]:
     """Shows one command as a person would type it, runs it, and insists on its exit code."""
-    _tell(environment, f"# {title}", f"$ logist {shlex.join(words)}")
+    _print_lines(environment, f"# {title}", f"$ logist {shlex.join(words)}")
     script = f"scripted:{fixture / 'answers.json'}"
-    child = {**environment.child(), "LOGIST_AGENT": script, "LOGIST_STEWARD": environment.user_name()}
-    if environment.color(sys.stderr.isatty()):
+    child = {
+        **environment.build_child_environment(),
+        "LOGIST_AGENT": script,
+        "LOGIST_STEWARD": environment.user_name(),
+    }
+    if environment.has_color(sys.stderr.isatty()):
         child["FORCE_COLOR"] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "logist", *words],
@@ -112,24 +122,24 @@ def _run(
         raise UsageError(
             f"the demo broke: exit {done.returncode}, expected {expected}", where=shlex.join(words)
         )
-    _tell(environment, "")
+    _print_lines(environment, "")
     return {"command": ["logist", *words], "exit_code": done.returncode}
 
 
-def _tell(environment: Environment, *lines: str) -> None:
+def _print_lines(environment: Environment, *lines: str) -> None:
     for line in lines:
-        render.say(line, environment)
+        render.print_message(line, environment)
 
 
-def _program(environment: Environment) -> str:
+def _find_program(environment: Environment) -> str:
     """How a person calls logist: by name if it is on the path, else where it lies."""
-    if shutil.which("logist", path=environment.child().get("PATH")):
+    if shutil.which("logist", path=environment.build_child_environment().get("PATH")):
         return "logist"
     beside = Path(sys.executable).with_name("logist")
     return shlex.quote(str(beside)) if beside.exists() else f"{shlex.quote(sys.executable)} -m logist"
 
 
-def _farewell(home: Path, logist: str) -> tuple[Line, ...]:
+def _format_farewell(home: Path, logist: str) -> tuple[Line, ...]:
     job = f".logist/jobs/{JOB}"
     return (
         f"Everything is in {home}. Look into it:",

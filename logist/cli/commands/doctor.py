@@ -44,19 +44,19 @@ def doctor(environment: Environment, deep: bool, fix: bool, jobs_dir: str | None
         "fixed": [fixed._asdict() for fixed in report.fixed],
         "backup": str(report.backup) if report.backup else None,
     }
-    return Output(data, list(_lines(report)), exit_code=worst)
+    return Output(data, list(_format_report(report)), exit_code=worst)
 
 
-def _lines(report: Report) -> Iterator[Line]:
+def _format_report(report: Report) -> Iterator[Line]:
     for fixed in report.fixed:
         yield (StyledText("fixed   ", "green"), StyledText(fixed.check, "bold"), f": {fixed.message}")
     if report.backup:
         yield (StyledText("backup  ", "dim"), str(report.backup))
     for found in report.findings:
-        yield _line(found)
+        yield _format_finding(found)
 
 
-def _line(found: Finding) -> Line:
+def _format_finding(found: Finding) -> Line:
     advice = f" ({found.fix})" if found.fix else ""
     level = StyledText(f"{found.level:8}", STYLES[found.level])
     return (level, StyledText(found.check, "bold"), f": {found.message}{advice}")

@@ -9,7 +9,7 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option
 from logist.cli.show.output import Output
-from logist.config.environment import IGNORED, PROJECT_DIRECTORY, Environment, beside
+from logist.config.environment import IGNORED, PROJECT_DIRECTORY, Environment, find_coven_directory
 from logist.store import require_local
 
 CONFIG = """\
@@ -40,23 +40,23 @@ def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
     home = Path(get_current_directory()) / PROJECT_DIRECTORY
     require_local(Path(environment.chosen_jobs_dir(None, get_current_directory()) or home))
-    made = [name for name in ("", "roles", "jobs") if _make(home / name)]
+    created = [name for name in ("", "roles", "jobs") if _create_folder(home / name)]
     files = {".gitignore": IGNORED, "config.yaml": CONFIG}
-    made += [name for name, text in files.items() if _write(home / name, text)]
-    what = "made" if made else "already there"
-    below = beside(str(home))
+    created += [name for name, text in files.items() if _write_file(home / name, text)]
+    what = "made" if created else "already there"
+    below = find_coven_directory(str(home))
     more = (f"{below} stays in force, under what is said in .logist",) if below else ()
-    return Output({"home": str(home), "made": [name or "." for name in made]}, (f"{what}: {home}", *more))
+    return Output({"home": str(home), "made": [name or "." for name in created]}, (f"{what}: {home}", *more))
 
 
-def _make(folder: Path) -> bool:
+def _create_folder(folder: Path) -> bool:
     if folder.is_dir():
         return False
     folder.mkdir(mode=0o700, parents=True)
     return True
 
 
-def _write(file: Path, text: str) -> bool:
+def _write_file(file: Path, text: str) -> bool:
     if file.exists():
         return False
     file.write_text(text, "utf-8")

@@ -8,13 +8,13 @@ import click
 
 from logist.cli.options import recorded_jobs_dir_option
 from logist.cli.replayed import (
-    colored,
-    junit_file,
-    outcome,
-    prompts_of,
+    build_replay_row,
+    color_report,
+    judge_totals,
+    list_replay_notes,
+    load_prompts,
     replay_options,
-    row,
-    told,
+    require_junit_file,
     write_junit,
 )
 from logist.cli.show import render
@@ -52,36 +52,40 @@ def replay(
     fail also when a prompt would be another one, with --strict also when only a rule that a newer Logist
     has changed is the cause), else 0.
     """
-    from logist.cli.recorded import recorded
+    from logist.cli.recorded import list_recorded
     from logist.jobs.archive.archive_replay import replay_all
     from logist.jobs.archive.replay_report import Junit, ReplayTotals
-    from logist.resources import schema
+    from logist.resources import load_schema
 
-    target = junit_file(junit)
-    found = recorded(environment, paths, None if paths else jobs_dir)
-    progress = ProgressBar(len(found))
+    target = require_junit_file(junit)
+    histories = list_recorded(environment, paths, None if paths else jobs_dir)
+    progress = ProgressBar(len(histories))
     fail_on_prompts = prompts == "fail"
     mode = "json" if as_json else "jsonl" if as_jsonl else "text"
-    shown, totals, report = (
+    display, totals, report = (
         _ReplayDisplay(environment, mode, progress),
         ReplayTotals(),
         Junit(fail_on_prompts, strict),
     )
-    compared = prompts_of(environment, jobs_dir, prompts)
+    compared = load_prompts(environment, jobs_dir, prompts)
     try:
-        for each in replay_all(found, schema("llm-chat-schema"), prompts=compared, each=progress.tick):
+        for each in replay_all(
+            histories, load_schema("llm-chat-schema"), prompts=compared, each=progress.count_interaction
+        ):
             totals.add(each)
             report.add(each)
-            shown.add(each)
-            progress.done()
-            if fail_fast and each.fails(prompts=fail_on_prompts, rules=strict):
+            display.add_history(each)
+            progress.count_history()
+            if fail_fast and each.has_failed(prompts=fail_on_prompts, rules=strict):
                 break
     finally:
         progress.clear()
     write_junit(target, report)
-    code, errors = outcome(totals, prompts=fail_on_prompts, rules=strict)
-    data = {"histories": shown.rows, "totals": totals.counted()}
-    return Output([] if as_jsonl and not as_json else data, (totals.line(),), (*shown.told, *errors), code)
+    code, errors = judge_totals(totals, prompts=fail_on_prompts, rules=strict)
+    data = {"histories": display.rows, "totals": totals.to_counts()}
+    return Output(
+        [] if as_jsonl and not as_json else data, (totals.format_line(),), (*display.told, *errors), code
+    )
 
 
 class _ReplayDisplay:
@@ -96,20 +100,20 @@ class _ReplayDisplay:
         self._progress = progress
         self._diffs: set[str] = set()
 
-    def add(self, found: Replayed) -> None:
+    def add_history(self, found: Replayed) -> None:
         """One more history."""
-        from logist.jobs.archive.replay_report import lines
+        from logist.jobs.archive.replay_report import format_replay_lines
 
         if self._mode == "json":
-            self.rows.append(row(found))
-            self.told += told(found, found.name)
+            self.rows.append(build_replay_row(found))
+            self.told += list_replay_notes(found, found.name)
             return
-        beside = told(found, found.name)
-        telling = found.drifts or found.changed_rules or found.fails(prompts=True)
-        if self._mode == "jsonl" or beside or telling:
+        replay_notes = list_replay_notes(found, found.name)
+        has_differences = found.drifts or found.changed_rules or found.has_failed(prompts=True)
+        if self._mode == "jsonl" or replay_notes or has_differences:
             self._progress.clear()
         if self._mode == "jsonl":
-            render.print_json(row(found))
-        elif telling:
-            render.print_lines(colored(lines(found, shown=self._diffs)), self._environment)
-        render.diagnose(beside, self._environment)
+            render.print_json(build_replay_row(found))
+        elif has_differences:
+            render.print_lines(color_report(format_replay_lines(found, shown=self._diffs)), self._environment)
+        render.print_diagnostics(replay_notes, self._environment)

@@ -61,22 +61,31 @@ def run(
     11 (approval).
     """
     from logist.cli import context
-    from logist.jobs.job_queue import exit_code, held_up, is_left_behind
+    from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
 
-    project = context.project(environment, jobs_dir, agent)
+    project = context.open_project(environment, jobs_dir, agent)
     project.trust.require_to_run()
-    shown = _RunDisplay(environment, quiet=as_json)
-    _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
-    rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]
-    counted = [end.exit_code for end in shown.ended.values() if not is_left_behind(project, end)]
+    display = _RunDisplay(environment, quiet=as_json)
+    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display)
+    rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
+    counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
     # An interrupted run has not come to its end; a watch is always ended by a signal.
-    held = [] if project.stopping() and not watch else held_up(project, () if watch else shown.concluded)
-    code = project.stopping() or exit_code([*counted, *(each.exit_code for each in held)])
-    waiting = [_held_row(each) for each in held]
+    held = (
+        []
+        if project.stopping() and not watch
+        else find_held_up_jobs(project, () if watch else display.concluded)
+    )
+    code = project.stopping() or choose_exit_code([*counted, *(each.exit_code for each in held)])
+    waiting = [_build_held_row(each) for each in held]
     data = {"jobs": rows, "waiting": waiting, "interrupted": bool(project.stopping())}
-    told = [each for end in shown.ended.values() for each in _warned(end)] if as_json else []
+    printed = [each for end in display.ended.values() for each in _list_warnings(end)] if as_json else []
     listed = held if as_json else held[:LISTED]
-    return Output(data, _summary(rows, held), (*told, *map(_waiting, listed), *_more(held, listed)), code)
+    return Output(
+        data,
+        _format_summary(rows, held),
+        (*printed, *map(_warn_waiting, listed), *_note_more(held, listed)),
+        code,
+    )
 
 
 class _RunDisplay:
@@ -98,44 +107,46 @@ class _RunDisplay:
             if end.error or (end.result and not end.result.state.children)
         }
 
-    def stepped(self, result: CommandResult) -> None:
-        from logist.cli.show.view import prefixed, step_lines
+    def add_step(self, result: CommandResult) -> None:
+        from logist.cli.show.view import prefix_lines, step_lines
 
         with self._printing:
             self.steps[result.job_id] += len(result.entries)
             if not self.quiet:
-                render.print_lines(prefixed(result.job_id, step_lines(result)), self.environment)
+                render.print_lines(prefix_lines(result.job_id, step_lines(result)), self.environment)
 
-    def end(self, ended: EndedJob) -> None:
+    def add_end(self, ended: EndedJob) -> None:
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
-        told = known is not None and str(known.error) == str(ended.error)  # not again at every round
-        found = () if told and _warned(known) == _warned(ended) else _warned(ended)
-        if ended.error and not told:
-            found = (_diagnostic(ended.error, ended.job_id), *found)
-        if found and not self.quiet:
+        is_printed = known is not None and str(known.error) == str(ended.error)  # not again at every round
+        new_diagnostics = (
+            () if is_printed and _list_warnings(known) == _list_warnings(ended) else _list_warnings(ended)
+        )
+        if ended.error and not is_printed:
+            new_diagnostics = (_make_diagnostic(ended.error, ended.job_id), *new_diagnostics)
+        if new_diagnostics and not self.quiet:
             with self._printing:
-                render.diagnose(found, self.environment)
+                render.print_diagnostics(new_diagnostics, self.environment)
 
 
-def _warned(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
+def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
     """What is to be said of how a job ended, such as why its work is not merged."""
     texts = ended.result.warnings if ended and ended.result else ()
     return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
 
 
-def _waiting(held: HeldUp) -> Diagnostic:
+def _warn_waiting(held: HeldUp) -> Diagnostic:
     return Diagnostic("warning", "waiting", held.waits, held.job_id, held.next_command)
 
 
-def _more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:
+def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:
     more = len(held) - len(listed)
     if not more:
         return ()
     return (Diagnostic("info", "waiting", f"and {more} more wait for a person", None, "logist job list"),)
 
 
-def _held_row(held: HeldUp) -> dict[str, Any]:
+def _build_held_row(held: HeldUp) -> dict[str, Any]:
     return {
         "job": held.job_id,
         "status": held.status.value if held.status else None,
@@ -145,9 +156,9 @@ def _held_row(held: HeldUp) -> dict[str, Any]:
     }
 
 
-def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:
+def _make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
     target = ": ".join(filter(None, (job, error.where))) or None
-    return Diagnostic.of(error)._replace(target=target)
+    return Diagnostic.from_error(error)._replace(target=target)
 
 
 class Left:
@@ -158,16 +169,16 @@ class Left:
         self._most = max(1, int(LEFT_SECONDS / project.settings.poll_interval_seconds))
         self._jobs: dict[str, _Out] = {}
 
-    def note(self, ended: EndedJob) -> None:
+    def record_end(self, ended: EndedJob) -> None:
         """How a job ended in this round."""
         from logist.errors import SetupFailed
-        from logist.jobs.step_job import provider_is_out
+        from logist.jobs.step_job import is_provider_failing
 
         known = self._jobs.get(ended.job_id)
         if isinstance(ended.error, SetupFailed):
-            revision = self._revision(ended.job_id)
+            revision = self._read_revision(ended.job_id)
             again = known is not None and known.revision == revision
-        elif ended.result is not None and provider_is_out(ended.result):
+        elif ended.result is not None and is_provider_failing(ended.result):
             revision = ended.result.state.revision
             again = (
                 known is not None and known.revision == ended.result.state.revision - 1
@@ -178,21 +189,21 @@ class Left:
         rounds = min(2 * known.rounds if known and again else LEFT_ROUNDS, self._most)
         self._jobs[ended.job_id] = _Out(rounds, rounds, revision)
 
-    def next_round(self) -> frozenset[str]:
+    def start_round(self) -> frozenset[str]:
         """The jobs to pass over in the next round; one whose state has changed is not."""
         for job_id, out in list(self._jobs.items()):
-            if self._revision(job_id) != out.revision:
+            if self._read_revision(job_id) != out.revision:
                 del self._jobs[job_id]
             else:
                 self._jobs[job_id] = out._replace(left=out.left - 1)
         return frozenset(job_id for job_id, out in self._jobs.items() if out.left >= 0)
 
-    def _revision(self, job_id: str) -> object:
+    def _read_revision(self, job_id: str) -> object:
         from logist.errors import LogistError
         from logist.jobs.base.session import read_current_state
 
         try:
-            return read_current_state(self._project.job(job_id)).get("revision")
+            return read_current_state(self._project.open_job(job_id)).get("revision")
         except LogistError:  # the round tells what is wrong with it
             return None
 
@@ -205,26 +216,26 @@ class _Out(NamedTuple):
     revision: object
 
 
-def _rounds(project: Project, parallel: int, watch: bool, shown: _RunDisplay) -> None:
+def _run_rounds(project: Project, parallel: int, watch: bool, shown: _RunDisplay) -> None:
     from logist.jobs.job_queue import run_queue
 
-    left = Left(project)
+    left_alone = Left(project)
     while True:
-        for ended in run_queue(project, parallel, shown.stepped, leave=left.next_round()):
-            shown.end(ended)
-            left.note(ended)
+        for ended in run_queue(project, parallel, shown.add_step, leave=left_alone.start_round()):
+            shown.add_end(ended)
+            left_alone.record_end(ended)
         if not watch or project.stopping():
             return
-        _pause(project)
+        _wait_for_next_round(project)
 
 
-def _pause(project: Project) -> None:
+def _wait_for_next_round(project: Project) -> None:
     end = project.clock.monotonic() + project.settings.poll_interval_seconds
     while not project.stopping() and project.clock.monotonic() < end:
         threading.Event().wait(LOOK_SECONDS)
 
 
-def _row(ended: EndedJob, steps: int) -> dict[str, Any]:
+def _build_row(ended: EndedJob, steps: int) -> dict[str, Any]:
     error, result = ended.error, ended.result
     return {
         "job": ended.job_id,
@@ -232,19 +243,19 @@ def _row(ended: EndedJob, steps: int) -> dict[str, Any]:
         "interactions": steps,
         "exit_code": ended.exit_code,
         "next_command": result.next_command if result else None,
-        "error": _diagnostic(error)._asdict() if error else None,
+        "error": _make_diagnostic(error)._asdict() if error else None,
     }
 
 
-def _summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
+def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
     if not rows:
-        return [f"nothing is ready: {_counted(held)}" if held else "nothing is ready"]
+        return [f"nothing is ready: {_count_by_state(held)}" if held else "nothing is ready"]
     ends = Counter("an error" if row["error"] else row["status"] or "busy" for row in rows)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(ends.items()))
     return [f"jobs: {len(rows)} ({counted})"]
 
 
-def _counted(held: list[HeldUp]) -> str:
+def _count_by_state(held: list[HeldUp]) -> str:
     """How many jobs wait, by state."""
     states = Counter(each.status.value if each.status else "damaged" for each in held)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))

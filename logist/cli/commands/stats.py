@@ -88,49 +88,53 @@ def stats(
     if chart and as_csv:
         raise click.UsageError("--chart and --csv exclude each other")
     by = tuple(dict.fromkeys(by))
-    gathered = _gathered(environment, paths, jobs_dir, by)
-    table, told = gathered.table, _told(gathered)
-    data = _data(gathered, measure)
+    gathered = _gather_statistics(environment, paths, jobs_dir, by)
+    table, diagnostics = gathered.table, _list_diagnostics(gathered)
+    data = _build_data(gathered, measure)
     if as_csv:
-        return Output(data, diagnostics=told, exit_code=gathered.exit_code, raw=_csv(table, measure))
+        return Output(
+            data, diagnostics=diagnostics, exit_code=gathered.exit_code, raw=_build_csv(table, measure)
+        )
     if chart:
-        lines = [*_chart(table, measure), *_jobs(table)]
-        return Output(data, lines, told, gathered.exit_code)
+        lines = [*_draw_chart(table, measure), *_format_jobs(table)]
+        return Output(data, lines, diagnostics, gathered.exit_code)
     if not table.groups:
-        return Output(data, [*_why(table), *_jobs(table)], told, gathered.exit_code)
-    whole = TextTable((*(name.upper() for name in by), *FIGURES), _rows(table, measure))
-    shown, gone = _fitting(whole, measure.upper())
-    lines = [*_left_out(gone), *_why(table), *_jobs(table)]
-    return Output(data, lines, told, gathered.exit_code, table=shown)
+        return Output(
+            data, [*_format_stuck_reasons(table), *_format_jobs(table)], diagnostics, gathered.exit_code
+        )
+    full_table = TextTable((*(name.upper() for name in by), *FIGURES), _iter_rows(table, measure))
+    fitting_table, removed = _drop_columns(full_table, measure.upper())
+    lines = [*_format_left_out(removed), *_format_stuck_reasons(table), *_format_jobs(table)]
+    return Output(data, lines, diagnostics, gathered.exit_code, table=fitting_table)
 
 
-def _gathered(
+def _gather_statistics(
     environment: Environment, paths: tuple[str, ...], jobs_dir: str | None, by: tuple[str, ...]
 ) -> Gathered:
-    from logist.cli.recorded import recorded
+    from logist.cli.recorded import list_recorded
     from logist.cli.show.progress import ProgressBar
-    from logist.jobs.archive.archive_statistics import gather
+    from logist.jobs.archive.archive_statistics import gather_statistics
 
-    found = recorded(environment, paths, jobs_dir)
-    progress = ProgressBar(len(found))
+    histories = list_recorded(environment, paths, jobs_dir)
+    progress = ProgressBar(len(histories))
     try:
-        return gather(found, by, each=progress.tick, done=progress.done)
+        return gather_statistics(histories, by, each=progress.count_interaction, done=progress.count_history)
     finally:
         progress.clear()
 
 
-def _told(gathered: Gathered) -> tuple[Diagnostic, ...]:
+def _list_diagnostics(gathered: Gathered) -> tuple[Diagnostic, ...]:
     """What could not be read; and that there is nothing to see, where that is so."""
-    told = [
-        Diagnostic.of(error)._replace(message=f"left out: {error.message}", target=name)
+    diagnostics = [
+        Diagnostic.from_error(error)._replace(message=f"left out: {error.message}", target=name)
         for name, error in gathered.left_out
     ]
     if gathered.table.histories and not gathered.table.totals:
-        told.append(Diagnostic("info", "no_runs", "no agent was asked in any of these histories"))
-    return tuple(told)
+        diagnostics.append(Diagnostic("info", "no_runs", "no agent was asked in any of these histories"))
+    return tuple(diagnostics)
 
 
-def _data(gathered: Gathered, measure: str) -> dict[str, Any]:
+def _build_data(gathered: Gathered, measure: str) -> dict[str, Any]:
     table = gathered.table
     return {
         "by": list(table.by),
@@ -142,27 +146,28 @@ def _data(gathered: Gathered, measure: str) -> dict[str, Any]:
             {
                 "by": dict(zip(table.by, key.names, strict=True)),
                 "simulated": key.simulated,
-                **_figures(tally),
+                **_build_figures(tally),
             }
-            for key, tally in table.rows(measure)
+            for key, tally in table.sort_rows(measure)
         ],
         "totals": [
-            {"simulated": simulated, **_figures(tally)} for simulated, tally in sorted(table.totals.items())
+            {"simulated": simulated, **_build_figures(tally)}
+            for simulated, tally in sorted(table.totals.items())
         ],
     }
 
 
-def _figures(tally: Tally) -> dict[str, Any]:
+def _build_figures(tally: Tally) -> dict[str, Any]:
     used = tally.used
-    mean = tally.mean_attempt()
+    mean = tally.get_mean_attempt()
     return {
         "histories": tally.histories,
         "runs": tally.runs,
         **{str(ended): number for ended, number in tally.ended.items()},
-        "success_share": _rounded(tally.share(RunEnding.COMPLETED)),
-        "stuck_share": _rounded(tally.share(RunEnding.STUCK)),
-        "retry_share": _rounded(tally.share(RunEnding.RETRY)),
-        "attempts": {"mean": _rounded(mean), "most": tally.most_attempts or None},
+        "success_share": _round_share(tally.get_share(RunEnding.COMPLETED)),
+        "stuck_share": _round_share(tally.get_share(RunEnding.STUCK)),
+        "retry_share": _round_share(tally.get_share(RunEnding.RETRY)),
+        "attempts": {"mean": _round_share(mean), "most": tally.most_attempts or None},
         "cost_cents": used.microcents // amounts.MICROCENTS,
         "cost_microcents": used.microcents % amounts.MICROCENTS,
         "seconds": used.milliseconds / 1000,
@@ -171,54 +176,54 @@ def _figures(tally: Tally) -> dict[str, Any]:
         "output_tokens": used.output_tokens,
         "stuck_reasons": [
             {"kind": kind or None, "reason": reason, "count": number}
-            for kind, reason, number in tally.commonest(REASONS)
+            for kind, reason, number in tally.list_top_reasons(REASONS)
         ],
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_share(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _rows(table: Counted, measure: str) -> Iterator[tuple[StyledText | str, ...]]:
+def _iter_rows(table: Counted, measure: str) -> Iterator[tuple[StyledText | str, ...]]:
     from logist.cli.show import render
-    from logist.cli.show.bars import cut
+    from logist.cli.show.bars import cut_to_width
 
-    columns, _ = render.paper()
+    columns, _ = render.get_drawing_space()
     room = max(NARROWEST, (columns - FIGURES_WIDTH) // len(table.by))
-    for key, tally in table.rows(measure):
-        yield (*(cut(label, room) for label in _labels(key)), *_cells(tally))
+    for key, tally in table.sort_rows(measure):
+        yield (*(cut_to_width(label, room) for label in _format_labels(key)), *_format_cells(tally))
     for simulated, tally in sorted(table.totals.items()):
         label = f"total ({GIVEN})" if simulated else "total"
         blank = ("",) * (len(table.by) - 1)
-        yield (StyledText(label, "bold"), *blank, *_cells(tally))
+        yield (StyledText(label, "bold"), *blank, *_format_cells(tally))
 
 
-def _fitting(table: TextTable, measure: str) -> tuple[TextTable, tuple[str, ...]]:
+def _drop_columns(table: TextTable, measure: str) -> tuple[TextTable, tuple[str, ...]]:
     """The table without the figures that the terminal has no room for, `measure` last, and which these are."""
     from logist.cli.show import render
 
-    columns = render.paper()[0]
+    columns = render.get_drawing_space()[0]
     rows = [table.head, *table.rows]
-    gone: list[str] = []
+    removed: list[str] = []
     for name in sorted(DISPENSABLE, key=lambda name: name == measure):
-        widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+        widths = [max(map(_measure_width, column)) for column in zip(*rows, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= columns:
             break
         place = rows[0].index(name)
         rows = [(*row[:place], *row[place + 1 :]) for row in rows]
-        gone.append(name)
+        removed.append(name)
     head = tuple(str(name) for name in rows[0])
-    return TextTable(head, rows[1:]), tuple(name for name in FIGURES if name in gone)
+    return TextTable(head, rows[1:]), tuple(name for name in FIGURES if name in removed)
 
 
-def _width(cell: StyledText | str) -> int:
+def _measure_width(cell: StyledText | str) -> int:
     from logist.cli.show import render
 
     return render.display_width(cell if isinstance(cell, str) else cell.text)
 
 
-def _left_out(figures: tuple[str, ...]) -> list[Line]:
+def _format_left_out(figures: tuple[str, ...]) -> list[Line]:
     if not figures:
         return []
     return [
@@ -226,24 +231,24 @@ def _left_out(figures: tuple[str, ...]) -> list[Line]:
     ]
 
 
-def _labels(key: Key) -> tuple[str, ...]:
+def _format_labels(key: Key) -> tuple[str, ...]:
     first, *others = (name or UNKNOWN for name in key.names)
     return (f"{first} ({GIVEN})" if key.simulated else first, *others)
 
 
-def _cells(tally: Tally) -> tuple[str, ...]:
-    mean = tally.mean_attempt()
+def _format_cells(tally: Tally) -> tuple[str, ...]:
+    mean = tally.get_mean_attempt()
     return (
         f"{tally.runs:,}",
-        *(_percent(tally.share(ended)) for ended in RunEnding),
+        *(_format_percent(tally.get_share(ended)) for ended in RunEnding),
         UNKNOWN if mean is None else f"{mean:.1f}",
-        amounts.dollars(tally.used.microcents),
-        _time(tally.used.milliseconds),
-        _tokens(tally.measure("tokens")),
+        amounts.format_money(tally.used.microcents),
+        _format_time(tally.used.milliseconds),
+        _format_tokens(tally.get_measure("tokens")),
     )
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     """Whole percents; never 0% for what there was, nor 100% for what was not always so."""
     if share is None:
         return UNKNOWN
@@ -252,14 +257,14 @@ def _percent(share: float | None) -> str:
     return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
-def _tokens(count: int) -> str:
+def _format_tokens(count: int) -> str:
     """`9,999`, `12.3k`, `4.5M`."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count / 1000:,.1f}k" if count < 999_950 else f"{count / 1e6:,.1f}M"
 
 
-def _time(milliseconds: int) -> str:
+def _format_time(milliseconds: int) -> str:
     seconds = round(milliseconds / 1000)
     if seconds < 60:
         return f"{milliseconds / 1000:.1f}s"
@@ -269,53 +274,59 @@ def _time(milliseconds: int) -> str:
     return f"{minutes // 60:,}h{minutes % 60:02}m"
 
 
-def _why(table: Counted) -> list[Line]:
+def _format_stuck_reasons(table: Counted) -> list[Line]:
     """The commonest reasons for STUCK, of agents' runs; of given answers where there are no others."""
     tally = next((tally for _, tally in sorted(table.totals.items())), None)
-    reasons = tally.commonest(WHY) if tally else []
+    reasons = tally.list_top_reasons(WHY) if tally else []
     if tally is None or not reasons:
         return []
     lines: list[Line] = ["", (StyledText("why STUCK", "dim"),)]
     for kind, reason, number in reasons:
-        lines.append((f"{number:>7,}  ", StyledText(f"{kind or UNKNOWN:<10}", "red"), f"  {_line(reason)}"))
+        lines.append(
+            (f"{number:>7,}  ", StyledText(f"{kind or UNKNOWN:<10}", "red"), f"  {_to_one_line(reason)}")
+        )
     rest = tally.ended[RunEnding.STUCK] - sum(number for *_, number in reasons)
     return [*lines, *([f"{rest:>7,}  for {len(tally.reasons) - len(reasons)} other reasons"] if rest else [])]
 
 
-def _jobs(table: Counted) -> list[Line]:
+def _format_jobs(table: Counted) -> list[Line]:
     if not table.histories:
         return []
     many = sorted(table.jobs.items(), key=lambda item: (-item[1], item[0]))
-    stand = ", ".join(f"{number:,} {status}" for status, number in many)
-    return ["", f"{amounts.counted(table.histories, 'job')}: {stand}"]
+    by_status = ", ".join(f"{number:,} {status}" for status, number in many)
+    return ["", f"{amounts.format_count(table.histories, 'job')}: {by_status}"]
 
 
-def _line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _chart(table: Counted, measure: str) -> list[Line]:
+def _draw_chart(table: Counted, measure: str) -> list[Line]:
     from logist.cli.show import render
-    from logist.cli.show.bars import Bar, BarPiece, bars
+    from logist.cli.show.bars import Bar, BarPiece, draw_bars
 
-    columns, unicode = render.paper()
+    columns, unicode = render.get_drawing_space()
     legend = [BarPiece(*each) for each in LEGEND] if measure == "runs" else [BarPiece(measure, "cyan")]
     rows = []
-    for key, tally in table.rows(measure):
-        pieces = tuple(tally.ended.values()) if measure == "runs" else (tally.measure(measure),)
-        rows.append(Bar(" ".join(_labels(key)), pieces, _measure(tally, measure)))
-    return bars(rows, legend, CHART_COLUMNS if columns == render.UNLIMITED else columns, unicode=unicode)
+    for key, tally in table.sort_rows(measure):
+        pieces = tuple(tally.ended.values()) if measure == "runs" else (tally.get_measure(measure),)
+        rows.append(Bar(" ".join(_format_labels(key)), pieces, _format_measure(tally, measure)))
+    return draw_bars(rows, legend, CHART_COLUMNS if columns == render.UNLIMITED else columns, unicode=unicode)
 
 
-def _measure(tally: Tally, measure: str) -> str:
+def _format_measure(tally: Tally, measure: str) -> str:
     if measure == "runs":
-        return f"{tally.runs:,}  {_percent(tally.share(RunEnding.COMPLETED))}"
+        return f"{tally.runs:,}  {_format_percent(tally.get_share(RunEnding.COMPLETED))}"
     if measure == "cost":
-        return amounts.dollars(tally.used.microcents)
-    return _time(tally.used.milliseconds) if measure == "time" else _tokens(tally.measure(measure))
+        return amounts.format_money(tally.used.microcents)
+    return (
+        _format_time(tally.used.milliseconds)
+        if measure == "time"
+        else _format_tokens(tally.get_measure(measure))
+    )
 
 
-def _csv(table: Counted, measure: str) -> str:
+def _build_csv(table: Counted, measure: str) -> str:
     """A line for each group, and no total, so that columns can be added up; costs exactly, in cents."""
     import csv
     import io
@@ -323,26 +334,29 @@ def _csv(table: Counted, measure: str) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*(name.replace("-", "_") for name in table.by), *COUNTS])
-    for key, tally in table.rows(measure):
-        figures = _figures(tally)
+    for key, tally in table.sort_rows(measure):
+        figures = _build_figures(tally)
         figures["simulated"] = "true" if key.simulated else "false"
         figures["attempts_mean"], figures["attempts_most"] = figures["attempts"].values()
-        figures["cost_cents"] = _cents(tally.used.microcents)
+        figures["cost_cents"] = _format_cents(tally.used.microcents)
         figures["stuck_kind"], figures["stuck_reason"] = next(
-            ((_plain(kind), _plain(reason)) for kind, reason, _ in tally.commonest(1)), ("", "")
+            ((_make_csv_safe(kind), _make_csv_safe(reason)) for kind, reason, _ in tally.list_top_reasons(1)),
+            ("", ""),
         )
-        writer.writerow([*(_plain(name or "") for name in key.names), *(figures[name] for name in COUNTS)])
+        writer.writerow(
+            [*(_make_csv_safe(name or "") for name in key.names), *(figures[name] for name in COUNTS)]
+        )
     return file.getvalue()
 
 
-def _cents(microcents: int) -> str:
+def _format_cents(microcents: int) -> str:
     whole, fraction = divmod(abs(microcents), amounts.MICROCENTS)
     return f"{'-' if microcents < 0 else ''}{whole}.{fraction:06}"
 
 
-def _plain(text: str) -> str:
+def _make_csv_safe(text: str) -> str:
     """Text that no spreadsheet runs, and no terminal obeys."""
-    from logist.cli.show.render import clean
+    from logist.cli.show.render import clean_for_terminal
 
-    text = _line(clean(text))
+    text = _to_one_line(clean_for_terminal(text))
     return f"'{text}" if text.startswith(FORMULA) else text

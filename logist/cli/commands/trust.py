@@ -9,7 +9,7 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option
 from logist.cli.show import render
-from logist.cli.show.output import Output, warnings
+from logist.cli.show.output import Output, make_warnings
 from logist.config.environment import Environment
 from logist.errors import Refused
 
@@ -29,30 +29,32 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     """
     from pathlib import Path
 
-    from logist.cli.context import known_roles, loaded_settings, trust_of
-    from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
+    from logist.cli.context import load_current_settings, load_known_roles, read_project_trust
+    from logist.config.settings import UNCHECKED_MERGES, can_merge_unchecked
     from logist.config.trust import Trust
 
     home, user = environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     if revoke:
-        Trust(user, home).revoke()  # also where the config does not validate
+        Trust(user, home).revoke_claims()  # also where the config does not validate
         return Output(
             {"config": str(home), "powers": {}, "trusted": False}, (f"not trusted any more: {home}",)
         )
-    loaded = loaded_settings(environment)
-    project = trust_of(environment, loaded, known_roles(environment))
-    shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in project.powers.items())
+    loaded = load_current_settings(environment)
+    project = read_project_trust(environment, loaded, load_known_roles(environment))
+    power_lines = tuple(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in project.powers.items()
+    )
     data = {"config": str(home), "powers": project.powers, "trusted": project.is_allowed()}
     if not project.powers:
         return Output(data, (f"nothing to allow: {home} sets nothing that needs it",))
     asks = not (data["trusted"] or yes)
     if asks:
-        for line in shown:
-            render.say(line, environment)
-        if not render.confirm("allow this?", environment):
+        for line in power_lines:
+            render.print_message(line, environment)
+        if not render.ask_to_confirm("allow this?", environment):
             raise Refused("nothing was allowed", where=str(home), fix="logist trust --yes")
     if not data["trusted"]:
-        project.allow()
-    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
-    lines = (*(() if asks else shown), f"trusted: {home}")
-    return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))
+        project.allow_claims()
+    unchecked = [UNCHECKED_MERGES] if can_merge_unchecked(loaded.settings) else []
+    lines = (*(() if asks else power_lines), f"trusted: {home}")
+    return Output({**data, "trusted": True}, lines, make_warnings(unchecked, "unchecked_merge"))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import json_flag, recorded_jobs_dir_option, utf8
+from logist.cli.options import json_flag, recorded_jobs_dir_option, require_utf8
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
-from logist.core.money.amounts import counted, dollars
+from logist.core.money.amounts import format_count, format_money
 from logist.errors import ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
@@ -87,34 +87,34 @@ def whatif(
     the calls that it needs at least are counted; recorded calls after that are open: nobody can tell
     whether they would have been made. Exit code 10 when a history is damaged; the others are tried.
     """
-    from logist.cli.recorded import recorded
+    from logist.cli.recorded import list_recorded
     from logist.jobs.archive.archive_whatif import WhatIfTotals, try_all
 
     if not (settings or permissions or role_files or schema or workflow):
         fix = "say what: --set, --permissions, --role-file, --schema or --workflow"
         raise UsageError("no rule is changed", where="whatif", fix=fix)
-    rules = _rules(environment, settings, permissions, role_files, schema, workflow)
-    found = recorded(environment, paths, jobs_dir)
+    rules = _build_rules(environment, settings, permissions, role_files, schema, workflow)
+    histories = list_recorded(environment, paths, jobs_dir)
     totals, rows, kept = WhatIfTotals(), [], []
-    progress = ProgressBar(len(found))
+    progress = ProgressBar(len(histories))
     try:
-        for tried in try_all(found, rules, progress.tick):
+        for tried in try_all(histories, rules, progress.count_interaction):
             totals.add(tried)
             if as_lines and not as_json:
                 progress.clear()
-                render.print_json(_row(tried))
+                render.print_json(_build_row(tried))
             elif as_json:
-                rows.append(_row(tried))
+                rows.append(_build_row(tried))
             if tried.elsewhere or tried.error:
                 kept.append(tried)
-            progress.done()
+            progress.count_history()
     finally:
         progress.clear()
-    data = [] if as_lines and not as_json else {"histories": rows, "totals": _totals(totals.total())}
-    return _output(kept, totals, rules, data, strict=expect is not None)
+    data = [] if as_lines and not as_json else {"histories": rows, "totals": _build_totals(totals.total())}
+    return _build_output(kept, totals, rules, data, strict=expect is not None)
 
 
-def _rules(
+def _build_rules(
     environment: Environment,
     settings: tuple[str, ...],
     permissions: tuple[str, ...],
@@ -123,167 +123,171 @@ def _rules(
     workflow: str | None,
 ) -> ChangedRules:
     from logist import resources
-    from logist.cli.context import role_directories
+    from logist.cli.context import list_role_directories
     from logist.core.whatif import read_permissions, read_settings
     from logist.jobs.archive import trial_schema
     from logist.jobs.archive.archive_whatif import rules_of
 
     values, may = read_settings(settings), read_permissions(permissions)
-    today = resources.schema("llm-chat-schema")
+    today = resources.load_schema("llm-chat-schema")
     flow = None
     if workflow is not None:
-        from logist.cli.commands.workflow.given import usable
+        from logist.cli.commands.workflow.given import load_usable_workflow
 
-        flow = usable(environment, workflow)[0]
+        flow = load_usable_workflow(environment, workflow)[0]
     return rules_of(
-        today if schema is None else trial_schema.read(_path(schema)),
+        today if schema is None else trial_schema.load_trial_schema(_parse_path(schema)),
         values,
         flow,
         may,
-        [_path(name) for name in role_files],
-        role_directories(environment) if role_files else [],
+        [_parse_path(name) for name in role_files],
+        list_role_directories(environment) if role_files else [],
         today,
     )
 
 
-def _path(name: str) -> Path:
-    return Path(utf8(name, "the name of a file", "name another"))
+def _parse_path(name: str) -> Path:
+    return Path(require_utf8(name, "the name of a file", "name another"))
 
 
-def _output(
+def _build_output(
     kept: list[Tried], totals: WhatIfTotals, rules: ChangedRules, data: Any, *, strict: bool
 ) -> Output:
-    from logist.jobs.archive.recorded_jobs import exit_code
+    from logist.jobs.archive.recorded_jobs import exit_code_of_errors
 
     total = totals.total()
     elsewhere = [tried for tried in kept if tried.elsewhere]
-    unused = list(_unused(totals, rules, "error" if strict else "warning"))
-    told = [*_damage(kept), *unused, *_notes(elsewhere)]
-    code = exit_code(tried.error for tried in kept if tried.error)
+    unused = list(_list_unused(totals, rules, "error" if strict else "warning"))
+    diagnostics = [*_list_damage(kept), *unused, *_list_notes(elsewhere)]
+    code = exit_code_of_errors(tried.error for tried in kept if tried.error)
     if strict and elsewhere:
         code = code or ReplayDiffers.exit_code
-        count = counted(len(elsewhere), "job")
-        told.append(Diagnostic("error", ReplayDiffers.code, f"{count} would have ended elsewhere"))
+        count = format_count(len(elsewhere), "job")
+        diagnostics.append(Diagnostic("error", ReplayDiffers.code, f"{count} would have ended elsewhere"))
     if strict and unused:
         code = code or UsageError.exit_code
-    lines = [line for tried in elsewhere for line in _lines(tried)]
-    return Output(data, [*lines, _summary(total)], tuple(told), code)
+    lines = [line for tried in elsewhere for line in _format_job(tried)]
+    return Output(data, [*lines, _format_summary(total)], tuple(diagnostics), code)
 
 
-def _lines(tried: Tried) -> Iterator[Line]:
+def _format_job(tried: Tried) -> Iterator[Line]:
     """One job that ends elsewhere: where, what that saves or needs, and why."""
     from logist.core.whatif import named
 
-    found = tried.run
-    assert found is not None
+    trial_run = tried.run
+    assert trial_run is not None
     more = [
-        f"saves {_money(found.saved)}" if _any(found.saved) else "",
-        f"needs {counted(len(found.needs), 'more call')} at least" if found.needs else "",
-        f"{_money(found.open)} open" if _any(found.open) else "",
+        f"saves {_format_money(trial_run.saved)}" if _is_spending(trial_run.saved) else "",
+        f"needs {format_count(len(trial_run.needs), 'more call')} at least" if trial_run.needs else "",
+        f"{_format_money(trial_run.open)} open" if _is_spending(trial_run.open) else "",
     ]
-    told = "".join(f"; {part}" for part in more if part)
-    then, now = named(found.recorded_end), named(found.ended)
+    cost_text = "".join(f"; {part}" for part in more if part)
+    recorded_end, now = named(trial_run.recorded_end), named(trial_run.ended)
     yield (
         StyledText(tried.name, "bold"),
-        f" at {found.differs_at}: {then} -> ",
+        f" at {trial_run.differs_at}: {recorded_end} -> ",
         StyledText(now, "yellow"),
-        told,
+        cost_text,
     )
-    if found.reason != f"{now} instead of {then}":  # that is said
-        yield f"    {found.reason}"
+    if trial_run.reason != f"{now} instead of {recorded_end}":  # that is said
+        yield f"    {trial_run.reason}"
 
 
-def _any(spent: WhatIfSpending) -> bool:
+def _is_spending(spent: WhatIfSpending) -> bool:
     return bool(spent.calls or spent.microcents)
 
 
-def _money(spent: WhatIfSpending) -> str:
-    return f"{dollars(spent.microcents)} ({counted(spent.calls, 'call')})"
+def _format_money(spent: WhatIfSpending) -> str:
+    return f"{format_money(spent.microcents)} ({format_count(spent.calls, 'call')})"
 
 
-def _summary(total: Total) -> str:
+def _format_summary(total: Total) -> str:
     """What it comes to, on one line."""
-    said = [
-        f"{counted(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
+    parts = [
+        f"{format_count(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
         f"{total.damaged} can't be read" if total.damaged else "",
         f"{total.another_way} would have come another way to the same end" if total.another_way else "",
-        f"{_money(total.saved)} saved" if _any(total.saved) else "",
-        _needed(total),
-        f"{_money(total.open)} open" if _any(total.open) else "",
-        f"{counted(total.spared, 'decision')} of stewards spared" if total.spared else "",
+        f"{_format_money(total.saved)} saved" if _is_spending(total.saved) else "",
+        _format_needed(total),
+        f"{_format_money(total.open)} open" if _is_spending(total.open) else "",
+        f"{format_count(total.spared, 'decision')} of stewards spared" if total.spared else "",
     ]
-    return ", ".join(part for part in said if part)
+    return ", ".join(part for part in parts if part)
 
 
-def _needed(total: Total) -> str:
+def _format_needed(total: Total) -> str:
     if not total.needs:
         return ""
     cost = (
         "at a cost nobody knows"
         if total.estimate is None
-        else f"about {dollars(total.estimate)}, an estimate"
+        else f"about {format_money(total.estimate)}, an estimate"
     )
-    return f"at least {counted(total.needs, 'more call')} ({cost})"
+    return f"at least {format_count(total.needs, 'more call')} ({cost})"
 
 
-def _damage(kept: list[Tried]) -> Iterator[Diagnostic]:
+def _list_damage(kept: list[Tried]) -> Iterator[Diagnostic]:
     for tried in kept:
         if tried.error is not None:
-            yield Diagnostic.of(tried.error)._replace(target=tried.name)
+            yield Diagnostic.from_error(tried.error)._replace(target=tried.name)
 
 
-def _unused(totals: WhatIfTotals, rules: ChangedRules, severity: str) -> Iterator[Diagnostic]:
+def _list_unused(totals: WhatIfTotals, rules: ChangedRules, severity: str) -> Iterator[Diagnostic]:
     """What was changed and can't have made a difference, for nothing recorded has to do with it."""
     from logist.core.whatif.keys import check_of
 
     for role in sorted(set(rules.permissions) - totals.roles):
         yield Diagnostic(severity, "unused", f"no recorded answer is of the role {role}")
-    named = {about[0] for key in rules.settings if (about := check_of(key))}
-    for check in sorted(named - totals.checks):
+    checks_named = {about[0] for key in rules.settings if (about := check_of(key))}
+    for check in sorted(checks_named - totals.checks):
         yield Diagnostic(severity, "unused", f"no recorded job has the check {check}")
     if rules.workflow is not None and not totals.follow:
         yield Diagnostic(severity, "unused", f"no recorded job follows the workflow {rules.workflow.name}")
 
 
-def _notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
+def _list_notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
     anyway = [tried.name for tried in elsewhere if tried.differs_anyway]
     if anyway:
-        message = f"{counted(len(anyway), 'job')} would have ended elsewhere today without the change too"
+        message = (
+            f"{format_count(len(anyway), 'job')} would have ended elsewhere today without the change too"
+        )
         yield Diagnostic("warning", "differs_anyway", message, anyway[0], "'logist replay' shows why")
     notes = [(tried.name, note) for tried in elsewhere if tried.run for note in tried.run.notes]
     for name, note in notes[:SHOWN]:
         yield Diagnostic("info", "note", note, name)
     if len(notes) > SHOWN:
-        yield Diagnostic("info", "note", f"and {counted(len(notes) - SHOWN, 'more note')}: --json has them")
+        yield Diagnostic(
+            "info", "note", f"and {format_count(len(notes) - SHOWN, 'more note')}: --json has them"
+        )
 
 
-def _row(tried: Tried) -> dict[str, Any]:
-    found, error = tried.run, tried.error
+def _build_row(tried: Tried) -> dict[str, Any]:
+    trial_run, error = tried.run, tried.error
     return {
         "source": tried.name,
-        "interactions": found.interactions if found else None,
-        "same": not tried.elsewhere if found else None,
-        "differs_at": found.differs_at if found else None,
-        "recorded": _place(found.recorded_end) if found else None,
-        "would_be": _place(found.ended) if found else None,
-        "reason": found.reason if found else None,
-        "saved": asdict(found.saved) if found else None,
-        "open": asdict(found.open) if found else None,
-        "needs": list(found.needs) if found else [],
-        "spared": found.spared if found else 0,
-        "broken_off": found.broken_off if found else False,
+        "interactions": trial_run.interactions if trial_run else None,
+        "same": not tried.elsewhere if trial_run else None,
+        "differs_at": trial_run.differs_at if trial_run else None,
+        "recorded": _build_place(trial_run.recorded_end) if trial_run else None,
+        "would_be": _build_place(trial_run.ended) if trial_run else None,
+        "reason": trial_run.reason if trial_run else None,
+        "saved": asdict(trial_run.saved) if trial_run else None,
+        "open": asdict(trial_run.open) if trial_run else None,
+        "needs": list(trial_run.needs) if trial_run else [],
+        "spared": trial_run.spared if trial_run else 0,
+        "broken_off": trial_run.broken_off if trial_run else False,
         "differs_anyway": tried.differs_anyway,
-        "notes": list(found.notes) if found else [],
-        "error": Diagnostic.of(error)._asdict() if error else None,
+        "notes": list(trial_run.notes) if trial_run else [],
+        "error": Diagnostic.from_error(error)._asdict() if error else None,
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _build_place(place: Place) -> dict[str, Any]:
     kind = place.stuck.kind if place.stuck else None
     return {"status": place.status, "step": place.step, "awaiting": place.awaiting, "stuck": kind}
 
 
-def _totals(total: Total) -> dict[str, Any]:
-    told = asdict(total)
-    estimate = told.pop("estimate")
-    return {**told, "estimate_microcents": estimate}
+def _build_totals(total: Total) -> dict[str, Any]:
+    fields = asdict(total)
+    estimate = fields.pop("estimate")
+    return {**fields, "estimate_microcents": estimate}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from logist.cli.show.output import Line, StyledText
-from logist.cli.show.render import clean, display_width
+from logist.cli.show.render import clean_for_terminal, display_width
 
 FULL = ("█", "▓", "▒", "░")
 PLAIN = ("#", "=", "-", ".")
@@ -34,30 +34,30 @@ class BarPiece(NamedTuple):
     style: str
 
 
-def bars(rows: Sequence[Bar], legend: Sequence[BarPiece], columns: int, *, unicode: bool) -> list[Line]:
+def draw_bars(rows: Sequence[Bar], legend: Sequence[BarPiece], columns: int, *, unicode: bool) -> list[Line]:
     """A line for each row, the largest as long as there is room for, and the legend where there are several pieces."""
     marks = FULL if unicode else PLAIN
-    label = min(LABEL, max((display_width(_line(row.label)) for row in rows), default=0))
-    told = max((display_width(row.told) for row in rows), default=0)
-    room = min(LONGEST, max(SHORTEST, columns - label - told - 4))
-    most = max((_sum(row.pieces) for row in rows), default=0)
-    lines = [_bar(row, legend, marks, label, room, most) for row in rows]
-    return [*lines, *([_legend(legend, marks, label)] if len(legend) > 1 and rows else [])]
+    label = min(LABEL, max((display_width(_to_one_line(row.label)) for row in rows), default=0))
+    value_width = max((display_width(row.told) for row in rows), default=0)
+    room = min(LONGEST, max(SHORTEST, columns - label - value_width - 4))
+    most = max((_sum_pieces(row.pieces) for row in rows), default=0)
+    lines = [_draw_bar(row, legend, marks, label, room, most) for row in rows]
+    return [*lines, *([_draw_legend(legend, marks, label)] if len(legend) > 1 and rows else [])]
 
 
-def _bar(
+def _draw_bar(
     row: Bar, legend: Sequence[BarPiece], marks: Sequence[str], label: int, room: int, most: int
 ) -> Line:
-    lengths = cells(row.pieces, room, most)
+    lengths = share_columns(row.pieces, room, most)
     drawn = [
         StyledText(mark * length, piece.style)
         for piece, mark, length in zip(legend, marks, lengths, strict=False)
         if length
     ]
-    return (_padded(row.label, label), "  ", *drawn, " " * (room - sum(lengths)), "  ", row.told)
+    return (_pad_text(row.label, label), "  ", *drawn, " " * (room - sum(lengths)), "  ", row.told)
 
 
-def cells(pieces: Sequence[int], room: int, most: int) -> list[int]:
+def share_columns(pieces: Sequence[int], room: int, most: int) -> list[int]:
     """How long each piece is in a bar of which `most` would fill `room`; what is there at all is seen, if it can be.
 
     Together they are as long as the bar as a whole, rounded.
@@ -78,22 +78,22 @@ def cells(pieces: Sequence[int], room: int, most: int) -> list[int]:
     return lengths
 
 
-def _legend(legend: Sequence[BarPiece], marks: Sequence[str], label: int) -> Line:
+def _draw_legend(legend: Sequence[BarPiece], marks: Sequence[str], label: int) -> Line:
     line: list[StyledText | str] = [" " * label]
     for piece, mark in zip(legend, marks, strict=False):
         line += ["  ", StyledText(mark, piece.style), f" {piece.name}"]
     return tuple(line)
 
 
-def _padded(text: str, width: int) -> str:
+def _pad_text(text: str, width: int) -> str:
     """One line of exactly so many columns."""
-    text = cut(text, width)
+    text = cut_to_width(text, width)
     return text + " " * (width - display_width(text))
 
 
-def cut(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     """One line of at most so many columns."""
-    text = _line(text)
+    text = _to_one_line(text)
     if display_width(text) <= width:
         return text
     while text and display_width(text) > width - 1:
@@ -101,9 +101,9 @@ def cut(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())
+def _to_one_line(text: str) -> str:
+    return " ".join(clean_for_terminal(text).split())
 
 
-def _sum(pieces: Sequence[int]) -> int:
+def _sum_pieces(pieces: Sequence[int]) -> int:
     return sum(max(0, piece) for piece in pieces)

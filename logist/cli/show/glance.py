@@ -76,7 +76,7 @@ def fork_lines(forked: object) -> list[str]:
     return [f"forked from {forked.get('job')} at {forked.get('at')}"]
 
 
-def setup_of(folder: str) -> dict[str, Any] | None:
+def read_last_setup(folder: str) -> dict[str, Any] | None:
     """How the last setup of a job's workspace went; None where none was tried."""
     try:
         stamp = json.loads(read_regular(os.path.join(folder, "setup.json")))
@@ -86,7 +86,7 @@ def setup_of(folder: str) -> dict[str, Any] | None:
         return None
 
 
-def setup_line(setup: dict[str, Any]) -> str:
+def format_setup(setup: dict[str, Any]) -> str:
     """The same for a person."""
     if setup["failed"]:
         return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
@@ -94,7 +94,7 @@ def setup_line(setup: dict[str, Any]) -> str:
     return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
 
 
-def assignee(state: State) -> str | None:
+def find_assignee(state: State) -> str | None:
     """Who is to do the manual step that a job waits at, if its workflow names somebody: a person, or a role."""
     doers = state.get("doers")
     waits = state.get("awaiting") == "manual" and isinstance(doers, dict)
@@ -103,7 +103,7 @@ def assignee(state: State) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
+def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
     """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
     if "color" not in state:
         state = {**DOER, **state}
@@ -118,7 +118,7 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "awaiting": state["awaiting"],
         "stuck_kind": kind,
         "role": state["agent_role"],
-        "assignee": assignee(state),
+        "assignee": find_assignee(state),
         "badge": state["badge"],
         "color": state["color"],
         "cost_cents": index(usage["cumulative_cost"]),
@@ -129,11 +129,11 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "parent": parent if isinstance(parent := state.get("parent"), str) else None,
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
-        "next_command": advice.answer(state, job_id, running=running),
+        "next_command": advice.advise_next_command(state, job_id, running=running),
     }
 
 
-def unknown_row(job_id: str) -> dict[str, Any]:
+def build_unknown_row(job_id: str) -> dict[str, Any]:
     """A job whose state can't be read, in a listing."""
     empty = dict.fromkeys(
         ("awaiting", "stuck_kind", "role", "assignee", "badge", "color", "cost_cents", "cost_microcents")
@@ -148,13 +148,13 @@ def unknown_row(job_id: str) -> dict[str, Any]:
     }
 
 
-def cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
+def format_job_cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
     """A row as a person sees it: id, status, role with its badge or the assignee of a step, cost, title."""
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""
-    cost = amounts.dollars(amounts.join(shown["cost_cents"], shown["cost_microcents"]))
-    marked = shown["badge"] or shown["color"]
-    role = role_span(shown["role"], shown["badge"], shown["color"]) if marked else shown["role"]
+    cost = amounts.format_money(amounts.join_cents(shown["cost_cents"], shown["cost_microcents"]))
+    has_mark = shown["badge"] or shown["color"]
+    role = role_span(shown["role"], shown["badge"], shown["color"]) if has_mark else shown["role"]
     if shown["assignee"] not in (None, shown["role"]):
         role = shown["assignee"]
     return shown["id"], status_span(shown["status"]), role, cost, shown["title"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logist.cli.show import render
 from logist.cli.show.output import Line, StyledText
-from logist.core.drawing import Mark, drawn
+from logist.core.drawing import Mark, draw_workflow
 
 if TYPE_CHECKING:
     from logist.core.model import Workflow
@@ -40,10 +40,10 @@ def without_comments(diagram: str) -> str:
     return _COMMENT.sub("", diagram).rstrip() + "\n"
 
 
-def graph_lines(workflow: Workflow, marks: Mapping[str, Mark] | None = None) -> list[Line]:
+def draw_graph(workflow: Workflow, marks: Mapping[str, Mark] | None = None) -> list[Line]:
     """The drawing, as wide as the terminal; in ASCII where that shows no more."""
-    columns, unicode = render.paper()
-    lines = drawn(workflow, marks or {}, columns, unicode=unicode)
+    columns, unicode = render.get_drawing_space()
+    lines = draw_workflow(workflow, marks or {}, columns, unicode=unicode)
     return [
         tuple(StyledText(segment.text, STYLES.get(segment.style, "")) for segment in line) for line in lines
     ]

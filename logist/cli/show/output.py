@@ -47,7 +47,7 @@ class Diagnostic(NamedTuple):
     fix: str | None = None
 
     @classmethod
-    def of(cls, error: LogistError) -> Diagnostic:
+    def from_error(cls, error: LogistError) -> Diagnostic:
         """An error, as a person or a script is told it."""
         return cls("error", error.code, error.message, error.where, error.fix)
 
@@ -71,16 +71,16 @@ class Output(NamedTuple):
     """Whether `--json` shows the data alone, as a protocol of other tools has it, and not the usual document."""
 
 
-def warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic, ...]:
+def make_warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic, ...]:
     """One diagnostic a message."""
     return tuple(Diagnostic("warning", code, message) for message in messages)
 
 
-def notes(messages: Iterable[str]) -> tuple[Diagnostic, ...]:
+def make_notes(messages: Iterable[str]) -> tuple[Diagnostic, ...]:
     """One note a message."""
     return tuple(Diagnostic("info", "note", message) for message in messages)
 
 
-def stop_code(number: int) -> int:
+def exit_code_of_signal(number: int) -> int:
     """The exit code of a stop by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number

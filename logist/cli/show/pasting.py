@@ -16,51 +16,53 @@ _ROWS = ("jobs", "waiting", "workflow", "children", "commands")
 """Keys whose value holds such data; what agents wrote is never looked at."""
 
 
-def pasteable(text: str, jobs_dir: str | None) -> str:
+def add_jobs_dir(text: str, jobs_dir: str | None) -> str:
     """The text, its commands with the directory of jobs that was named, if one was."""
     if not jobs_dir or "--jobs-dir" in text:
         return text
     return _COMMAND.sub(lambda found: f"{found[0]} --jobs-dir {quote(jobs_dir)}", text)
 
 
-def diagnostics(items: tuple[Diagnostic, ...], jobs_dir: str | None) -> tuple[Diagnostic, ...]:
+def add_jobs_dir_to_diagnostics(
+    items: tuple[Diagnostic, ...], jobs_dir: str | None
+) -> tuple[Diagnostic, ...]:
     """The same of diagnostics."""
     if not jobs_dir:
         return items
     return tuple(
         item._replace(
-            message=pasteable(item.message, jobs_dir), fix=item.fix and pasteable(item.fix, jobs_dir)
+            message=add_jobs_dir(item.message, jobs_dir), fix=item.fix and add_jobs_dir(item.fix, jobs_dir)
         )
         for item in items
     )
 
 
-def output(result: Output, jobs_dir: str | None) -> Output:
+def add_jobs_dir_to_output(result: Output, jobs_dir: str | None) -> Output:
     """The same of all that a command gives back."""
     if not jobs_dir:
         return result
     return result._replace(
-        data=_data(result.data, jobs_dir) if not isinstance(result.data, Iterator) else result.data,
-        lines=[_line(line, jobs_dir) for line in result.lines],
-        diagnostics=diagnostics(result.diagnostics, jobs_dir),
+        data=_convert_data(result.data, jobs_dir) if not isinstance(result.data, Iterator) else result.data,
+        lines=[_convert_line(line, jobs_dir) for line in result.lines],
+        diagnostics=add_jobs_dir_to_diagnostics(result.diagnostics, jobs_dir),
     )
 
 
-def _line(line: Line, jobs_dir: str) -> Line:
+def _convert_line(line: Line, jobs_dir: str) -> Line:
     if isinstance(line, str):
         return line
-    return tuple(_span(span, jobs_dir) for span in line)
+    return tuple(_convert_span(span, jobs_dir) for span in line)
 
 
-def _span(span: StyledText | str, jobs_dir: str) -> StyledText | str:
-    return span._replace(text=pasteable(span.text, jobs_dir)) if isinstance(span, Command) else span
+def _convert_span(span: StyledText | str, jobs_dir: str) -> StyledText | str:
+    return span._replace(text=add_jobs_dir(span.text, jobs_dir)) if isinstance(span, Command) else span
 
 
-def _data(data: Any, jobs_dir: str) -> Any:
+def _convert_data(data: Any, jobs_dir: str) -> Any:
     if isinstance(data, list):
-        return [_data(each, jobs_dir) for each in data]
+        return [_convert_data(each, jobs_dir) for each in data]
     if not isinstance(data, dict):
         return data
     texts = {key: data[key] for key in _COMMANDS if isinstance(data.get(key), str)}
-    rows = {key: _data(data[key], jobs_dir) for key in _ROWS if key in data}
-    return {**data, **{key: pasteable(text, jobs_dir) for key, text in texts.items()}, **rows}
+    rows = {key: _convert_data(data[key], jobs_dir) for key in _ROWS if key in data}
+    return {**data, **{key: add_jobs_dir(text, jobs_dir) for key, text in texts.items()}, **rows}

@@ -19,30 +19,30 @@ class ProgressBar:
         self._interactions = 0
         self._drawn = ""
 
-    def tick(self) -> None:
+    def count_interaction(self) -> None:
         """One more interaction."""
         self._interactions += 1
         if self._interactions % EVERY == 0:
-            self._draw()
+            self._draw_bar()
 
-    def done(self) -> None:
+    def count_history(self) -> None:
         """One more history."""
         self._done += 1
-        if self._text() != self._drawn:
-            self._draw()
+        if self._format_bar() != self._drawn:
+            self._draw_bar()
 
     def clear(self) -> None:
         """Takes the bar away, so that lines can be written, until it is drawn again."""
         if self._drawn:
-            render.progress("")
+            render.show_progress("")
             self._drawn = ""
 
-    def _draw(self) -> None:
-        self._drawn = self._text()
-        render.progress(
+    def _draw_bar(self) -> None:
+        self._drawn = self._format_bar()
+        render.show_progress(
             f"{self._drawn} {self._done:,}/{self._total:,} histories, {self._interactions:,} interactions"
         )
 
-    def _text(self) -> str:
+    def _format_bar(self) -> str:
         full = CELLS * self._done // max(1, self._total)
         return f"[{'#' * full}{'.' * (CELLS - full)}]"

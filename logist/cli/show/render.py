@@ -29,56 +29,56 @@ BADGE_WIDTH = 4
 """Columns that a badge may take; a wider one is left out."""
 
 
-def show(output: Output, mode: str, environment: Environment) -> int:
+def show_output(output: Output, mode: str, environment: Environment) -> int:
     """Prints a result in `mode` text, json or jsonl, and returns the exit code."""
-    output = pasting.output(output, environment.named_jobs_dir)
-    with _written_to(sys.stdout):
+    output = pasting.add_jobs_dir_to_output(output, environment.named_jobs_dir)
+    with _ignore_closed_reader(sys.stdout):
         if mode == "json":
             data = list(output.data) if isinstance(output.data, Iterator) else output.data
-            _write_json(data if output.bare else _document(data, output.diagnostics))
+            _write_json(data if output.bare else _build_document(data, output.diagnostics))
         elif mode == "jsonl":
             for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
                 _write_json(row)
         else:
             _show_text(output, environment)
     if mode != "json" or output.bare:
-        diagnose(output.diagnostics, environment)
+        print_diagnostics(output.diagnostics, environment)
     return output.exit_code
 
 
 @contextmanager
-def _written_to(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> Iterator[None]:
+def _ignore_closed_reader(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> Iterator[None]:
     """A reader that goes away (`| head`) ends what is printed in here, but not the work nor its exit code."""
     try:
         yield
         stream.flush()
     except forgiven:
-        _drop(stream)
+        _drop_stream(stream)
 
 
-def flush() -> None:
+def flush_output() -> None:
     """Lets out what was printed, as far as somebody takes it."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, RuntimeError):  # closed, or interrupted in the middle of a write
             stream.flush()
 
 
-def reader_left() -> bool:
+def has_reader_left() -> bool:
     """Whether nobody reads standard output any more; then what it still holds goes nowhere."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _drop(sys.stdout)
+        _drop_stream(sys.stdout)
         return True
     return False
 
 
 def drop_output() -> None:
     """What is still buffered for standard output, and all that follows, goes nowhere."""
-    _drop(sys.stdout)
+    _drop_stream(sys.stdout)
 
 
-def _drop(stream: TextIO) -> None:
+def _drop_stream(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -95,91 +95,98 @@ def _show_text(output: Output, environment: Environment) -> None:
 
 def print_lines(lines: Iterable[Line], environment: Environment) -> None:
     """Lines for people, on standard output, at once."""
-    color = environment.color(sys.stdout.isatty())
-    with _written_to(sys.stdout):
+    color = environment.has_color(sys.stdout.isatty())
+    with _ignore_closed_reader(sys.stdout):
         for line in lines:
             # A line is one line, whatever an agent put into it: else it could forge the next.
-            _write(sys.stdout, " ".join(styled(line, color).split("\n")) + "\n")
+            _write_text(sys.stdout, " ".join(style_line(line, color).split("\n")) + "\n")
 
 
 def print_json(row: object) -> None:
     """One JSON object on a line of standard output, at once."""
-    with _written_to(sys.stdout):
+    with _ignore_closed_reader(sys.stdout):
         _write_json(row)
 
 
 def print_text(text: str) -> None:
     """ASCII for standard output as it is, at once."""
-    with _written_to(sys.stdout):
-        _write(sys.stdout, text)
+    with _ignore_closed_reader(sys.stdout):
+        _write_text(sys.stdout, text)
 
 
-def progress(text: str) -> None:
+def show_progress(text: str) -> None:
     """A line that stays where it is, on standard error if that is a terminal; an empty one takes it away.
 
     Blanks do it, not an escape sequence: every terminal knows them.
     """
     if sys.stderr.isatty():
-        with _written_to(sys.stderr, OSError):
+        with _ignore_closed_reader(sys.stderr, OSError):
             width = _terminal_width() - 1
-            _write(sys.stderr, f"\r{_cut(text, width):<{width}}\r{_cut(text, width)}")
+            _write_text(sys.stderr, f"\r{_cut_to_width(text, width):<{width}}\r{_cut_to_width(text, width)}")
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
     """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
-    told = pasting.diagnostics(tuple(map(Diagnostic.of, (*error.details, error))), environment.named_jobs_dir)
-    with _written_to(sys.stdout, OSError):
+    diagnostics = pasting.add_jobs_dir_to_diagnostics(
+        tuple(map(Diagnostic.from_error, (*error.details, error))), environment.named_jobs_dir
+    )
+    with _ignore_closed_reader(sys.stdout, OSError):
         if mode == "json":
-            _write_json(_document(None, told))
+            _write_json(_build_document(None, diagnostics))
     if mode != "json":
-        diagnose(told, environment)
+        print_diagnostics(diagnostics, environment)
     return error.exit_code
 
 
-def say(text: str, environment: Environment) -> None:
+def print_message(text: str, environment: Environment) -> None:
     """Talk on standard error."""
-    text = pasting.pasteable(text, environment.named_jobs_dir)
-    with _written_to(sys.stderr, OSError):
-        _write(sys.stderr, styled((StyledText(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
+    text = pasting.add_jobs_dir(text, environment.named_jobs_dir)
+    with _ignore_closed_reader(sys.stderr, OSError):
+        _write_text(
+            sys.stderr,
+            style_line((StyledText(text, "dim"),), environment.has_color(sys.stderr.isatty())) + "\n",
+        )
 
 
-def confirm(question: str, environment: Environment) -> bool:
+def ask_to_confirm(question: str, environment: Environment) -> bool:
     """Asks a person at the terminal; False where there is none, so that nothing ever waits for one."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return click.confirm(styled((StyledText(question),), environment.color(False)), default=False, err=True)
+    return click.confirm(
+        style_line((StyledText(question),), environment.has_color(False)), default=False, err=True
+    )
 
 
-def say_lines(text: str) -> None:
+def print_message_lines(text: str) -> None:
     """Several lines of talk, undimmed."""
-    with _written_to(sys.stderr, OSError):
-        _write(sys.stderr, clean(text) + "\n")
+    with _ignore_closed_reader(sys.stderr, OSError):
+        _write_text(sys.stderr, clean_for_terminal(text) + "\n")
 
 
-def styled(line: Line, color: bool) -> str:
+def style_line(line: Line, color: bool) -> str:
     """A line as it goes to the terminal: cleaned, and coloured if wanted."""
     spans = (line,) if isinstance(line, str) else line
-    return "".join(_span(span, color) for span in spans)
+    return "".join(_style_span(span, color) for span in spans)
 
 
-def _span(span: StyledText | str, color: bool) -> str:
+def _style_span(span: StyledText | str, color: bool) -> str:
     if isinstance(span, str):
-        return clean(span)
-    text = _badged(span, color) + clean(span.text)
-    return _colored(text, span.style) if color and span.style else text
+        return clean_for_terminal(span)
+    text = _format_badge(span, color) + clean_for_terminal(span.text)
+    return _color_text(text, span.style) if color and span.style else text
 
 
-def _badged(span: StyledText, color: bool) -> str:
+def _format_badge(span: StyledText, color: bool) -> str:
     """The badge and a blank, where colours are shown too: a pipe, and who wants it plain, get the bare text."""
     if not (color and span.badge):
         return ""
-    badge = clean(span.badge)
+    badge = clean_for_terminal(span.badge)
     encoding = sys.stdout.encoding or "utf-8"
-    shown = badge.isprintable() and badge.encode(encoding, "ignore").decode(encoding) == badge
-    return f"{badge} " if shown and 0 < display_width(badge) <= BADGE_WIDTH else ""
+    is_printable = badge.isprintable() and badge.encode(encoding, "ignore").decode(encoding) == badge
+    return f"{badge} " if is_printable and 0 < display_width(badge) <= BADGE_WIDTH else ""
 
 
-def _colored(text: str, style: str) -> str:
+def _color_text(text: str, style: str) -> str:
     words = style.split()
     colors = [word for word in words if word not in ("bold", "dim")]
     return click.style(
@@ -187,69 +194,73 @@ def _colored(text: str, style: str) -> str:
     )
 
 
-def clean(text: str) -> str:
+def clean_for_terminal(text: str) -> str:
     """Text without what could steer a terminal or hide: control, format, surrogate and separator characters.
 
     Nor is a secret shown that such characters split where it is recorded.
     """
     if text.isascii() and text.isprintable():
         return text
-    shown = "".join(character for character in text if not is_invisible(character))
-    return shown if len(shown) == len(text) and not invisible_characters.pattern(shown) else _redacted(shown)
+    visible = "".join(character for character in text if not is_invisible(character))
+    return (
+        visible
+        if len(visible) == len(text) and not invisible_characters.compile_invisible_pattern(visible)
+        else _redact_text(visible)
+    )
 
 
-def _redacted(text: str) -> str:
+def _redact_text(text: str) -> str:
     from logist.core.secrets.redact import (
         redact,  # few texts need it, and `job list` shall not load it for all
     )
 
-    return redact(text, Environment.read().secrets())[0]
+    return redact(text, Environment.from_process().list_secrets())[0]
 
 
 def _write_table(table: TextTable, environment: Environment) -> None:
     tty = sys.stdout.isatty()
-    color = environment.color(tty)
+    color = environment.has_color(tty)
     if tty:
-        lines = _aligned(table, color, _terminal_width())
+        lines = _align_table(table, color, _terminal_width())
     else:
-        lines = ["\t".join([_cell(cell, color) for cell in row]) for row in table.rows]
-    _write(sys.stdout, "".join([f"{line}\n" for line in lines]))
+        lines = ["\t".join([_format_cell(cell, color) for cell in row]) for row in table.rows]
+    _write_text(sys.stdout, "".join([f"{line}\n" for line in lines]))
 
 
-def _cell(cell: StyledText | str, color: bool) -> str:
+def _format_cell(cell: StyledText | str, color: bool) -> str:
     """One line, whatever the text holds."""
     if isinstance(cell, str):
         return cell if cell.isascii() and cell.isprintable() else _one_line(cell)
-    text = _badged(cell, color) + _one_line(cell.text)
-    return _colored(text, cell.style) if color and cell.style else text
+    text = _format_badge(cell, color) + _one_line(cell.text)
+    return _color_text(text, cell.style) if color and cell.style else text
 
 
 def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())
+    return " ".join(clean_for_terminal(text).split())
 
 
-def _aligned(table: TextTable, color: bool, width: int) -> list[str]:
+def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
     """Columns as wide as their widest cell; the last one gets what is left of the line."""
     head = tuple(StyledText(name, "dim") for name in table.head)
-    rows = [tuple(_spanned(cell, color) for cell in row) for row in (head, *table.rows)]
+    rows = [tuple(_to_span(cell, color) for cell in row) for row in (head, *table.rows)]
     widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
-    left = max(10, width - sum(widths) - 2 * len(widths))
-    return [_aligned_row(row, widths, left, color).rstrip() for row in rows]
+    room = max(10, width - sum(widths) - 2 * len(widths))
+    return [_aligned_row(row, widths, room, color).rstrip() for row in rows]
 
 
-def _spanned(cell: StyledText | str, color: bool) -> StyledText:
+def _to_span(cell: StyledText | str, color: bool) -> StyledText:
     """A cell of one line; its badge, if it is shown, is part of the text from here on."""
     if isinstance(cell, str):
         return StyledText(_one_line(cell))
-    return StyledText(_badged(cell, color) + _one_line(cell.text), cell.style)
+    return StyledText(_format_badge(cell, color) + _one_line(cell.text), cell.style)
 
 
 def _aligned_row(row: tuple[StyledText, ...], widths: list[int], left: int, color: bool) -> str:
     cells = [
-        (_colored(text, style) if color and style else text) + " " * (width - display_width(text) + 2)
+        (_color_text(text, style) if color and style else text) + " " * (width - display_width(text) + 2)
         for (text, style, _), width in zip(row, widths, strict=False)
     ]
-    return "".join(cells) + _cut(row[-1].text, left)
+    return "".join(cells) + _cut_to_width(row[-1].text, left)
 
 
 def display_width(text: str) -> int:
@@ -260,7 +271,7 @@ def display_width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
 
 
-def _cut(text: str, width: int) -> str:
+def _cut_to_width(text: str, width: int) -> str:
     if display_width(text) <= width:
         return text
     while text and display_width(text) > width - 1:
@@ -268,7 +279,7 @@ def _cut(text: str, width: int) -> str:
     return text.rstrip() + "…"
 
 
-def paper() -> tuple[int, bool]:
+def get_drawing_space() -> tuple[int, bool]:
     """What a drawing gets: columns, plenty of them where there is no terminal; and whether it may be Unicode."""
     try:
         unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
@@ -284,7 +295,7 @@ def _terminal_width() -> int:
         return WIDTH
 
 
-def _document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[str, object]:
+def _build_document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         "data": data,
@@ -294,25 +305,25 @@ def _document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[str, ob
 
 def _write_json(value: object) -> None:
     """ASCII only, so that no terminal is steered and no encoding fails."""
-    _write(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+    _write_text(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
-def diagnose(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:
+def print_diagnostics(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:
     """One line each on standard error."""
-    color = environment.color(sys.stderr.isatty())
-    with _written_to(sys.stderr, OSError):
-        for item in pasting.diagnostics(diagnostics, environment.named_jobs_dir):
-            _write(sys.stderr, styled(_told(item), color) + "\n")
+    color = environment.has_color(sys.stderr.isatty())
+    with _ignore_closed_reader(sys.stderr, OSError):
+        for item in pasting.add_jobs_dir_to_diagnostics(diagnostics, environment.named_jobs_dir):
+            _write_text(sys.stderr, style_line(_format_diagnostic(item), color) + "\n")
 
 
-def _told(item: Diagnostic) -> Line:
+def _format_diagnostic(item: Diagnostic) -> Line:
     mark, style = MARKS[item.severity]
     place = f"{item.target}: " if item.target else ""
     advice = f" ({item.fix})" if item.fix else ""
     return StyledText(mark, style), " ".join(f"{place}{item.message}{advice}".splitlines())
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write_text(stream: TextIO, text: str) -> None:
     """Characters that the stream can't encode are shown as escapes, never an error."""
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -321,9 +332,9 @@ def _write(stream: TextIO, text: str) -> None:
 def _write_raw(text: str) -> None:
     """The bytes as they are, in UTF-8; for the eyes of a terminal, without what could steer it."""
     if sys.stdout.isatty():
-        shown = clean(text)
+        visible = clean_for_terminal(text)
         # Else the shell's prompt, or a message, follows on the same line.
-        _write(sys.stdout, shown if shown.endswith("\n") or not shown else f"{shown}\n")
+        _write_text(sys.stdout, visible if visible.endswith("\n") or not visible else f"{visible}\n")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

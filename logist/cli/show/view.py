@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from logist.cli.show.glance import role_span, status_span
-from logist.cli.show.output import Command, Line, Output, StyledText, notes, warnings
+from logist.cli.show.output import Command, Line, Output, StyledText, make_notes, make_warnings
 from logist.core.answer import findings, plans
-from logist.core.answer.evidence import unnamed_changes
+from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.history import newer_versions
 from logist.core.machine import decisions
 from logist.core.machine.kinds import command_of
@@ -21,7 +21,7 @@ FINDINGS = 5
 """Of a review, that a person sees of an interaction; --json has all."""
 
 
-def result_output(result: CommandResult, *, steps: Sequence[CommandResult] | None = None) -> Output:
+def build_result_output(result: CommandResult, *, steps: Sequence[CommandResult] | None = None) -> Output:
     """What a command that changed a job gives back; `steps` of a run have been printed already."""
     state = result.state
     entries = [entry for step in steps or [result] for entry in step.entries]
@@ -34,12 +34,12 @@ def result_output(result: CommandResult, *, steps: Sequence[CommandResult] | Non
         "stuck": state.place.stuck.model_dump(mode="json") if state.place.stuck else None,
         "attempts": state.place.attempts,
         "usage": state.usage.model_dump(mode="json"),
-        "interactions": [entry_row(entry) for entry in entries],
+        "interactions": [build_entry_row(entry) for entry in entries],
         "next_command": result.next_command,
     }
     lines = [] if steps else step_lines(result)
-    diagnostics = notes(result.notes) + warnings(result.warnings)
-    return Output(data, [*lines, *standing_lines(result)], diagnostics, result.exit_code)
+    diagnostics = make_notes(result.notes) + make_warnings(result.warnings)
+    return Output(data, [*lines, *status_lines(result)], diagnostics, result.exit_code)
 
 
 def step_lines(result: CommandResult) -> list[Line]:
@@ -47,22 +47,22 @@ def step_lines(result: CommandResult) -> list[Line]:
     return [line for entry in result.entries for line in entry_lines(entry)]
 
 
-def prefixed(job: str, lines: list[Line]) -> list[Line]:
+def prefix_lines(job: str, lines: list[Line]) -> list[Line]:
     """The same lines, each beginning with the job it is about."""
     return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
 
 
-def standing_lines(result: CommandResult) -> list[Line]:
+def status_lines(result: CommandResult) -> list[Line]:
     """Where a job stands now, and what answers that."""
     state = result.state
     lines: list[Line] = [(StyledText(result.job_id, "bold"), " is ", status_span(state.status.value))]
-    told = bool(result.entries) and result.entries[-1].reason == state.reason
-    if state.reason and not told:
+    is_printed = bool(result.entries) and result.entries[-1].reason == state.reason
+    if state.reason and not is_printed:
         lines.append(f"  {' '.join(state.reason.split())}")
     return [*lines, (Command(f"next: {result.next_command}", "dim"),)]
 
 
-def entry_row(entry: Interaction) -> dict[str, Any]:
+def build_entry_row(entry: Interaction) -> dict[str, Any]:
     """An interaction in short, as JSON."""
     return {
         "sequence": entry.sequence,
@@ -77,9 +77,10 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
         "summary": entry.response.summary_for_supervisor,
         "evidence_files": entry.response.evidence_files,
         "unchanged": is_unchanged(entry),
-        "changed_files": [change.path for change in _changes(entry)],
+        "changed_files": [change.path for change in _list_changes(entry)],
         "unnamed_changes": [
-            change.path for change in unnamed_changes(_changes(entry), entry.response.evidence_files)
+            change.path
+            for change in find_unnamed_changes(_list_changes(entry), entry.response.evidence_files)
         ],
         "reason": entry.reason,
         "warnings": entry.response.warnings,
@@ -96,8 +97,10 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
     Without `every_decision` it names only those decisions that could not judge a condition.
     """
     who = entry.observed.role if entry.observed else entry.actor.value
-    what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
-    given = " (given, not asked)" if entry.simulated else ""
+    what = ", ".join(entry.response.actions) or (
+        _describe_no_answer(entry) if entry.kind == "ask" else _describe_decision(entry)
+    )
+    supplied = " (given, not asked)" if entry.simulated else ""
     command = command_of(entry)
     verdict = f", verdict {command.verdict}" if isinstance(command, AskCommand) and command.verdict else ""
     lines: list[Line] = [
@@ -105,20 +108,24 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
             StyledText(f"#{entry.sequence}", "dim"),
             " ",
             role_span(who, entry.request.metadata.get("badge"), entry.request.metadata.get("color")),
-            f": {what}{verdict}{given}, {entry.state_before} -> ",
+            f": {what}{verdict}{supplied}, {entry.state_before} -> ",
             status_span(entry.state_after.value),
         )
     ]
-    said = [*_setup(entry), *_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
-    said += [UNCHANGED] if is_unchanged(entry) else []
-    said += _findings(entry)
+    details = [
+        *_describe_setup(entry),
+        *_describe_tools(entry),
+        *combine_reasons(entry.response.summary_for_supervisor, entry.reason),
+    ]
+    details += [UNCHANGED] if is_unchanged(entry) else []
+    details += _list_findings(entry)
     if every_decision:
-        said += map(decisions.decision_line, entry.route)
+        details += map(decisions.format_decision, entry.route)
     else:
-        said += decisions.fallback_lines(entry.route)
-    said += newer_versions.warnings([entry])
-    plan = plans.lines(entry.response.output) if _is_plan(entry) else []
-    return [*lines, *(f"   {' '.join(text.split())}" for text in said), *(f"     {line}" for line in plan)]
+        details += decisions.format_fallbacks(entry.route)
+    details += newer_versions.list_newer_warnings([entry])
+    plan = plans.render_plan_lines(entry.response.output) if _is_plan(entry) else []
+    return [*lines, *(f"   {' '.join(text.split())}" for text in details), *(f"     {line}" for line in plan)]
 
 
 def _is_plan(entry: Interaction) -> bool:
@@ -126,11 +133,11 @@ def _is_plan(entry: Interaction) -> bool:
     return isinstance(command, AskCommand) and bool(command.plan) and plans.is_plan(entry.response.output)
 
 
-def _no_answer(entry: Interaction) -> str:
+def _describe_no_answer(entry: Interaction) -> str:
     return "breach" if entry.observed and entry.observed.refusals else "no valid answer"
 
 
-def _setup(entry: Interaction) -> list[str]:
+def _describe_setup(entry: Interaction) -> list[str]:
     """How the workspace was set up for this step, where that was done for it."""
     setup = entry.request.metadata.get("setup")
     if not isinstance(setup, dict) or "seconds" not in setup:
@@ -139,16 +146,16 @@ def _setup(entry: Interaction) -> list[str]:
     return [f"setup: {how} in {setup['seconds']} s"]
 
 
-def _tools(entry: Interaction) -> list[str]:
+def _describe_tools(entry: Interaction) -> list[str]:
     """Which tools a model called, how often, and how many of the calls failed."""
     failed = entry.response.tools_failed or {}
     counted = ", ".join(
-        _counted(name, count, failed.get(name)) for name, count in entry.response.tools.items()
+        _format_count(name, count, failed.get(name)) for name, count in entry.response.tools.items()
     )
     return [f"tools: {counted}"] if counted else []
 
 
-def _counted(name: str, count: Any, failed: Any) -> str:
+def _format_count(name: str, count: Any, failed: Any) -> str:
     calls = f"{name} x {count}" if count != 1 else name
     return f"{calls} ({'failed' if failed == count == 1 else f'{failed} failed'})" if failed else calls
 
@@ -159,29 +166,29 @@ def is_unchanged(entry: Interaction) -> bool:
     return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
 
 
-def _changes(entry: Interaction) -> list[Change]:
+def _list_changes(entry: Interaction) -> list[Change]:
     """What an agent changed, without what programs left in caches."""
     return [change for change in entry.observed.changes if not change.cache] if entry.observed else []
 
 
-def _findings(entry: Interaction) -> list[str]:
+def _list_findings(entry: Interaction) -> list[str]:
     """How checks came out, and what a reviewer found."""
     results = entry.observed.checks if entry.observed else []
     command = command_of(entry)
-    found = (command.findings or []) if isinstance(command, AskCommand) else []
-    shown = found[:FINDINGS]
-    more = len(found) - len(shown)
+    findings_recorded = (command.findings or []) if isinstance(command, AskCommand) else []
+    first = findings_recorded[:FINDINGS]
+    more = len(findings_recorded) - len(first)
     return [
         *(
-            f"{each.check} ({each.severity}): {findings.how(each.outcome, each.exit_code, each.reason)}"
+            f"{each.check} ({each.severity}): {findings.format_check_result(each.outcome, each.exit_code, each.reason)}"
             for each in results
         ),
-        *(findings.line(each) for each in shown),
+        *(findings.format_finding(each) for each in first),
         *([f"... and {more} more findings"] if more else []),
     ]
 
 
-def _deed(entry: Interaction) -> str:
+def _describe_decision(entry: Interaction) -> str:
     """What a steward or the system did; of a switch of role, from which to which."""
     match command_of(entry):
         case ApproveCommand() as approval:
@@ -195,7 +202,7 @@ def _deed(entry: Interaction) -> str:
     return entry.kind.value
 
 
-def told(summary: str, reason: str) -> list[str]:
+def combine_reasons(summary: str, reason: str) -> list[str]:
     """What came out, and why it led where it led; only once if the reason is, or ends with, the summary."""
     if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
         return [reason] if reason else []

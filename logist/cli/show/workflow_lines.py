@@ -26,7 +26,7 @@ from logist.errors import LogistError
 from logist.jobs import workflow_progress
 from logist.jobs.workflow_progress import Asked, ProgressRecord, SeenChild
 from logist.store import JobDir
-from logist.store.settled_state import settled
+from logist.store.settled_state import load_settled_state
 
 STORED_ONLY = ("head", "checksum")
 _GIVEN_AWAY = (StepType.FOREACH, StepType.SUBFLOW)
@@ -47,7 +47,7 @@ class Followed:
 
     @property
     def step(self) -> Step | None:
-        return self.flow.step(self.state.step)
+        return self.flow.find_step(self.state.step)
 
     @property
     def stuck_kind(self) -> StuckKind | None:
@@ -55,50 +55,52 @@ class Followed:
 
     @property
     def marks(self) -> dict[str, Mark]:
-        return workflow_progress.marks(
+        return workflow_progress.mark_steps(
             self.flow, self.state, self.told.way, self.children, running=self.running
         )
 
     @property
-    def asked(self) -> Asked | None:
+    def manual_request(self) -> Asked | None:
         """What the person is asked who does the step."""
         return (
-            workflow_progress.asked(self.told.spec, self.state)
+            workflow_progress.describe_manual_step(self.told.spec, self.state)
             if self.state.place.awaiting == "manual"
             else None
         )
 
 
-def followed(job: JobDir, state: dict[str, Any], *, running: bool = False) -> Followed | None:
+def read_followed(job: JobDir, state: dict[str, Any], *, running: bool = False) -> Followed | None:
     """How a job's workflow stands, `state` being its state.json; None for the built-in workflow.
 
     Raises Damaged for a history that does not read, ValueError for what only a newer Logist can read.
     """
     if state.get("workflow") is None:
         return None
-    told = workflow_progress.told(job.entries())
-    if told is None or told.spec.workflow is None:
+    progress = workflow_progress.read_progress(job.read_entries())
+    if progress is None or progress.spec.workflow is None:
         return None
     own = State.model_validate({name: value for name, value in state.items() if name not in STORED_ONLY})
-    children = _seen(str(job.path.parent), own.children, MAX_DEPTH)
-    return Followed(job.id, told.spec.workflow, own, told, children, running)
+    children = _read_children(str(job.path.parent), own.children, MAX_DEPTH)
+    return Followed(job.id, progress.spec.workflow, own, progress, children, running)
 
 
-def _seen(jobs_dir: str, ids: Iterable[str], depth: int) -> tuple[SeenChild, ...]:
-    return tuple(_child(jobs_dir, job_id, depth) for job_id in ids)
+def _read_children(jobs_dir: str, ids: Iterable[str], depth: int) -> tuple[SeenChild, ...]:
+    return tuple(_read_child(jobs_dir, job_id, depth) for job_id in ids)
 
 
-def _child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
+def _read_child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
     folder = os.path.join(jobs_dir, job_id)
     if not os.path.exists(folder):
         return SeenChild(job_id, workflow_progress.NOT_MADE)
     try:
-        state = settled(folder) or _rebuilt(jobs_dir, job_id)
-        row = glance.row(job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"]))
+        state = load_settled_state(folder) or _rebuild_child_state(jobs_dir, job_id)
+        row = glance.build_job_row(
+            job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"])
+        )
     except (LogistError, AttributeError, KeyError, TypeError, ValueError):
         return SeenChild(job_id, glance.UNKNOWN, reason="its state can't be read")
     below = (
-        _seen(jobs_dir, state.get("children") or (), depth - 1)
+        _read_children(jobs_dir, state.get("children") or (), depth - 1)
         if depth and row["status"] == "WAITING"
         else ()
     )
@@ -113,45 +115,45 @@ def _child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
     )
 
 
-def _rebuilt(jobs_dir: str, job_id: str) -> dict[str, Any]:
-    from logist.cli.rebuilt_state import rebuilt
+def _rebuild_child_state(jobs_dir: str, job_id: str) -> dict[str, Any]:
+    from logist.cli.rebuilt_state import rebuild_state
 
-    return rebuilt(jobs_dir, job_id)[0]
+    return rebuild_state(jobs_dir, job_id)[0]
 
 
 def is_running(job: JobDir, status: str) -> bool:
     """Whether an agent is out for it."""
     sent = status in glance.RUNNING and os.path.exists(job.inflight / "1.request")
-    return sent and job.holder() is not None
+    return sent and job.find_lock_holder() is not None
 
 
-def data(found: Followed) -> dict[str, Any]:
+def build_workflow_data(found: Followed) -> dict[str, Any]:
     """As JSON."""
-    asked, marks = found.asked, found.marks
+    request, marks = found.manual_request, found.marks
     return {
         "name": found.flow.name,
         "description": found.flow.description,
         "input": found.told.spec.input,
-        "step": _step(found),
-        "steps": [_marked(step, marks.get(step.id)) for step in found.flow.steps],
-        "children": [_row(child, found) for child in found.children],
-        "asked": None if asked is None else {"prompt": asked.prompt, "inputs": asked.inputs},
-        "onward": [_edge(edge) for edge in onward(found)],
-        "commands": [{"command": command, "meaning": meaning} for command, meaning in commands(found)],
+        "step": _build_step_row(found),
+        "steps": [_build_mark_row(step, marks.get(step.id)) for step in found.flow.steps],
+        "children": [_build_child_row(child, found) for child in found.children],
+        "asked": None if request is None else {"prompt": request.prompt, "inputs": request.inputs},
+        "onward": [_build_edge_row(edge) for edge in list_onward(found)],
+        "commands": [{"command": command, "meaning": meaning} for command, meaning in list_commands(found)],
     }
 
 
-def next_command(found: Followed, advised: str) -> str:
+def suggest_next_command(found: Followed, advised: str) -> str:
     """The command that brings the job on; `advised` is what answers its status by itself."""
-    wanting = [below for child in found.children for below in child.wanting]
+    wanting = [below for child in found.children for below in child.waiting_for_steward]
     if found.state.status is not Status.WAITING or not found.children:
         return advised
-    if any(child.open for child in found.children):
+    if any(child.is_open for child in found.children):
         return f"logist job run --job {found.job_id}"
-    return answer(wanting[0], found) if wanting else advised
+    return suggest_command(wanting[0], found) if wanting else advised
 
 
-def commands(found: Followed) -> list[tuple[str, str]]:
+def list_commands(found: Followed) -> list[tuple[str, str]]:
     """What a person may do here, and what each means."""
     job, here = found.job_id, found.state.step
     if found.state.place.awaiting == "manual":
@@ -166,7 +168,7 @@ def commands(found: Followed) -> list[tuple[str, str]]:
     if found.stuck_kind is StuckKind.NO_BRANCH:
         return [
             (f'{again} --note "..."', f"do {here} again"),
-            (f"{again} --to STEP", f"go on at a step: {_targets(found)}"),
+            (f"{again} --to STEP", f"go on at a step: {_format_targets(found)}"),
         ]
     if found.stuck_kind in (StuckKind.SHARE, StuckKind.CONFLICT):
         return [
@@ -187,28 +189,28 @@ def commands(found: Followed) -> list[tuple[str, str]]:
     return []
 
 
-def _targets(found: Followed) -> str:
+def _format_targets(found: Followed) -> str:
     """The steps that a lost decision could have led to, or all."""
-    lost = workflow_progress.lost_at(found.state, found.told.way)
-    ways = [edge.target for edge in found.flow.leaving(lost)] if lost else []
+    lost = workflow_progress.find_decision_without_branch(found.state, found.told.way)
+    ways = [edge.target for edge in found.flow.find_edges_from(lost)] if lost else []
     ids = [target for target in ways if target != END] or [step.id for step in found.flow.steps]
     return ", ".join(dict.fromkeys(ids[:NAMED]))
 
 
-def onward(found: Followed) -> list[Edge]:
+def list_onward(found: Followed) -> list[Edge]:
     """Between what the output of the person decides."""
     return (
-        workflow_progress.onward(found.flow, found.state.step)
+        workflow_progress.list_next_branches(found.flow, found.state.step)
         if found.state.place.awaiting == "manual"
         else []
     )
 
 
-def _edge(edge: Edge) -> dict[str, Any]:
-    return {"condition": condition(edge), "target": edge.target or None}
+def _build_edge_row(edge: Edge) -> dict[str, Any]:
+    return {"condition": format_condition(edge), "target": edge.target or None}
 
 
-def condition(edge: Edge) -> str:
+def format_condition(edge: Edge) -> str:
     """What has to hold for a branch, as it is written."""
     if edge.condition is None:
         return edge.label or "default"
@@ -217,26 +219,26 @@ def condition(edge: Edge) -> str:
     )
 
 
-def kind(step: Step) -> str:
+def get_kind(step: Step) -> str:
     """What kind of step it is; a task that a person does is `manual`."""
     return "manual" if step.is_manual else str(step.step_type)
 
 
-def _step(found: Followed) -> dict[str, Any] | None:
+def _build_step_row(found: Followed) -> dict[str, Any] | None:
     step = found.step
     if step is None:
         return None
-    place = workflow_progress.number(found.flow, step.id)
+    place = workflow_progress.find_step_number(found.flow, step.id)
     return {
         "id": step.id,
         "name": step.name,
-        "kind": kind(step),
+        "kind": get_kind(step),
         "number": place,
         "of": len(found.flow.steps),
     }
 
 
-def _marked(step: Step, mark: Mark | None) -> dict[str, Any]:
+def _build_mark_row(step: Step, mark: Mark | None) -> dict[str, Any]:
     children = [
         {"id": child.name, "state": child.state, "text": child.text}
         for child in (mark.children if mark else ())
@@ -244,26 +246,26 @@ def _marked(step: Step, mark: Mark | None) -> dict[str, Any]:
     return {
         "id": step.id,
         "name": step.name,
-        "kind": kind(step),
+        "kind": get_kind(step),
         "state": mark.state if mark else None,
         "text": mark.text if mark else "",
         "children": children,
     }
 
 
-def _row(child: SeenChild, found: Followed) -> dict[str, Any]:
+def _build_child_row(child: SeenChild, found: Followed) -> dict[str, Any]:
     return {
         "id": child.id,
         "status": child.status,
         "awaiting": child.awaiting,
         "stuck_kind": child.stuck_kind,
         "reason": child.reason,
-        "next_command": answer(child, found),
-        "children": [_row(below, found) for below in child.children],
+        "next_command": suggest_command(child, found),
+        "children": [_build_child_row(below, found) for below in child.children],
     }
 
 
-def answer(child: SeenChild, found: Followed) -> str:
+def suggest_command(child: SeenChild, found: Followed) -> str:
     """The command that answers where a child stands."""
     if child.status == workflow_progress.NOT_MADE:
         return f"logist job step --job {found.job_id}"

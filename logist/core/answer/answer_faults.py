@@ -42,7 +42,7 @@ class UnreadableError(Exception):
     """Text that is no JSON value of the kind asked for; never leaves the core."""
 
 
-def parse(piece: str, span: JsonSpan) -> JsonObject:
+def parse_json_object(piece: str, span: JsonSpan) -> JsonObject:
     """The object in `piece`; UnreadableError for anything that strict JSON would not take, or not take one way."""
     if span.ending != "closed":
         raise UnreadableError("is cut off: its end is missing")
@@ -51,45 +51,45 @@ def parse(piece: str, span: JsonSpan) -> JsonObject:
     try:
         value: JsonObject = json.loads(
             piece,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_int=_integer,
-            parse_float=_finite,
+            object_pairs_hook=_reject_duplicate_keys,
+            parse_constant=_reject_constant,
+            parse_int=_parse_integer,
+            parse_float=_parse_float,
         )
     except json.JSONDecodeError as error:
-        raise UnreadableError(f"is not valid JSON: {_slip(piece, error.pos)}") from None
+        raise UnreadableError(f"is not valid JSON: {_describe_syntax_error(piece, error.pos)}") from None
     except RecursionError:
         raise UnreadableError("is nested too deep to be read") from None
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
     value = dict(pairs)
     if len(value) != len(pairs):
         key, count = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise UnreadableError(f"has the key {shown(key)} {count} times; expected each key once")
+        raise UnreadableError(f"has the key {describe_value(key)} {count} times; expected each key once")
     return value
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise UnreadableError(f"has the value {name}, which is not JSON")
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     # Python's own bound can be moved by the environment, and a verdict must not depend on that.
     if len(digits) > MAX_DIGITS:
         raise UnreadableError(f"has a number of {len(digits)} digits; at most {MAX_DIGITS} are read")
     return int(digits)
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     value = float(digits)
     if len(digits) > MAX_DIGITS or math.isinf(value):
         raise UnreadableError(f"has a number that is too large: {digits[:20]}")
     return value
 
 
-def _slip(piece: str, position: int) -> str:
+def _describe_syntax_error(piece: str, position: int) -> str:
     """What is wrong near `position`. In our words: the decoder's change with the Python version."""
     if piece[position : position + 1] < " ":
         return "a string has a line break or control character that is not escaped"
@@ -105,38 +105,38 @@ def _slip(piece: str, position: int) -> str:
     for pattern, words in slips:
         if re.match(pattern, after):
             return words
-    return f"unexpected {shown(after[:10])}"
+    return f"unexpected {describe_value(after[:10])}"
 
 
-def faults(document: JsonObject, schema: JsonObject) -> list[str]:
+def find_schema_faults(document: JsonObject, schema: JsonObject) -> list[str]:
     """What keeps `document` from being valid by `schema`, one fault a field and the first few; empty if it is."""
-    return _named(document, schema, _words)
+    return _collect_faults(document, schema, _describe_fault)
 
 
-def output_faults(output: Any, schema: JsonObject) -> list[str]:
+def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
     """The same of an answer's `output` and the schema of that."""
-    return _named(output, schema, _words_of_output)
+    return _collect_faults(output, schema, _describe_output_fault)
 
 
-def _named(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
-    errors = _validator(schema).iter_errors(document)
+def _collect_faults(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
+    errors = _get_validator(schema).iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
         first.setdefault(tuple(error.absolute_path), words(error))
     return list(first.values())[:MAX_NAMED]
 
 
-def _validator(schema: JsonObject) -> Draft202012Validator:
-    return _validator_of(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
+def _get_validator(schema: JsonObject) -> Draft202012Validator:
+    return _build_validator(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
 
 
 @lru_cache(maxsize=16)
-def _validator_of(text: str) -> Draft202012Validator:
+def _build_validator(text: str) -> Draft202012Validator:
     """Of the last few schemas: looked up for every answer, and made but once."""
     return Draft202012Validator(json.loads(text))
 
 
-def _words(error: ValidationError) -> str:
+def _describe_fault(error: ValidationError) -> str:
     """A fault as a sentence that names the field and what was expected."""
     path = [str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path]
     inside = path[1:] if path[:1] == ["response"] else path
@@ -145,15 +145,18 @@ def _words(error: ValidationError) -> str:
     match error.validator:
         case "required":
             missing = [key for key in limit if key not in value]
-            return "; ".join(f"{name} has no `{key}`{_expected(key)}" for key in missing)
+            return "; ".join(f"{name} has no `{key}`{_describe_expected(key)}" for key in missing)
         case "additionalProperties":
             extra = next(key for key in value if key not in error.schema.get("properties", {}))
-            return f"{name} has the unknown key {shown(extra)}; more data belongs into `metadata`"
+            return f"{name} has the unknown key {describe_value(extra)}; more data belongs into `metadata`"
         case "enum":
-            return f"{name} is {shown(value)}; expected exactly one of {', '.join(map(str, limit))}"
+            return f"{name} is {describe_value(value)}; expected exactly one of {', '.join(map(str, limit))}"
         case "type":
-            wanted = _expected(inside[-1] if inside else "") or f"; expected {_TYPES.get(str(limit), limit)}"
-            return f"{name} is {shown(value)}{wanted}"
+            wanted = (
+                _describe_expected(inside[-1] if inside else "")
+                or f"; expected {_TYPES.get(str(limit), limit)}"
+            )
+            return f"{name} is {describe_value(value)}{wanted}"
         case "maxLength":
             return f"{name} has {len(value)} characters; at most {limit} are allowed"
         case "maxItems":
@@ -163,11 +166,13 @@ def _words(error: ValidationError) -> str:
         case "minLength":
             return f"{name} has {len(value)} characters; at least {limit} are expected"
         case "pattern" if inside[:1] == ["evidence_files"]:
-            return f"{name} is {shown(value)}, {_path_fault(value)}; expected a path in the workspace"
-    return f"{name} is {shown(value)}, which the schema does not allow"
+            return (
+                f"{name} is {describe_value(value)}, {_path_fault(value)}; expected a path in the workspace"
+            )
+    return f"{name} is {describe_value(value)}, which the schema does not allow"
 
 
-def _words_of_output(error: ValidationError) -> str:
+def _describe_output_fault(error: ValidationError) -> str:
     """A fault as a sentence that names the field of the output."""
     path = ["output", *(str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path)]
     name = f"`{'.'.join(path).replace('.[', '[')}`"
@@ -178,17 +183,15 @@ def _words_of_output(error: ValidationError) -> str:
             return f"{name} has no `{missing}`"
         case "type":
             wanted = [limit] if isinstance(limit, str) else limit
-            return (
-                f"{name} is {shown(value)}; expected {' or '.join(_TYPES.get(each, each) for each in wanted)}"
-            )
+            return f"{name} is {describe_value(value)}; expected {' or '.join(_TYPES.get(each, each) for each in wanted)}"
         case "enum":
-            return f"{name} is {shown(value)}; expected one of {', '.join(map(shown, limit))[:300]}"
+            return f"{name} is {describe_value(value)}; expected one of {', '.join(map(describe_value, limit))[:300]}"
         case "minItems" | "minLength" if not value:
             return f"{name} is empty"
-    return f"{name} is {shown(value)}, which its schema does not allow ({error.validator}: {shown(limit)})"
+    return f"{name} is {describe_value(value)}, which its schema does not allow ({error.validator}: {describe_value(limit)})"
 
 
-def _expected(key: str) -> str:
+def _describe_expected(key: str) -> str:
     return f"; expected {_EXPECTED[key]}" if key in _EXPECTED else ""
 
 
@@ -207,7 +210,7 @@ def _path_fault(path: str) -> str:
     return "a path with control characters"
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value of an agent as it can stand in a sentence: JSON, cut to 60 characters."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"

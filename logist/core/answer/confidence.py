@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core.answer.answer_faults import shown
+from logist.core.answer.answer_faults import describe_value
 from logist.core.model import JsonObject, Step
 
 FIELD = "confidence"
@@ -23,7 +23,7 @@ def is_confidence(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def instruction(step: Step | None, *, sections: bool) -> str:
+def render_confidence_instruction(step: Step | None, *, sections: bool) -> str:
     """What a prompt says where the step has a threshold; empty where it has none."""
     if step is None or step.confidence is None:
         return ""
@@ -43,5 +43,7 @@ def reason_for_approval(threshold: float, metadata: JsonObject, *, strict: bool)
     if value is None:
         return f"the agent gave no confidence; {needed}"
     if not is_confidence(value):
-        return f"the agent's confidence is {shown(value)}, which is not a number from 0 to 1; {needed}"
+        return (
+            f"the agent's confidence is {describe_value(value)}, which is not a number from 0 to 1; {needed}"
+        )
     return f"the agent's confidence is {value}; {needed}" if value < threshold else ""

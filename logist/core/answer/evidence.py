@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from logist.core.model import Change
 
 
-def unnamed_changes(changes: Iterable[Change], evidence: Sequence[str]) -> list[Change]:
+def find_unnamed_changes(changes: Iterable[Change], evidence: Sequence[str]) -> list[Change]:
     """The changes of files that no evidence names.
 
     A deleted file can't be evidence, what lies in a cache need not be, and a directory stands for all in it.

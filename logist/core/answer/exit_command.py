@@ -23,7 +23,7 @@ from typing import Any
 from logist.core.answer import answer_faults
 from logist.core.answer.answer_faults import UnreadableError
 from logist.core.model import ExitAction, JsonObject
-from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, outermost
+from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, find_outermost_json
 
 MAX_CHARACTERS = 1 << 18
 """Longer answers are not read: an exit command is a few lines."""
@@ -79,41 +79,41 @@ class _Candidate:
     """The request beside it, canonical."""
 
 
-def judge(text: str, schema: JsonObject) -> Verdict:
+def judge_answer(text: str, schema: JsonObject) -> Verdict:
     """What an answer says. `schema` is llm-chat-schema.json, parsed. Never raises, whatever the text."""
-    if fault := unreadable(text):
+    if fault := text_fault(text):
         return Verdict(reason=fault)
-    found = outermost(text)
-    if any(span.ending == "text" for span in found.spans):
+    outermost_spans = find_outermost_json(text)
+    if any(span.ending == "text" for span in outermost_spans.spans):
         return Verdict(reason=BROKEN_OFF)
     try:
-        candidates = list(_candidates(text, found))
+        candidates = list(_find_candidates(text, outermost_spans))
     except UnreadableError as error:
         return Verdict(reason=str(error))
-    fault = _not_one(text, found, candidates) or _invalid(candidates, schema)
+    fault = _candidate_count_fault(text, outermost_spans, candidates) or _candidate_fault(candidates, schema)
     if fault:
         return Verdict(reason=fault)
-    return _verdict(text, candidates)
+    return _build_verdict(text, candidates)
 
 
-def text_before(text: str) -> str:
+def extract_text_before_command(text: str) -> str:
     """What an answer says before its exit command; all of it where that is not to be seen."""
-    spans = [span for span in outermost(text).spans if _KEY.search(text[span.start : span.end])]
+    spans = [span for span in find_outermost_json(text).spans if _KEY.search(text[span.start : span.end])]
     return (text[: spans[-1].start] if spans else text).strip()
 
 
-def decode(data: bytes) -> tuple[str, bool]:
+def decode_answer(data: bytes) -> tuple[str, bool]:
     """The text of raw bytes, and whether they were broken UTF-8 (a byte 0xff then reads `\\udcff`)."""
-    return clean(data.decode("utf-8", "surrogateescape"))
+    return replace_surrogates(data.decode("utf-8", "surrogateescape"))
 
 
-def clean(text: str) -> tuple[str, bool]:
+def replace_surrogates(text: str) -> tuple[str, bool]:
     """`text` with every lone surrogate written as `\\udcff`, so that it can be stored; and whether it had any."""
     cleaned = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return cleaned, len(cleaned) != len(text)
 
 
-def unreadable(text: str) -> str | None:
+def text_fault(text: str) -> str | None:
     """Why an answer is not even looked at, or None."""
     if len(text) > MAX_CHARACTERS:
         return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
@@ -124,22 +124,22 @@ def unreadable(text: str) -> str | None:
     return None
 
 
-def _candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
+def _find_candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
     """Every candidate, also repeated ones; UnreadableError for one that is no JSON."""
-    read: dict[str, _Candidate | None] = {}
+    candidates_by_text: dict[str, _Candidate | None] = {}
     for span in found.spans:
         piece = text[span.start : span.end]
-        if piece not in read:
-            read[piece] = _candidate(text, piece, span)
-        if known := read[piece]:
+        if piece not in candidates_by_text:
+            candidates_by_text[piece] = _read_candidate(text, piece, span)
+        if known := candidates_by_text[piece]:
             yield replace(known, span=span)
 
 
-def _candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
+def _read_candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
     if piece[0] == "[" or not (_KEY.search(piece) or _LOOKS_LIKE_ONE.search(piece)):
         return None
     try:
-        value = answer_faults.parse(piece, span)
+        value = answer_faults.parse_json_object(piece, span)
     except UnreadableError as error:
         if not _LOOKS_LIKE_ONE.search(piece):
             return None
@@ -147,36 +147,36 @@ def _candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
         raise UnreadableError(f"the exit command (line {line} of the answer) {error}") from None
     inner = value.get("response")
     if "action" in value:
-        return _Candidate(span, value, _canonical(value), wrapped=False, request=None)
+        return _Candidate(span, value, _to_canonical_json(value), wrapped=False, request=None)
     if isinstance(inner, dict) and "action" in inner and value.keys() <= {"request", "response"}:
-        request = _canonical(value["request"]) if "request" in value else None
-        return _Candidate(span, inner, _canonical(inner), wrapped=True, request=request)
+        request = _to_canonical_json(value["request"]) if "request" in value else None
+        return _Candidate(span, inner, _to_canonical_json(inner), wrapped=True, request=request)
     return None
 
 
-def _canonical(value: Any) -> str:
+def _to_canonical_json(value: Any) -> str:
     """Unlike Python's `==`, this tells 1 from true."""
     return json.dumps(value, sort_keys=True)
 
 
-def _not_one(text: str, found: FoundSpans, candidates: list[_Candidate]) -> str | None:
+def _candidate_count_fault(text: str, found: FoundSpans, candidates: list[_Candidate]) -> str | None:
     """Why there is not exactly one distinct candidate."""
     if not candidates:
-        return "no exit command: " + _what_there_is(text, found)
+        return "no exit command: " + _describe_missing_command(text, found)
     distinct = {candidate.canonical: candidate.response for candidate in candidates}
     if len(distinct) > 1:
-        actions = [answer_faults.shown(response["action"]) for response in distinct.values()]
+        actions = [answer_faults.describe_value(response["action"]) for response in distinct.values()]
         return f"{len(actions)} different exit commands ({', '.join(actions[:5])}); expected exactly one"
-    if len(_requests(candidates)) > 1:
+    if len(_collect_requests(candidates)) > 1:
         return "the exit command stands beside different requests; expected exactly one"
     return None
 
 
-def _requests(candidates: list[_Candidate]) -> set[str]:
+def _collect_requests(candidates: list[_Candidate]) -> set[str]:
     return {candidate.request for candidate in candidates if candidate.request is not None}
 
 
-def _what_there_is(text: str, found: FoundSpans) -> str:
+def _describe_missing_command(text: str, found: FoundSpans) -> str:
     """What a steward sees instead of an exit command."""
     for spans, where in ((found.spans, ""), (found.hidden, "code or other braces")):
         for span in spans:
@@ -189,61 +189,61 @@ def _what_there_is(text: str, found: FoundSpans) -> str:
     return "the answer has no JSON object with an `action` key"
 
 
-def _invalid(candidates: list[_Candidate], schema: JsonObject) -> str | None:
+def _candidate_fault(candidates: list[_Candidate], schema: JsonObject) -> str | None:
     """Why the one candidate is no valid exit command."""
     document: JsonObject = {"response": candidates[0].response}
-    for request in _requests(candidates):
+    for request in _collect_requests(candidates):
         document["request"] = json.loads(request)
     if _SURROGATE.search(json.dumps(document, ensure_ascii=False)):
         return "the exit command is not valid Unicode text: it has lone surrogates"
-    return "; ".join(answer_faults.faults(document, schema)) or None
+    return "; ".join(answer_faults.find_schema_faults(document, schema)) or None
 
 
-def _verdict(text: str, candidates: list[_Candidate]) -> Verdict:
+def _build_verdict(text: str, candidates: list[_Candidate]) -> Verdict:
     response = candidates[0].response
     command = ExitCommand(
         action=ExitAction(response["action"]),
-        evidence_files=tuple(plain_path(path) for path in response["evidence_files"]),
+        evidence_files=tuple(normalize_path(path) for path in response["evidence_files"]),
         summary=response["summary_for_supervisor"],
         output=response.get("output"),
         metadata=response.get("metadata"),
     )
-    return Verdict(command, warnings=tuple(_warnings(text, candidates, command)))
+    return Verdict(command, warnings=tuple(_find_warnings(text, candidates, command)))
 
 
-def plain_path(path: str) -> str:
+def normalize_path(path: str) -> str:
     """A valid path without its empty and `.` segments."""
     return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
 
-def _warnings(text: str, candidates: list[_Candidate], command: ExitCommand) -> Iterator[str]:
-    yield from _around(text, [candidate.span for candidate in candidates])
+def _find_warnings(text: str, candidates: list[_Candidate], command: ExitCommand) -> Iterator[str]:
+    yield from _warn_about_surrounding_text(text, [candidate.span for candidate in candidates])
     if any(candidate.wrapped for candidate in candidates):
         yield "the exit command is wrapped in `response`"
     if len(candidates) > 1:
         yield f"the exit command is given {len(candidates)} times"
     for path in candidates[0].response["evidence_files"]:
-        if path != plain_path(path):
-            yield f"evidence {answer_faults.shown(path)} is read as {answer_faults.shown(plain_path(path))}"
-    if (count := _sentences(command.summary)) > 3:
+        if path != normalize_path(path):
+            yield f"evidence {answer_faults.describe_value(path)} is read as {answer_faults.describe_value(normalize_path(path))}"
+    if (count := _count_sentences(command.summary)) > 3:
         yield f"`summary_for_supervisor` has {count} sentences; two or three are asked for"
 
 
-def _around(text: str, spans: list[JsonSpan]) -> Iterator[str]:
+def _warn_about_surrounding_text(text: str, spans: list[JsonSpan]) -> Iterator[str]:
     """What the contract does not want around the exit command. Text before it is allowed: models that work with tools
     say what they did, and they are told to end with the command. Text after it may take back what it says."""
-    after = _lines(text[spans[-1].end :])
+    after = _split_nonblank_lines(text[spans[-1].end :])
     if any(_FENCE_LINE.fullmatch(line) is None for line in after):
         yield "the answer has text after its exit command"
     elif after:
         yield "the exit command stands in a code fence"
 
 
-def _lines(text: str) -> list[str]:
+def _split_nonblank_lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.strip("\ufeff \t\r")]
 
 
-def _sentences(summary: str) -> int:
+def _count_sentences(summary: str) -> int:
     ends = list(_SENTENCE_END.finditer(summary))
     rest = summary[ends[-1].end() if ends else 0 :]
     return len(ends) + bool(rest.strip())

@@ -18,40 +18,40 @@ WORDS = {
 """How a check with a command came out."""
 
 
-def line(found: Mapping[str, Any]) -> str:
+def format_finding(found: Mapping[str, Any]) -> str:
     """A finding: how grave, of which check, where, and what it is."""
-    place = plain(found.get("file") or "")
+    place = to_printable_line(found.get("file") or "")
     if place and found.get("line") is not None:
-        place += f":{plain(found['line'])}"
-    named = ", ".join(filter(None, [plain(found.get("check") or ""), place]))
-    of = f" ({named})" if named else ""
-    return f"{plain(found.get('severity'))}{of}: {plain(found.get('message') or '')}"
+        place += f":{to_printable_line(found['line'])}"
+    origin = ", ".join(filter(None, [to_printable_line(found.get("check") or ""), place]))
+    origin_suffix = f" ({origin})" if origin else ""
+    return f"{to_printable_line(found.get('severity'))}{origin_suffix}: {to_printable_line(found.get('message') or '')}"
 
 
-def how(outcome: str, exit_code: object, reason: object) -> str:
+def format_check_result(outcome: str, exit_code: object, reason: object) -> str:
     """How a check came out, and by what it is known."""
-    words = f"the check {WORDS.get(outcome) or plain(outcome)}"
+    words = f"the check {WORDS.get(outcome) or to_printable_line(outcome)}"
     if exit_code is not None:
-        words += f" (exit status {plain(exit_code)})"
-    return f"{words}: {plain(reason)}" if reason else words
+        words += f" (exit status {to_printable_line(exit_code)})"
+    return f"{words}: {to_printable_line(reason)}" if reason else words
 
 
-def together(earlier: Iterable[CheckResult], later: Iterable[CheckResult]) -> list[CheckResult]:
+def merge_check_results(earlier: Iterable[CheckResult], later: Iterable[CheckResult]) -> list[CheckResult]:
     """The results of checks by name: of one that was run again, the later."""
     return list({each.check: each for each in (*earlier, *later)}.values())
 
 
-def failed(outcome: object) -> bool:
+def is_failed_check(outcome: object) -> bool:
     """Whether a check did not hold: what was not run does not."""
     return outcome != PASSED
 
 
-def one_line(text: str, longest: int) -> str:
+def shorten_to_line(text: str, longest: int) -> str:
     """A text on one line, cut where it is longer."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
-def plain(value: Any) -> str:
+def to_printable_line(value: Any) -> str:
     """Without line breaks, which could begin a heading, and without what is not printed."""
     return "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))

@@ -75,14 +75,14 @@ def schema_fault(schema: Any) -> str:
         return "must be JSON"
     if len(text) > MAX_CHARACTERS:
         return f"has {len(text):,} characters as JSON; at most {MAX_CHARACTERS:,} are allowed"
-    return _fault_of(text)
+    return _cached_schema_fault(text)
 
 
 @lru_cache(maxsize=16)
-def _fault_of(text: str) -> str:
+def _cached_schema_fault(text: str) -> str:
     """Of the last few schemas: a replay looks at that of each answer."""
     schema = json.loads(text)
-    for fault in _faults(schema, "", 1):
+    for fault in _find_unsupported_keywords(schema, "", 1):
         return fault
     try:
         Draft202012Validator.check_schema(schema)
@@ -92,7 +92,7 @@ def _fault_of(text: str) -> str:
     return ""
 
 
-def _faults(schema: Any, place: str, depth: int) -> Iterator[str]:
+def _find_unsupported_keywords(schema: Any, place: str, depth: int) -> Iterator[str]:
     """Keywords that are not supported, and schemas that nest too deep."""
     if depth > MAX_DEPTH:
         yield f"is nested more than {MAX_DEPTH} levels deep"
@@ -102,16 +102,16 @@ def _faults(schema: Any, place: str, depth: int) -> Iterator[str]:
         if keyword not in KEYWORDS:
             yield f"`{where[:200]}` is not supported; supported are {', '.join(sorted(KEYWORDS))}"
         elif keyword in _SCHEMAS:
-            yield from _faults(value, where, depth + 1)
+            yield from _find_unsupported_keywords(value, where, depth + 1)
         elif keyword in _LISTS and isinstance(value, list):
             for number, each in enumerate(value):
-                yield from _faults(each, f"{where}[{number}]", depth + 1)
+                yield from _find_unsupported_keywords(each, f"{where}[{number}]", depth + 1)
         elif keyword == "properties" and isinstance(value, dict):
             for name, each in value.items():
-                yield from _faults(each, f"{where}.{name}", depth + 1)
+                yield from _find_unsupported_keywords(each, f"{where}.{name}", depth + 1)
 
 
-def instruction(schema: JsonObject | None, *, sections: bool) -> str:
+def render_output_instruction(schema: JsonObject | None, *, sections: bool) -> str:
     """What a prompt says of the output; empty without a schema."""
     if schema is None:
         return ""
@@ -133,8 +133,8 @@ def output_fault(output: Any, schema: JsonObject, role: str) -> str:
         raise Refused(f"the recorded `output_schema` of the role {role} can't be applied: {why}")
     if output is None:
         return f"it has no `output`, which the role {role} has to give (its `output_schema`)"
-    found = "; ".join(answer_faults.output_faults(output, schema))
-    return f"{found} (the `output_schema` of the role {role})" if found else ""
+    faults = "; ".join(answer_faults.find_output_faults(output, schema))
+    return f"{faults} (the `output_schema` of the role {role})" if faults else ""
 
 
 def is_question(output: Any) -> bool:
@@ -146,4 +146,4 @@ def question_fault(output: Any) -> str:
     """Which field of a question does not fit, and why; empty if all of it fits."""
     if isinstance(text := output.get(QUESTION), str) and not text.strip():
         return f"`output.{QUESTION}` is empty"
-    return "; ".join(answer_faults.output_faults(output, _QUESTION))
+    return "; ".join(answer_faults.find_output_faults(output, _QUESTION))

@@ -14,7 +14,7 @@ AWAITED = ("end", "review")
 _SHOWN = ("goal", "steps", "risks")
 
 
-def carrier(maker: str, *, approved: bool, doer: str) -> str | None:
+def find_plan_carrier(maker: str, *, approved: bool, doer: str) -> str | None:
     """The role that carries out a plan of the role `maker` once it is approved; None if there is none.
 
     It is carried out by another role only: a steward has switched to that, or the maker was chosen for one step.
@@ -23,7 +23,7 @@ def carrier(maker: str, *, approved: bool, doer: str) -> str | None:
     return doer if not approved and doer != maker else None
 
 
-def waiting(state: dict[str, Any]) -> dict[str, Any] | None:
+def find_waiting_plan(state: dict[str, Any]) -> dict[str, Any] | None:
     """The plan that waits for approval, of a state as state.json has it, if that is what the job waits for."""
     plan = state.get("plan")
     waits = state["status"] == "APPROVAL_REQUIRED" and state["awaiting"] in AWAITED
@@ -36,46 +36,51 @@ def is_plan(output: Any) -> bool:
     return isinstance(steps, list) and bool(steps) and all(isinstance(step, str | dict) for step in steps)
 
 
-def lines(output: Any) -> list[str]:
+def render_plan_lines(output: Any) -> list[str]:
     """A plan as a person reads it; what has another form as a text, or as JSON over several lines."""
     if isinstance(output, str):
         return output.strip().splitlines()
     if not is_plan(output):
         return json.dumps(output, ensure_ascii=False, indent=2).splitlines()
-    return [*_goal(output), *_steps(output["steps"]), *_risks(output.get("risks")), *_rest(output)]
+    return [
+        *_render_goal(output),
+        *_render_steps(output["steps"]),
+        *_render_risks(output.get("risks")),
+        *_render_other_fields(output),
+    ]
 
 
-def _goal(plan: dict[str, Any]) -> Iterator[str]:
+def _render_goal(plan: dict[str, Any]) -> Iterator[str]:
     if plan.get("goal"):
-        yield f"goal: {_flat(plan['goal'])}"
+        yield f"goal: {_to_one_line(plan['goal'])}"
 
 
-def _steps(steps: list[Any]) -> Iterator[str]:
+def _render_steps(steps: list[Any]) -> Iterator[str]:
     for number, step in enumerate(steps, 1):
         if isinstance(step, str):
-            yield f"{number}. {_flat(step)}"
+            yield f"{number}. {_to_one_line(step)}"
             continue
-        yield f"{step.get('step_number', number)}. {_flat(step.get('action', '(no action)'))}"
+        yield f"{step.get('step_number', number)}. {_to_one_line(step.get('action', '(no action)'))}"
         details = {name: value for name, value in step.items() if name not in ("step_number", "action")}
         for name, value in details.items():
-            yield f"   {_flat(name).replace('_', ' ')}: {_flat(value)}"
+            yield f"   {_to_one_line(name).replace('_', ' ')}: {_to_one_line(value)}"
 
 
-def _risks(risks: Any) -> Iterator[str]:
+def _render_risks(risks: Any) -> Iterator[str]:
     if not risks:
         return
     yield "risks:"
     for risk in risks if isinstance(risks, list) else [risks]:
-        yield f"- {_flat(risk)}"
+        yield f"- {_to_one_line(risk)}"
 
 
-def _rest(plan: dict[str, Any]) -> Iterator[str]:
+def _render_other_fields(plan: dict[str, Any]) -> Iterator[str]:
     for name, value in plan.items():
         if name not in _SHOWN:
-            yield f"{_flat(name)}: {_flat(value)}"
+            yield f"{_to_one_line(name)}: {_to_one_line(value)}"
 
 
-def _flat(value: Any) -> str:
+def _to_one_line(value: Any) -> str:
     """On one line: texts as they are, lists of texts with commas, everything else as JSON."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         value = ", ".join(value)

@@ -80,7 +80,7 @@ def build_test(node: tree.Node, reader: DataReader) -> Test:
         case tree.ConstantNode(value=bool() as constant):
             return lambda data: constant
         case tree.NotNode():
-            return negate(build_test(node.node, reader))
+            return negate_test(build_test(node.node, reader))
         case tree.LogicNode():
             return join_tests(node.sign, [build_test(part, reader) for part in node.nodes])
         case tree.ChoiceNode():
@@ -109,7 +109,7 @@ def build_value(node: tree.Node, reader: DataReader) -> Evaluate:
         case tree.NegativeNode():
             number = build_term(node.node, reader)
             _refuse_lists(node.column, node.node)
-            return lambda data: values.calculate("-", -0.0, number(data))
+            return lambda data: values.calculate_result("-", -0.0, number(data))
         case tree.ArithmeticNode():
             return _build_arithmetic(node, reader)
         case tree.ChoiceNode():
@@ -129,7 +129,7 @@ def build_term(node: tree.Node, reader: DataReader) -> Evaluate:
     return build_value(node, reader)
 
 
-def negate(test: Test) -> Test:
+def negate_test(test: Test) -> Test:
     """Whether the test does not hold."""
     return lambda data: not test(data)
 
@@ -174,7 +174,7 @@ def _build_comparison(node: tree.ComparisonNode, reader: DataReader) -> Test:
             raise ConditionError("null is neither more nor less than anything", node.column)
         if isinstance(one, tree.PathNode):
             is_null = reader.build_null_test(one.path)
-            return is_null if node.sign == "==" else negate(is_null)
+            return is_null if node.sign == "==" else negate_test(is_null)
     if node.sign not in ("==", "!="):
         return _build_order(node, reader)
     left, right = build_value(node.left, reader), build_value(node.right, reader)
@@ -232,7 +232,7 @@ def _build_arithmetic(node: tree.ArithmeticNode, reader: DataReader) -> Evaluate
     def evaluate(data: Any) -> Any:
         result = first(data)
         for sign, term in rest:
-            result = values.calculate(sign, result, term(data))
+            result = values.calculate_result(sign, result, term(data))
         return result
 
     return evaluate
@@ -292,4 +292,4 @@ def _describe_node(node: tree.Node) -> str:
 
 def name_path(path: paths.Path) -> str:
     """A path for a message, cut where it is very long."""
-    return paths.written(path)[:200]
+    return paths.path_to_text(path)[:200]

@@ -69,7 +69,7 @@ class ConditionBuilder:
             any_of = [self.build_test(part, depth + 1) for part in form["or"]]
             all_of.append(evaluation.join_tests("||", any_of))
         if "not" in form:
-            all_of.append(evaluation.negate(self.build_test(form["not"], depth + 1)))
+            all_of.append(evaluation.negate_test(self.build_test(form["not"], depth + 1)))
         if "unless" in form:
             all_of.append(self._build_unless(form["unless"], depth + 1))
         return evaluation.join_tests("&&", all_of)
@@ -97,17 +97,17 @@ class ConditionBuilder:
         if self._is_expression(text):
             return evaluation.build_test(parse_expression(text, self._find_root_fault), self.reader)
         word = text.strip()
-        path, end = paths.scan(word, 0)
+        path, end = paths.scan_path(word, 0)
         if end == len(word) and (path[0] in self._roots or not self._is_word(word, path)):
             if fault := self._find_root_fault(path):
                 raise ConditionError(f"{fault} (a word that has dots is put in quotes)", text.index(word) + 1)
             return self.reader.build_read(path, values.is_truthy)
-        return self._build_alike(CHOICE, [self._unquote(word, text)])
+        return self._build_alike(CHOICE, [self._unquote_word(word, text)])
 
     def _build_one_of(self, text: str) -> Test | None:
         """`field:v1,v2`, or None for a text of another form."""
         start = len(text) - len(text.lstrip())
-        path, end = paths.scan(text, start)
+        path, end = paths.scan_path(text, start)
         colon = _COLON.match(text, end)
         if not path or text[start] == "[" or not colon:
             return None
@@ -126,7 +126,7 @@ class ConditionBuilder:
         bare = _QUOTED.sub("''", text)
         if _OPERATOR.search(bare):
             return True
-        path, end = paths.scan(text.strip(), 0)
+        path, end = paths.scan_path(text.strip(), 0)
         if path and end == len(text.strip()):
             return False
         return self._mentions_root(bare)
@@ -138,7 +138,7 @@ class ConditionBuilder:
         """Whether a text that could be a path is a word: one name with no dot, index or quote, or a number."""
         return path == (word,) or _NUMBER.fullmatch(word) is not None
 
-    def _unquote(self, word: str, text: str) -> str:
+    def _unquote_word(self, word: str, text: str) -> str:
         """The word without its quotes. ConditionError if a path is in the quotes, which nobody means as a word."""
         if not _QUOTED.fullmatch(word):
             return word
@@ -158,7 +158,7 @@ class ConditionBuilder:
         if near:
             fix = f"did you mean `{near[0]}`?"
         elif "output" in self._roots:
-            fix = f"a field of the last answer is `{paths.written(('output', *path))[:80]}`"
+            fix = f"a field of the last answer is `{paths.path_to_text(('output', *path))[:80]}`"
         else:
             fix = f"known: {', '.join(sorted(self._roots))}"
         return f"unknown name `{root[:40]}`; {fix}"

@@ -44,15 +44,21 @@ class Condition:
         """The first names of its paths."""
         return frozenset(str(path[0]) for path in self.paths if path)
 
-    def judge(self, data: Any) -> ConditionVerdict:
+    def judge_data(self, data: Any) -> ConditionVerdict:
         """The verdict on the data. Raises nothing, whatever the data is."""
-        found = {paths.written(path): self._lookup(data, path) for path in self.paths}
-        seen = {name: values.shorten(value) for name, value in found.items() if value is not paths.MISSING}
-        missing = tuple(name for name, value in found.items() if value is paths.MISSING)
+        values_by_name = {paths.path_to_text(path): self._lookup(data, path) for path in self.paths}
+        shortened_values = {
+            name: values.shorten_value(value)
+            for name, value in values_by_name.items()
+            if value is not paths.MISSING
+        }
+        missing = tuple(name for name, value in values_by_name.items() if value is paths.MISSING)
         try:
-            return ConditionVerdict(self._test(data), seen, None, missing)
+            return ConditionVerdict(self._test(data), shortened_values, None, missing)
         except Unusable as fault:
-            return ConditionVerdict(False, seen, str(fault) or _describe_kinds(found), missing)
+            return ConditionVerdict(
+                False, shortened_values, str(fault) or _describe_kinds(values_by_name), missing
+            )
 
 
 def _describe_kinds(found: dict[str, Any]) -> str:

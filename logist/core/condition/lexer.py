@@ -52,9 +52,11 @@ def _read_token(text: str, here: int, column: int) -> tuple[Token, int]:
     if match := _NUMBER.match(text, here):
         return Token("number", match[0], column, number=float(match[0])), match.end()
     if match := _TEXT.match(text, here):
-        return Token("text", _unescape(match[1] if match[1] is not None else match[2]), column), match.end()
+        return Token(
+            "text", _unescape_text(match[1] if match[1] is not None else match[2]), column
+        ), match.end()
     if text[here] != "[":
-        path, end = paths.scan(text, here)
+        path, end = paths.scan_path(text, here)
         if path:
             return Token("path", text[here:end], column, path), end
     if match := _SIGN.match(text, here):
@@ -65,7 +67,7 @@ def _read_token(text: str, here: int, column: int) -> tuple[Token, int]:
     raise ConditionError(f"`{text[here]}` can't stand here{fix}", column)
 
 
-def _unescape(body: str) -> str:
+def _unescape_text(body: str) -> str:
     """The content of a text between quotes: `\\'` is a quote, `\\n` a line break, `\\u00e4` a letter."""
     return _ESCAPE.sub(lambda match: _decode_escape(match[1], match[2]), body)
 

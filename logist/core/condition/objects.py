@@ -39,7 +39,7 @@ def _make_text_operator(holds: Callable[[str, str], bool]) -> Operator:
 
 
 def _fold_value(value: Any) -> str:
-    return values.fold_text(value if isinstance(value, str) else paths.shown(value))
+    return values.fold_text(value if isinstance(value, str) else paths.format_value(value))
 
 
 def _is_contained(value: Any, wanted: Any) -> bool:
@@ -163,5 +163,7 @@ class Variable:
 def describe_tests(form: dict[Any, Any]) -> list[str]:
     """The tests of this object in text for people, such as `output.score > 80`."""
     var = str(form["var"])[:200] if "var" in form else ""
-    told = [f"{var} {_SIGNS.get(key, key)} {paths.shown(form[key])}" for key in OPERATORS if key in form]
-    return told or ([var] if var else [])
+    descriptions = [
+        f"{var} {_SIGNS.get(key, key)} {paths.format_value(form[key])}" for key in OPERATORS if key in form
+    ]
+    return descriptions or ([var] if var else [])

@@ -25,7 +25,7 @@ def _render_form(form: Any, depth: int) -> str:
     if isinstance(form, str):
         return " ".join(form[: 2 * MAX_CHARACTERS].split())
     if not isinstance(form, dict):
-        return paths.shown(form)
+        return paths.format_value(form)
     if depth > MAX_DEPTH:
         return "..."
     all_of = objects.describe_tests(form)
@@ -39,7 +39,7 @@ def _render_form(form: Any, depth: int) -> str:
         all_of.append(f"unless ({_render_form(form['unless'], depth + 1)})")
     text = " and ".join(all_of)
     if not text:
-        return paths.shown(form) if form else "always"
+        return paths.format_value(form) if form else "always"
     return text
 
 

@@ -138,7 +138,7 @@ def join_as_text(value: Any, count: list[int], depth: int) -> str:
         return "[object Object]"
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
         return str(int(value))
-    return value if isinstance(value, str) else paths.shown(value)
+    return value if isinstance(value, str) else paths.format_value(value)
 
 
 def to_number(value: Any) -> float:
@@ -210,7 +210,7 @@ def call_function(function: str, holder: Any, argument: Any) -> bool:
     return holder.startswith(argument) if function == "startsWith" else holder.endswith(argument)
 
 
-def calculate(sign: str, one: Any, other: Any) -> Any:
+def calculate_result(sign: str, one: Any, other: Any) -> Any:
     """`one SIGN other` for plain values: numbers, or two texts or two lists that `+` joins. Unusable for others."""
     if isinstance(one, float) and isinstance(other, float):
         return _CALCULATIONS[sign](one, other)
@@ -221,7 +221,7 @@ def calculate(sign: str, one: Any, other: Any) -> Any:
     raise Unusable
 
 
-def _divide(one: float, other: float) -> float:
+def _divide_floats(one: float, other: float) -> float:
     """Division by zero as in JavaScript; Python raises an exception."""
     if other:
         return one / other
@@ -230,7 +230,7 @@ def _divide(one: float, other: float) -> float:
 
 def _take_remainder(one: float, other: float) -> float:
     """The remainder, with the sign of `one`; Unusable if its quotient is not finite or very large."""
-    quotient = _divide(one, other)
+    quotient = _divide_floats(one, other)
     if not abs(quotient) < _MAX_QUOTIENT:
         raise Unusable
     return one - other * float(math.trunc(quotient))
@@ -240,7 +240,7 @@ _CALCULATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": _divide,
+    "/": _divide_floats,
     "%": _take_remainder,
 }
 
@@ -281,7 +281,7 @@ def _is_spelled(text: str, value: Any) -> bool:
         return False
 
 
-def shorten(value: Any) -> Any:
+def shorten_value(value: Any) -> Any:
     """The value as a verdict keeps it: itself if it is JSON and small, else a text that is cut."""
     if value is None or isinstance(value, bool):
         return value
@@ -290,7 +290,7 @@ def shorten(value: Any) -> Any:
         return clean if len(clean) <= MAX_SHOWN else f"{clean[:MAX_SHOWN]}..."
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    text = paths.shown(value, MAX_SHOWN)
+    text = paths.format_value(value, MAX_SHOWN)
     if not isinstance(value, list | tuple | dict):
         return value if isinstance(value, int | float) and len(text) <= MAX_SHOWN else text
     if text[0] not in "[{":
@@ -305,7 +305,7 @@ def shorten(value: Any) -> Any:
 def _shorten_members(value: Any) -> Any:
     """A copy of a container whose JSON is known to be short, hence flat enough to walk."""
     if isinstance(value, dict):
-        return {shorten(str(key)): _shorten_members(item) for key, item in value.items()}
+        return {shorten_value(str(key)): _shorten_members(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_shorten_members(item) for item in value]
-    return shorten(value)
+    return shorten_value(value)

@@ -39,7 +39,7 @@ class Layout:
         """Whether the target stands directly below this edge, and below no other."""
         return id(edge) in self.forward and self.entering[edge.target] == 1
 
-    def hoisted(self, step: str, *, room: bool) -> set[str]:
+    def find_hoisted(self, step: str, *, room: bool) -> set[str]:
         """The branch targets that are drawn at the depth of the step itself."""
         targets = [edge.target for edge in self.leaving[step] if self.is_inline(edge)]
         if not room:
@@ -48,7 +48,7 @@ class Layout:
         return {longest} if longest is not None and self.size[longest] >= LONG else set()
 
 
-def laid_out(workflow: Workflow) -> Layout:
+def lay_out_workflow(workflow: Workflow) -> Layout:
     """The layout of a workflow, in time nearly linear in its steps and edges."""
     layout = Layout(leaving={step.id: [] for step in workflow.steps})
     for edge in workflow.edges:
@@ -61,13 +61,13 @@ def laid_out(workflow: Workflow) -> Layout:
     for root in (workflow.start, *unentered, *layout.leaving):
         if root in layout.leaving and root not in seen:
             layout.roots.append(root)
-            order += _visited(root, layout, seen)
+            order += _visit_steps(root, layout, seen)
     _count_forward(layout, order)
-    _place(layout, order)
+    _place_steps(layout, order)
     return layout
 
 
-def _visited(root: str, layout: Layout, seen: set[str]) -> list[str]:
+def _visit_steps(root: str, layout: Layout, seen: set[str]) -> list[str]:
     """What is reached from `root` for the first time, each step after all that lead to it; finds what leads back.
 
     The last edge is followed first: the order is turned round at the end.
@@ -101,7 +101,7 @@ def _count_forward(layout: Layout, order: list[str]) -> None:
                 layout.entering[edge.target] += 1
 
 
-def _place(layout: Layout, order: list[str]) -> None:
+def _place_steps(layout: Layout, order: list[str]) -> None:
     """Gives every step its dominator, and counts what stands below it."""
     dominator: dict[str, str | None] = {}
     depth: dict[str, int] = {}
@@ -114,12 +114,12 @@ def _place(layout: Layout, order: list[str]) -> None:
         for edge in layout.leaving[step]:
             if id(edge) in layout.forward:
                 known = dominator.get(edge.target, step)
-                dominator[edge.target] = _common(step, known, dominator, depth)
+                dominator[edge.target] = _find_common_dominator(step, known, dominator, depth)
     for step in reversed(order):
         layout.size[step] = 1 + sum(layout.size[other] for other in layout.below[step])
 
 
-def _common(
+def _find_common_dominator(
     one: str | None, other: str | None, dominator: dict[str, str | None], depth: dict[str, int]
 ) -> str | None:
     """The last step that both have above them; both were reached from one root, so there is one."""

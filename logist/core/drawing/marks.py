@@ -28,7 +28,7 @@ class Mark:
     """How many of its children are done, and how many there are; None: as `children` say."""
     children: tuple[DrawnChild, ...] = ()
 
-    def counted(self) -> tuple[int, int] | None:
+    def count_children(self) -> tuple[int, int] | None:
         """How many children are done, and how many there are; None without children."""
         if self.count is not None or not self.children:
             return self.count

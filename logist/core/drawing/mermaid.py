@@ -21,7 +21,7 @@ _BLOCK = re.compile(rf"\n{_BEGIN}\n(?:(?!{_BEGIN})[^\n]*\n)*?{_END}(?=\n|\Z)")
 _ID = re.compile(r"[^\s,;%&|\"'`(){}\[\]<>]+")
 
 
-def mermaid_with_state(diagram: str, marks: Mapping[str, Mark]) -> str:
+def add_state_to_mermaid(diagram: str, marks: Mapping[str, Mark]) -> str:
     """The text of a diagram with a block of classes at its end; the text before it is left as it is.
 
     A block of an earlier state is replaced. Steps whose id can't stand in such a line get no class.

@@ -44,7 +44,7 @@ LINE = (
 """The fields of a line, in their order. Every line has all of them."""
 
 
-def workflow_name(entry: JsonObject) -> str | None:
+def read_workflow_name(entry: JsonObject) -> str | None:
     """The workflow that an interaction says the job follows from here on; None where it doesn't say one."""
     spec = entry.get("spec")
     workflow = spec.get("workflow") if isinstance(spec, dict) else None
@@ -52,7 +52,7 @@ def workflow_name(entry: JsonObject) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def selected(entry: JsonObject, workflow: str | None) -> JsonObject:
+def select_fields(entry: JsonObject, workflow: str | None) -> JsonObject:
     """What of an interaction gets into a line; private values are still in it.
 
     Where no agent was asked there is no request and no response.
@@ -61,26 +61,26 @@ def selected(entry: JsonObject, workflow: str | None) -> JsonObject:
     stuck = after.get("stuck") if isinstance(after, dict) else None
     return {
         **{name: entry.get(name) for name in RECORDED},
-        **({} if _run(entry) else {"request": None, "response": None}),
+        **({} if _find_run(entry) else {"request": None, "response": None}),
         "workflow": workflow,
         "stuck": stuck if entry.get("state_after") == Status.STUCK else None,
     }
 
 
-def line(job: str, chosen: JsonObject) -> JsonObject:
+def build_dataset_line(job: str, chosen: JsonObject) -> JsonObject:
     """The line, of what `selected` gave."""
-    run = _run(chosen)
+    run = _find_run(chosen)
     names = run.names if run else {}
-    found = {
+    fields = {
         **chosen,
         "dataset": FORMAT,
         "job": job,
         "outcome": str(run.ended) if run else None,
         **{name: names.get(name) for name in ("role", "model", "phase")},
     }
-    return {name: found.get(name) for name in LINE}
+    return {name: fields.get(name) for name in LINE}
 
 
-def _run(entry: JsonObject) -> AgentRun | None:
+def _find_run(entry: JsonObject) -> AgentRun | None:
     """The run that an interaction is, as statistics count it."""
-    return next((run for run in RunHistory().look(entry) if run.ended), None)
+    return next((run for run in RunHistory().read_interaction(entry) if run.ended), None)

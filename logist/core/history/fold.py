@@ -56,7 +56,7 @@ _AS_ASKED = (
 def fold(interactions: Iterable[Interaction]) -> State:
     """The state after all `interactions`, its head left out (only the store knows the offset)."""
     entries = list(interactions)
-    folding = Folding({restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP})
+    folding = Folding({read_restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP})
     for entry in entries:
         folding.take(entry)
     if folding.state is None:
@@ -79,11 +79,11 @@ class Folding:
         """The state that the next interaction goes back to; None where it is no restep, or nobody kept it."""
         if self.state is not None and entry.sequence in self.targets:
             self._kept[entry.sequence] = self.state
-        return self._kept.get(restep_target(entry)) if entry.kind is Kind.RESTEP else None
+        return self._kept.get(read_restep_target(entry)) if entry.kind is Kind.RESTEP else None
 
     def take(self, entry: Interaction) -> State:
         """The state after the next interaction."""
-        self.state = apply(self.state, entry, self.back(entry))
+        self.state = apply_interaction(self.state, entry, self.back(entry))
         return self.state
 
 
@@ -92,23 +92,23 @@ def is_switched(state: State) -> bool:
     return state.agent_role_source == SWITCH
 
 
-def doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
+def find_doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
     """Who does the work, and why: the steward's switch comes before the step, and that before the job."""
     if is_switched(state):
         return state.agent_role, state.agent_role_source
-    own = workflow_state.role_of(spec.doers or {}, state.step)
+    own = workflow_state.find_step_role(spec.doers or {}, state.step)
     return (own.role, own.source) if own else (spec.doer, spec.doer_source)
 
 
-def reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
+def find_reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
     """Who reviews the step, and why; a switch is of the doer only."""
-    doing = spec.workflow.step(state.step) if spec.workflow else None
-    if doing is not None and doing.review_role:
-        return doing.review_role, "step"
+    current_step = spec.workflow.find_step(state.step) if spec.workflow else None
+    if current_step is not None and current_step.review_role:
+        return current_step.review_role, "step"
     return spec.reviewer, spec.reviewer_source
 
 
-def state_before(interactions: Sequence[Interaction], sequence: int) -> State:
+def fold_before(interactions: Sequence[Interaction], sequence: int) -> State:
     """The state that interaction `sequence` found."""
     return fold([entry for entry in interactions if entry.sequence < sequence])
 
@@ -134,7 +134,7 @@ def find_checkpoint_before(
     return None
 
 
-def restep_target(entry: Interaction) -> int:
+def read_restep_target(entry: Interaction) -> int:
     """The interaction that a restep goes back before; 0, which is none, if it does not say."""
     command = kinds.command_of(entry)
     return (command.to or 0) if isinstance(command, RestepCommand) else 0
@@ -148,15 +148,15 @@ def restep_to(entry: JsonObject) -> Iterator[int]:
         yield to
 
 
-def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:
+def apply_interaction(state: State | None, entry: Interaction, back: State | None = None) -> State:
     """The state after one more interaction; `back` is the state a restep returns to."""
     command = kinds.command_of(entry)
     base = state or State(place=entry.after, created_at=entry.timestamp)
     version = max(base.version, entry.version)
     if entry.kind is Kind.RESTEP and back is not None:
-        base = _returned(base, back)
+        base = _return_to_state(base, back)
     if entry.kind is Kind.RERUN:
-        base = _restarted(base)
+        base = _restart_job(base)
     changes: dict[str, Any] = {
         "version": version,
         "revision": entry.sequence,
@@ -164,29 +164,29 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "updated_at": entry.timestamp,
         "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
         # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
-        "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
+        "usage": base.usage if entry.kind is Kind.RERUN else add_usage(base.usage, entry),
         "place": _without_unknown(entry.after),
-        **_noted(base, entry),
-        **_forked(command),
+        **_apply_note(base, entry),
+        **_apply_fork(command),
     }
     if entry.checkpoint_after:
         changes["checkpoint"] = entry.checkpoint_after
     if entry.kind is Kind.CREATE:
         changes["start_checkpoint"] = entry.checkpoint_after
     if entry.spec is not None:
-        changes.update(_described(base, entry.spec))
+        changes.update(_apply_spec(base, entry.spec))
     if isinstance(command, ResubmitCommand):
         changes["allowed_tools"] = command.allow
     if isinstance(command, RoleCommand):
-        changes.update(_switched(command))
-    if asks(entry):
+        changes.update(_apply_role_switch(command))
+    if is_agent_asked(entry):
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
-        changes.update({**_answered(base, entry, command), "allowed_tools": None})
-    changes.update(_reviewed(base, entry, command))
-    changes.update(_planned(base, entry, command))
-    after = merge_policy.apply(base, base.model_copy(update=changes), entry, command)
-    return workflow_state.apply(base, after, entry, command) if after.workflow is not None else after
+        changes.update({**_apply_answer(base, entry, command), "allowed_tools": None})
+    changes.update(_apply_review(base, entry, command))
+    changes.update(_apply_plan(base, entry, command))
+    after = merge_policy.apply_merge_policy(base, base.model_copy(update=changes), entry, command)
+    return workflow_state.apply_workflow(base, after, entry, command) if after.workflow is not None else after
 
 
 def _without_unknown(place: Place) -> Place:
@@ -196,7 +196,7 @@ def _without_unknown(place: Place) -> Place:
     )
 
 
-def _noted(base: State, entry: Interaction) -> dict[str, Any]:
+def _apply_note(base: State, entry: Interaction) -> dict[str, Any]:
     """A note stays until an agent has given a valid answer to a prompt that holds it."""
     if entry.kind in kinds.PROMPTS_NOTE and entry.steward and entry.steward.note:
         return {"note": entry.steward.note}
@@ -209,7 +209,7 @@ def _is_answered(entry: Interaction) -> bool:
     return entry.kind is Kind.ASK and bool(actions) and actions[0] in set(ExitAction)
 
 
-def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
+def _apply_spec(base: State, spec: EffectiveSpec) -> dict[str, Any]:
     """What a spec says; a role that the steward has put there stays."""
     doer = {
         "agent_role": spec.doer,
@@ -222,7 +222,7 @@ def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
         "workflow": flow.name if flow else None,
         "parent": spec.parent,
         "shares_limits": spec.shares_limits,
-        "doers": {**(spec.doers or {}), workflow_state.JOB: Doer.model_validate(_as_doer(doer))}
+        "doers": {**(spec.doers or {}), workflow_state.JOB: Doer.model_validate(_to_doer_fields(doer))}
         if flow
         else None,
         "title": spec.title,
@@ -234,7 +234,7 @@ def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
     }
 
 
-def _as_doer(shown: dict[str, Any]) -> dict[str, Any]:
+def _to_doer_fields(shown: dict[str, Any]) -> dict[str, Any]:
     return {
         "role": shown["agent_role"],
         "source": shown["agent_role_source"],
@@ -243,7 +243,7 @@ def _as_doer(shown: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _switched(command: RoleCommand) -> dict[str, Any]:
+def _apply_role_switch(command: RoleCommand) -> dict[str, Any]:
     """The doer after an interaction of the kind `role`; nothing changes if it does not say who that is."""
     role, source, badge = command.to, command.source, command.badge
     if role is None:
@@ -256,7 +256,7 @@ def _switched(command: RoleCommand) -> dict[str, Any]:
     }
 
 
-def _forked(command: RecordedCommand) -> dict[str, Any]:
+def _apply_fork(command: RecordedCommand) -> dict[str, Any]:
     """What a job was forked from, if that is what the interaction says."""
     if not isinstance(command, ForkCommand):
         return {}
@@ -266,7 +266,7 @@ def _forked(command: RecordedCommand) -> dict[str, Any]:
     return {"forked": Forked(job=job, at=at, head=head)}
 
 
-def _answered(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
+def _apply_answer(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     response = entry.response
     observed = entry.observed
     phase = observed.phase if observed else Phase.DOER
@@ -293,7 +293,7 @@ def _answered(base: State, entry: Interaction, command: RecordedCommand) -> dict
     return changes
 
 
-def _reviewed(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
+def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     """What checks and reviewers have found of the step that the job stands at."""
     if entry.after.step != base.step:
         return {"checks": None, "findings": None, "unchanged": None}
@@ -304,100 +304,110 @@ def _reviewed(base: State, entry: Interaction, command: RecordedCommand) -> dict
     observed = entry.observed or Observed()
     results = observed.checks
     if observed.phase is Phase.REVIEWER:
-        added = {"checks": findings.together(base.checks or [], results)} if results else {}
-        return {**added, "findings": command.findings or None}
+        check_changes = (
+            {"checks": findings.merge_check_results(base.checks or [], results)} if results else {}
+        )
+        return {**check_changes, "findings": command.findings or None}
     if entry.response.actions != [ExitAction.COMPLETED]:
         return {}
     return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
 
 
-def _planned(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
+def _apply_plan(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     """The plan of the step; of an answer, the history says whether it is one."""
     if entry.after.step != base.step:
         return {"plan": None}
     if isinstance(command, ApproveCommand) and command.carried_out_by and base.plan is not None:
         approved = base.plan.model_copy(update={"approved": True})
         return {"plan": approved, "checks": None, "findings": None, "unchanged": None}
-    doing = entry.observed is not None and entry.observed.phase is Phase.DOER
-    if not (doing and isinstance(command, AskCommand) and entry.response.actions == [ExitAction.COMPLETED]):
+    is_doer = entry.observed is not None and entry.observed.phase is Phase.DOER
+    if not (is_doer and isinstance(command, AskCommand) and entry.response.actions == [ExitAction.COMPLETED]):
         return {}
     if command.plan:
-        return {"plan": _plan(entry)}
+        return {"plan": _build_plan(entry)}
     return {} if base.plan is not None and base.plan.approved else {"plan": None}
 
 
-def _plan(entry: Interaction) -> Plan:
+def _build_plan(entry: Interaction) -> Plan:
     response = entry.response
     role = entry.observed.role if entry.observed else ""
     summary = response.summary_for_supervisor
     return Plan(sequence=entry.sequence, role=role, summary=summary, output=response.output)
 
 
-def asks(entry: Interaction) -> bool:
+def is_agent_asked(entry: Interaction) -> bool:
     """Whether an agent was asked here; an answer that was given does not count.
 
     What an agent did in an interaction of a kind that only a newer Logist knows, it was asked to do.
     """
-    unknown = entry.actor is Actor.AGENT and not entry.kind.known
+    unknown = entry.actor is Actor.AGENT and not entry.kind.is_known
     return (unknown or entry.kind in kinds.ASKS_AGENT) and not entry.simulated
 
 
-def _worked(entry: Interaction) -> bool:
+def _can_have_worked(entry: Interaction) -> bool:
     """Whether the agent that was asked can have been at work: the key was taken, somebody was there."""
     error = entry.response.error
     return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
 
 
-def used_after(totals: Totals, entry: Interaction) -> Totals:
+def add_usage(totals: Totals, entry: Interaction) -> Totals:
     """What a job has used after one more interaction."""
     usage = entry.usage
-    counts = asks(entry) and _worked(entry)
-    before = money.join(totals.cumulative_cost, totals.cumulative_cost_microcents)
+    counts = is_agent_asked(entry) and _can_have_worked(entry)
+    before = money.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
     command = kinds.command_of(entry)
-    cents, fraction = money.split(max(0, before + cost(usage) - released(command)))
+    cents, fraction = money.split_cents(
+        max(0, before + usage_microcents(usage) - released_microcents(command))
+    )
     return totals.model_copy(
         update={
             "cumulative_cost": cents,
             "cumulative_cost_microcents": fraction,
             "cumulative_time_seconds": round(totals.cumulative_time_seconds + usage.seconds, 3),
-            "current_action_count": totals.current_action_count + int(counts) + workflow_state.runs(command),
+            "current_action_count": totals.current_action_count
+            + int(counts)
+            + workflow_state.count_children_runs(command),
             "input_tokens": totals.input_tokens + usage.input_tokens,
             "output_tokens": totals.output_tokens + usage.output_tokens,
         }
     )
 
 
-def ever_used(entries: Iterable[Interaction]) -> Totals:
+def sum_usage(entries: Iterable[Interaction]) -> Totals:
     """All that a job has used since it was made, whether or not it was started over."""
     totals = Totals()
     for entry in entries:
-        totals = used_after(totals, entry)
+        totals = add_usage(totals, entry)
     return totals
 
 
-def released(command: RecordedCommand) -> int:
+def released_microcents(command: RecordedCommand) -> int:
     """What a steward took back of a booking that was in doubt, in microcents."""
     return (command.released_microcents or 0) if isinstance(command, AskCommand | ResubmitCommand) else 0
 
 
-def cost(usage: Usage) -> int:
+def usage_microcents(usage: Usage) -> int:
     """What an exchange cost, in microcents."""
-    return money.join(usage.cost_cents, usage.cost_microcents)
+    return money.join_cents(usage.cost_cents, usage.cost_microcents)
 
 
-def _returned(base: State, back: State) -> State:
+def _return_to_state(base: State, back: State) -> State:
     """The earlier state, with what has been used since and what was asked for since, a switch of role too."""
-    kept = ("usage", "asked", "asked_at", *_AS_ASKED)
-    return back.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
+    kept_fields = ("usage", "asked", "asked_at", *_AS_ASKED)
+    return back.model_copy(
+        update={**_get_newer_fields(base), **{name: getattr(base, name) for name in kept_fields}}
+    )
 
 
-def _restarted(base: State) -> State:
+def _restart_job(base: State) -> State:
     """The job as it was created, with today's spec and role, and nothing used."""
     fresh = State(place=Place(status=Status.PENDING))
-    kept = (*_AS_ASKED, "created_at", "start_checkpoint")
-    return fresh.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
+    kept_fields = (*_AS_ASKED, "created_at", "start_checkpoint")
+    return fresh.model_copy(
+        update={**_get_newer_fields(base), **{name: getattr(base, name) for name in kept_fields}}
+    )
 
 
-def _unknown(state: State) -> dict[str, Any]:
+def _get_newer_fields(state: State) -> dict[str, Any]:
     """The fields of a newer Logist: what this one does not know, it does not take back."""
     return state.model_extra or {}

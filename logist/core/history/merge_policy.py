@@ -14,46 +14,46 @@ HELD = (
 """Of work that would go there by itself, had somebody accepted it."""
 
 
-def by_itself(spec: EffectiveSpec, source: str | None) -> bool:
+def is_merged_automatically(spec: EffectiveSpec, source: str | None) -> bool:
     """Whether it goes there without being asked to; what a child did is its parent's to merge."""
     return bool(spec.auto_merge) and source is not None and spec.parent is None
 
 
-def held(state: State) -> bool:
+def is_merge_held(state: State) -> bool:
     """Whether its work would go there by itself, but nobody has had the last word on it who could accept it."""
     return state.status is Status.SUCCESS and bool(state.merges) and state.merge is None
 
 
-def apply(base: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
+def apply_merge_policy(base: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
     """`after`, an entry applied, with what that makes of the merge."""
     changes: dict[str, Any] = {}
     source = command.source if isinstance(command, CreateCommand) else after.source
     if source != after.source:
         changes["source"] = source
     if entry.spec is not None:
-        changes["merges"] = True if by_itself(entry.spec, source) else None
-    merge = _merge(base, changes.get("merges", after.merges), entry)
+        changes["merges"] = True if is_merged_automatically(entry.spec, source) else None
+    merge = _next_merge_state(base, changes.get("merges", after.merges), entry)
     if merge != after.merge:
         changes["merge"] = merge
     return after.model_copy(update=changes) if changes else after
 
 
-def _merge(base: State, merges: bool | None, entry: Interaction) -> str | None:
+def _next_merge_state(base: State, merges: bool | None, entry: Interaction) -> str | None:
     if entry.after.status is not Status.SUCCESS:
         return None
     if entry.kind is Kind.MERGE:
         return "merged"
     if base.status is Status.SUCCESS:
         return None if entry.kind is Kind.FORK and base.merge == "due" else base.merge
-    return "due" if merges and _accepted(base, entry) else None
+    return "due" if merges and _is_accepted(base, entry) else None
 
 
-def _accepted(base: State, entry: Interaction) -> bool:
+def _is_accepted(base: State, entry: Interaction) -> bool:
     """Whether it is a review that ends the job, one that was shown the whole change, or a person who accepts it.
 
     After a step that nobody reviews, or work that other jobs did, nobody has judged what is there now.
     """
     if entry.kind is Kind.APPROVE:
         return base.place.awaiting != "manual"
-    seen = entry.observed
-    return seen is not None and seen.phase is Phase.REVIEWER and not seen.partial
+    observed = entry.observed
+    return observed is not None and observed.phase is Phase.REVIEWER and not observed.partial

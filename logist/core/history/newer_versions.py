@@ -26,15 +26,15 @@ def is_newer(data: JsonObject) -> bool:
     return not isinstance(version, int) or version > FORMAT
 
 
-def interaction(entry: JsonObject) -> Interaction | None:
+def read_newer_interaction(entry: JsonObject) -> Interaction | None:
     """An interaction of a newer Logist, as far as it reads; None if it is none, and must read whole."""
     kind = entry.get("kind")
-    if not is_newer(entry) and not (isinstance(kind, str) and not Kind(kind).known):
+    if not is_newer(entry) and not (isinstance(kind, str) and not Kind(kind).is_known):
         return None
     try:
         return Interaction.model_validate(entry)
     except ValidationError as error:
-        unread = {problem["loc"][0] for problem in error.errors()}
+        unread_fields = {problem["loc"][0] for problem in error.errors()}
     after = entry.get("state_after")
     blank = {
         **dict.fromkeys(("kind", "actor", "state_before", "state_after"), UNREAD),
@@ -42,29 +42,29 @@ def interaction(entry: JsonObject) -> Interaction | None:
         "version": FORMAT + 1,
         "after": {"status": after if isinstance(after, str) else UNREAD},
     }
-    kept = {name: value for name, value in entry.items() if name not in unread}
-    return Interaction.model_validate({**blank, **kept})
+    kept_fields = {name: value for name, value in entry.items() if name not in unread_fields}
+    return Interaction.model_validate({**blank, **kept_fields})
 
 
-def unknown(entry: Interaction) -> tuple[str, ...]:
+def list_unknown_words(entry: Interaction) -> tuple[str, ...]:
     """What an interaction has that this Logist does not know: "kind 'pause'", ...; () if it knows it all."""
     version = (f"format {entry.version}",) if entry.version > FORMAT else ()
-    return version + tuple(f"{name} {word}" for name, word in _words(entry) if not _known(word))
+    return version + tuple(f"{name} {word}" for name, word in _list_words(entry) if not _is_known(word))
 
 
-def _words(entry: Interaction) -> Iterator[tuple[str, str | None]]:
+def _list_words(entry: Interaction) -> Iterator[tuple[str, str | None]]:
     """The words of an interaction that something is decided on."""
     yield "kind", entry.kind
     yield "actor", entry.actor
     yield "state", entry.state_before
-    yield from _place_words(entry.after)
+    yield from _list_place_words(entry.after)
     if entry.observed:
         yield "phase", entry.observed.phase
     if entry.response.error:
         yield "error", entry.response.error.kind
 
 
-def _place_words(place: Place) -> Iterator[tuple[str, str | None]]:
+def _list_place_words(place: Place) -> Iterator[tuple[str, str | None]]:
     yield "state", place.status
     if place.awaiting not in AWAITED:
         yield "awaiting", place.awaiting
@@ -72,24 +72,24 @@ def _place_words(place: Place) -> Iterator[tuple[str, str | None]]:
         yield "stuck", place.stuck.kind
         yield "phase", place.stuck.phase
     if place.before:
-        yield from _place_words(place.before)
+        yield from _list_place_words(place.before)
 
 
-def _known(word: str | None) -> bool:
-    return word.known if isinstance(word, Word) else isinstance(word, ErrorKind)
+def _is_known(word: str | None) -> bool:
+    return word.is_known if isinstance(word, Word) else isinstance(word, ErrorKind)
 
 
-def warnings(entries: Iterable[Interaction]) -> Iterator[str]:
+def list_newer_warnings(entries: Iterable[Interaction]) -> Iterator[str]:
     """What a person should know about interactions that this Logist does not know whole."""
     for entry in entries:
-        if words := ", ".join(dict.fromkeys(unknown(entry))):
+        if words := ", ".join(dict.fromkeys(list_unknown_words(entry))):
             yield f"interaction {entry.sequence} is a newer Logist's ({words}): kept, and skipped"
 
 
-def kept(recorded: JsonObject, folded: State) -> JsonObject:
+def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
     """What of a recorded state a fold can't give: the fields of a newer Logist, and its format."""
-    known = {*STATE_FIELDS, "checksum"}
-    unknown = {name: value for name, value in recorded.items() if name not in known}
+    known_fields = {*STATE_FIELDS, "checksum"}
+    unknown = {name: value for name, value in recorded.items() if name not in known_fields}
     version = recorded.get("version")
     if is_newer(recorded):
         unknown["version"] = max(folded.version, version if isinstance(version, int) else FORMAT + 1)
@@ -101,13 +101,15 @@ def refuse_to_move(state: State) -> None:
     if state.version > FORMAT:
         message = f"the job has format {state.version}, and this Logist writes {FORMAT}"
         raise Refused(message, fix=FIX)
-    words = [f"{name} {word}" for name, word in _place_words(state.place) if not _known(word)]
+    words = [f"{name} {word}" for name, word in _list_place_words(state.place) if not _is_known(word)]
     if words:
         raise Refused(f"this Logist does not know where the job stands ({', '.join(words)})", fix=FIX)
 
 
-def holds(recorded: Any, expected: Any) -> bool:
+def has_expected_value(recorded: Any, expected: Any) -> bool:
     """Whether a recorded value is the expected one, but for fields that only a newer Logist knows."""
     if isinstance(recorded, dict) and isinstance(expected, dict):
-        return all(name in recorded and holds(recorded[name], value) for name, value in expected.items())
+        return all(
+            name in recorded and has_expected_value(recorded[name], value) for name, value in expected.items()
+        )
     return bool(recorded == expected)

@@ -80,28 +80,28 @@ class RunHistory:
         self._booked: dict[int, AgentRun] = {}
         """What was booked for exchanges in doubt, by the interaction that did."""
 
-    def forget(self) -> None:
+    def forget_bookings(self) -> None:
         """What was booked so far is another job's to take back."""
         self._booked.clear()
 
-    def look(self, entry: JsonObject) -> Iterator[AgentRun]:
+    def read_interaction(self, entry: JsonObject) -> Iterator[AgentRun]:
         """Takes the next interaction; the run that it is, or what it took back of one."""
         self.interactions += 1
-        self.status = _name(entry.get("state_after")) or "?"
+        self.status = _clean_name(entry.get("state_after")) or "?"
         spec = entry.get("spec")
         if isinstance(spec, dict):
-            self._workflow = _name(_object(spec, "workflow").get("name"))
+            self._workflow = _clean_name(_get_object(spec, "workflow").get("name"))
         if is_fork(entry):
-            self.forget()
-        yield from self._released(_object(entry, "command"))
-        if _asks(entry):
-            run = _run(entry, self._workflow)
+            self.forget_bookings()
+        yield from self._release_booking(_get_object(entry, "command"))
+        if _has_agent_run(entry):
+            run = _build_run(entry, self._workflow)
             if entry.get("kind") == Kind.RECOVER and isinstance(entry.get("sequence"), int):
                 self._booked[entry["sequence"]] = run
             yield run
 
-    def _released(self, command: JsonObject) -> Iterator[AgentRun]:
-        amount, of = _count(command.get("released_microcents")), command.get("released_of")
+    def _release_booking(self, command: JsonObject) -> Iterator[AgentRun]:
+        amount, of = _clean_count(command.get("released_microcents")), command.get("released_of")
         booked = self._booked.pop(of, None) if isinstance(of, int) else None
         if booked is not None:
             back = RunUsage(-min(amount, booked.used.microcents))
@@ -113,59 +113,59 @@ def is_fork(entry: JsonObject) -> bool:
     return entry.get("kind") == Kind.FORK
 
 
-def _asks(entry: JsonObject) -> bool:
+def _has_agent_run(entry: JsonObject) -> bool:
     """Whether an agent was asked, or answered for; a history of another program has no kinds."""
     kind = entry.get("kind", Kind.ASK)
     if not isinstance(kind, str):
         return False
-    return kind in kinds.ASKS_AGENT or (entry.get("actor") == Actor.AGENT and not Kind(kind).known)
+    return kind in kinds.ASKS_AGENT or (entry.get("actor") == Actor.AGENT and not Kind(kind).is_known)
 
 
-def _run(entry: JsonObject, workflow: str | None) -> AgentRun:
-    ended = _ended(entry)
-    attempt = _count(entry.get("attempt"))
+def _build_run(entry: JsonObject, workflow: str | None) -> AgentRun:
+    ended = _read_ending(entry)
+    attempt = _clean_count(entry.get("attempt"))
     return AgentRun(
-        names=_names(entry, workflow),
+        names=_read_names(entry, workflow),
         simulated=entry.get("simulated") is True,
         ended=ended,
-        used=_used(_object(entry, "usage")),
+        used=_read_usage(_get_object(entry, "usage")),
         attempt=attempt or None,
-        stuck=_why(entry) if ended is RunEnding.STUCK else ("", ""),
+        stuck=_read_stuck_reason(entry) if ended is RunEnding.STUCK else ("", ""),
     )
 
 
-def _names(entry: JsonObject, workflow: str | None) -> dict[str, str | None]:
-    request, observed = _object(entry, "request"), _object(entry, "observed")
-    metadata = _object(request, "metadata")
+def _read_names(entry: JsonObject, workflow: str | None) -> dict[str, str | None]:
+    request, observed = _get_object(entry, "request"), _get_object(entry, "observed")
+    metadata = _get_object(request, "metadata")
     prompt, when = request.get("prompt"), entry.get("timestamp")
     day = _DAY.match(when) if isinstance(when, str) else None
-    role = _name(observed.get("role")) or _name(metadata.get("role"))
+    role = _clean_name(observed.get("role")) or _clean_name(metadata.get("role"))
     return {
         "role": role,
-        "model": _model(metadata),
-        "phase": _name(observed.get("phase")) or _phase(metadata.get("phase")),
-        "step": _name(entry.get("step")),
+        "model": _read_model_name(metadata),
+        "phase": _clean_name(observed.get("phase")) or _phase_of_status(metadata.get("phase")),
+        "step": _clean_name(entry.get("step")),
         "workflow": workflow,
-        "prompt-size": size(len(prompt)) if isinstance(prompt, str) and prompt else None,
+        "prompt-size": classify_prompt_size(len(prompt)) if isinstance(prompt, str) and prompt else None,
         "day": day[0] if day else None,
     }
 
 
-def _phase(status: Any) -> str:
+def _phase_of_status(status: Any) -> str:
     """Which slot was filled, by the status that the job was in."""
     return Phase.REVIEWER if status in (Status.REVIEW_REQUIRED, "REVIEWING") else Phase.DOER
 
 
-def _model(metadata: JsonObject) -> str | None:
+def _read_model_name(metadata: JsonObject) -> str | None:
     """The short name of the model; of one that nobody asked, that too: `scripted/grok-code-fast-1`."""
-    provider = _name(metadata.get("provider_model"))
+    provider = _clean_name(metadata.get("provider_model"))
     if provider and provider.startswith(_NOBODY_ASKED):
         return provider
-    return _name(metadata.get("model")) or provider
+    return _clean_name(metadata.get("model")) or provider
 
 
-def _ended(entry: JsonObject) -> RunEnding:
-    actions = _object(entry, "response").get("actions")
+def _read_ending(entry: JsonObject) -> RunEnding:
+    actions = _get_object(entry, "response").get("actions")
     action = actions[0] if isinstance(actions, list) and actions else None
     if entry.get("state_after") == Status.STUCK or action == ExitAction.STUCK:
         return RunEnding.STUCK
@@ -174,14 +174,14 @@ def _ended(entry: JsonObject) -> RunEnding:
     return RunEnding.RETRY if action == ExitAction.RETRY else RunEnding.UNANSWERED
 
 
-def _why(entry: JsonObject) -> tuple[str, str]:
-    stuck = _object(_object(entry, "after"), "stuck")
+def _read_stuck_reason(entry: JsonObject) -> tuple[str, str]:
+    stuck = _get_object(_get_object(entry, "after"), "stuck")
     reason = stuck.get("reason") or entry.get("reason")
-    reason = reason or _object(entry, "response").get("summary_for_supervisor")
-    return _name(stuck.get("kind")) or "", normal(reason if isinstance(reason, str) else "")
+    reason = reason or _get_object(entry, "response").get("summary_for_supervisor")
+    return _clean_name(stuck.get("kind")) or "", normalize_reason(reason if isinstance(reason, str) else "")
 
 
-def normal(reason: str) -> str:
+def normalize_reason(reason: str) -> str:
     """A reason without what is different each time, so that the same one is counted as the same.
 
     What is quoted (but for `names`), paths and long hexadecimal words become `…`, numbers `N`; one line, at most
@@ -195,34 +195,34 @@ def normal(reason: str) -> str:
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1].rstrip() + "…"
 
 
-def size(characters: int) -> str:
+def classify_prompt_size(characters: int) -> str:
     """The class that a prompt of so many characters is in: `<1k`, `1k-2k`, ... `>=1024k`."""
-    place = next((n for n, end in enumerate(SIZES) if characters < end), len(SIZES))
-    if place == 0:
+    class_index = next((n for n, end in enumerate(SIZES) if characters < end), len(SIZES))
+    if class_index == 0:
         return "<1k"
-    begin = f"{SIZES[place - 1] // 1000}k"
-    return f"{begin}-{SIZES[place] // 1000}k" if place < len(SIZES) else f">={begin}"
+    lower_end = f"{SIZES[class_index - 1] // 1000}k"
+    return f"{lower_end}-{SIZES[class_index] // 1000}k" if class_index < len(SIZES) else f">={lower_end}"
 
 
-def _used(usage: JsonObject) -> RunUsage:
+def _read_usage(usage: JsonObject) -> RunUsage:
     seconds = usage.get("seconds")
     timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _MOST
     return RunUsage(
-        amounts.join(_count(usage.get("cost_cents")), _count(usage.get("cost_microcents"))),
+        amounts.join_cents(_clean_count(usage.get("cost_cents")), _clean_count(usage.get("cost_microcents"))),
         round(seconds * 1000) if timed and seconds is not None else 0,
-        _count(usage.get("input_tokens")),
-        _count(usage.get("cached_tokens")),
-        _count(usage.get("output_tokens")),
+        _clean_count(usage.get("input_tokens")),
+        _clean_count(usage.get("cached_tokens")),
+        _clean_count(usage.get("output_tokens")),
     )
 
 
-def _object(value: JsonObject, name: str) -> JsonObject:
+def _get_object(value: JsonObject, name: str) -> JsonObject:
     """A member that is an object; an empty one in place of what is none."""
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}
 
 
-def _name(value: Any) -> str | None:
+def _clean_name(value: Any) -> str | None:
     """A text of one line and of a bearable length; None in place of what is no text, or an empty one."""
     if not isinstance(value, str):
         return None
@@ -230,7 +230,7 @@ def _name(value: Any) -> str | None:
     return (text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…") or None
 
 
-def _count(value: Any) -> int:
+def _clean_count(value: Any) -> int:
     """A whole number from 0 on; 0 in place of what is none."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and 0 <= value <= _MOST else 0

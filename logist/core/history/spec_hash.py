@@ -46,24 +46,24 @@ The default of such a field can't change any more, or the hashes of specs that w
 
 def spec_hash(spec: EffectiveSpec) -> str:
     """The sha256 of the spec's canonical JSON, without the fields that say nothing new."""
-    counted = _select_counted(spec, spec.model_dump(mode="json"))
-    text = json.dumps(counted, sort_keys=True, separators=(",", ":"))
+    counted_fields = _select_counted_fields(spec, spec.model_dump(mode="json"))
+    text = json.dumps(counted_fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _select_counted(value: Any, dumped: Any) -> Any:
+def _select_counted_fields(value: Any, dumped: Any) -> Any:
     """What counts of a value that was dumped, at every depth at which it holds models."""
     if isinstance(value, BaseModel):
         defaults = _find_defaults(type(value))
         return {
-            name: _select_counted(getattr(value, name), field)
+            name: _select_counted_fields(getattr(value, name), field)
             for name, field in dumped.items()
             if name not in defaults or getattr(value, name) != defaults[name]
         }
     if isinstance(value, tuple):
-        return [_select_counted(item, field) for item, field in zip(value, dumped, strict=True)]
+        return [_select_counted_fields(item, field) for item, field in zip(value, dumped, strict=True)]
     if isinstance(value, dict):
-        return {name: _select_counted(value.get(name), field) for name, field in dumped.items()}
+        return {name: _select_counted_fields(value.get(name), field) for name, field in dumped.items()}
     return dumped
 
 

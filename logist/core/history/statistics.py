@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from logist.core.history.runs import SIZES, AgentRun, RunHistory, RunUsage, is_fork, size
+from logist.core.history.runs import SIZES, AgentRun, RunHistory, RunUsage, classify_prompt_size, is_fork
 from logist.core.history.statistics_words import IN_ORDER, RunEnding
 from logist.core.text.json_object import JsonObject
 
@@ -39,20 +39,20 @@ class Tally:
         """How many there are."""
         return sum(self.ended.values())
 
-    def share(self, ended: RunEnding) -> float | None:
+    def get_share(self, ended: RunEnding) -> float | None:
         """The part of all runs that ended so, from 0 to 1; None where there are none."""
         return self.ended[ended] / self.runs if self.runs else None
 
-    def mean_attempt(self) -> float | None:
+    def get_mean_attempt(self) -> float | None:
         """The attempt at which work was COMPLETED, in the mean; 1 is at once."""
         return self.attempts / self.attempted if self.attempted else None
 
-    def commonest(self, count: int) -> list[tuple[str, str, int]]:
+    def list_top_reasons(self, count: int) -> list[tuple[str, str, int]]:
         """Kind, reason and number of the commonest reasons for STUCK; what has no name comes last."""
         rows = [(kind, reason, number) for (kind, reason), number in self.reasons.items()]
         return sorted(rows, key=lambda row: (row[1] == OTHERS, -row[2], row))[:count]
 
-    def measure(self, name: str) -> int:
+    def get_measure(self, name: str) -> int:
         """One of MEASURES: runs, microcents, milliseconds, or tokens in and out."""
         used = self.used
         if name == "runs":
@@ -61,33 +61,33 @@ class Tally:
             return used.microcents
         return used.milliseconds if name == "time" else used.input_tokens + used.output_tokens
 
-    def add(self, run: AgentRun) -> None:
+    def add_run(self, run: AgentRun) -> None:
         """Takes one more run."""
-        self.used = _sum(self.used, run.used)
+        self.used = _add_usage(self.used, run.used)
         if run.ended is None:
             return
         self.ended[run.ended] += 1
         if run.attempt is not None and run.ended is RunEnding.COMPLETED:
-            self._attempted(run.attempt, 1, run.attempt)
+            self._count_attempts(run.attempt, 1, run.attempt)
         if run.ended is RunEnding.STUCK:
-            self._stuck(run.stuck, 1)
+            self._count_stuck(run.stuck, 1)
 
-    def merge(self, other: Tally) -> None:
+    def add_tally(self, other: Tally) -> None:
         """Takes all runs of another history."""
         self.histories += other.histories
-        self.used = _sum(self.used, other.used)
+        self.used = _add_usage(self.used, other.used)
         for ended, number in other.ended.items():
             self.ended[ended] += number
-        self._attempted(other.attempts, other.attempted, other.most_attempts)
+        self._count_attempts(other.attempts, other.attempted, other.most_attempts)
         for reason, number in other.reasons.items():
-            self._stuck(reason, number)
+            self._count_stuck(reason, number)
 
-    def _attempted(self, attempts: int, runs: int, most: int) -> None:
+    def _count_attempts(self, attempts: int, runs: int, most: int) -> None:
         self.attempts += attempts
         self.attempted += runs
         self.most_attempts = max(self.most_attempts, most)
 
-    def _stuck(self, reason: tuple[str, str], number: int) -> None:
+    def _count_stuck(self, reason: tuple[str, str], number: int) -> None:
         if reason not in self.reasons and len(self.reasons) >= MOST_REASONS:
             reason = ("", OTHERS)
         self.reasons[reason] = self.reasons.get(reason, 0) + number
@@ -118,7 +118,7 @@ class StatisticsTable:
         """How many were taken."""
         return sum(self.jobs.values())
 
-    def take(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
+    def add_history(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
         """Adds a history, or nothing of it where reading `entries` raises; of a fork, what it has of its own.
 
         The first `shared` interactions are counted elsewhere.
@@ -130,51 +130,51 @@ class StatisticsTable:
             if is_fork(entry):
                 groups.clear()
                 totals.clear()
-            for run in history.look(entry):
+            for run in history.read_interaction(entry):
                 names = run.names | {"job": name}
                 key = Key(run.simulated, tuple(names[each] for each in self.by))
-                groups.setdefault(key, Tally(histories=1)).add(run)
-                totals.setdefault(run.simulated, Tally(histories=1)).add(run)
+                groups.setdefault(key, Tally(histories=1)).add_run(run)
+                totals.setdefault(run.simulated, Tally(histories=1)).add_run(run)
             if history.interactions == shared:
-                history.forget()
+                history.forget_bookings()
                 groups.clear()
                 totals.clear()
         for key, tally in groups.items():
-            self._group(key).merge(tally)
+            self._get_group(key).add_tally(tally)
         for simulated, tally in totals.items():
-            self.totals.setdefault(simulated, Tally()).merge(tally)
+            self.totals.setdefault(simulated, Tally()).add_tally(tally)
         self.jobs[history.status] = self.jobs.get(history.status, 0) + 1
         self.interactions += history.interactions
 
-    def _group(self, key: Key) -> Tally:
+    def _get_group(self, key: Key) -> Tally:
         if key not in self.groups and len(self.groups) >= MOST_GROUPS:
             key = key._replace(names=(OTHERS,) * len(key.names))
         return self.groups.setdefault(key, Tally())
 
-    def rows(self, measure: str) -> list[tuple[Key, Tally]]:
+    def sort_rows(self, measure: str) -> list[tuple[Key, Tally]]:
         """The groups, the largest by one of MEASURES first; days and sizes in their own order.
 
         The runs of agents come before those whose answer was given.
         """
         first = self.by[0]
 
-        def place(row: tuple[Key, Tally]) -> tuple[Any, ...]:
+        def sort_key(row: tuple[Key, Tally]) -> tuple[Any, ...]:
             key, tally = row
-            natural = _order(first, key.names[0]) if first in IN_ORDER else 0
+            natural = _natural_order(first, key.names[0]) if first in IN_ORDER else 0
             spelled = tuple((name is None, name or "") for name in key.names)
-            return key.simulated, natural, -tally.measure(measure), spelled
+            return key.simulated, natural, -tally.get_measure(measure), spelled
 
-        return sorted(self.groups.items(), key=place)
-
-
-_CLASSES: Sequence[str] = [size(0), *(size(end) for end in SIZES)]
+        return sorted(self.groups.items(), key=sort_key)
 
 
-def _order(by: str, name: str | None) -> tuple[bool, int, str]:
+_CLASSES: Sequence[str] = [classify_prompt_size(0), *(classify_prompt_size(end) for end in SIZES)]
+
+
+def _natural_order(by: str, name: str | None) -> tuple[bool, int, str]:
     """Where a day or a size stands; what is not known, last."""
-    place = _CLASSES.index(name) if by == "prompt-size" and name in _CLASSES else len(_CLASSES)
-    return name is None, place, name or ""
+    class_index = _CLASSES.index(name) if by == "prompt-size" and name in _CLASSES else len(_CLASSES)
+    return name is None, class_index, name or ""
 
 
-def _sum(one: RunUsage, other: RunUsage) -> RunUsage:
+def _add_usage(one: RunUsage, other: RunUsage) -> RunUsage:
     return RunUsage(*(a + b for a, b in zip(one, other, strict=True)))

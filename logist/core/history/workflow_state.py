@@ -40,31 +40,31 @@ LONGEST_SUMMARY = 200
 """Characters of a step's summary that later steps read."""
 
 
-def apply(before: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
+def apply_workflow(before: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
     """`after`, an entry applied in the way of every job, with what the workflow makes of it."""
-    changes: dict[str, Any] = {**_visited(after, entry)}
+    changes: dict[str, Any] = {**_apply_visits(after, entry)}
     if after.asked > before.asked:
-        here, counts = entry.step or before.step, before.asked_at or {}
-        changes["asked_at"] = {**counts, here: counts.get(here, 0) + 1}
+        step_id, counts = entry.step or before.step, before.asked_at or {}
+        changes["asked_at"] = {**counts, step_id: counts.get(step_id, 0) + 1}
     match command:
         case AskCommand():
-            changes |= _answered(after, entry, command)
+            changes |= _apply_answer(after, entry, command)
         case ApproveCommand() if before.place.awaiting == "manual" or command.gives_output:
-            changes |= _approved(after, before, entry, command)
+            changes |= _apply_approval(after, before, entry, command)
         case ResubmitCommand():
             changes |= {"forced": command.force or None}
             changes |= {} if after.status is Status.WAITING else {"children": []}
         case SpawnCommand():
-            changes |= _spawned(after, before, entry, command)
+            changes |= _apply_spawn(after, before, entry, command)
         case CollectCommand():
-            changes |= _collected(after, before, entry, command)
-    changes |= _anew(after.model_copy(update=changes))
+            changes |= _apply_collect(after, before, entry, command)
+    changes |= _keep_spawned_items(after.model_copy(update=changes))
     if after.step != before.step or entry.spec is not None or entry.kind is Kind.ROLE:
-        changes |= _doing(after)
+        changes |= _apply_doer(after)
     return after.model_copy(update=changes) if changes else after
 
 
-def _anew(after: State) -> dict[str, Any]:
+def _keep_spawned_items(after: State) -> dict[str, Any]:
     """Where a step is given away once more, its items are still those of the step before it."""
     spawned = after.spawned
     if spawned is None or not after.place.spawns or not after.output_of == spawned.step == after.step:
@@ -72,52 +72,58 @@ def _anew(after: State) -> dict[str, Any]:
     return {"output_of": spawned.output_of}
 
 
-def _visited(after: State, entry: Interaction) -> dict[str, Any]:
-    taken = any(isinstance(told.get("decision"), str) for told in entry.route)
-    return {"visits": routing.count_visits(after.visits or {}, entry.route)} if taken else {}
+def _apply_visits(after: State, entry: Interaction) -> dict[str, Any]:
+    has_decision = any(isinstance(told.get("decision"), str) for told in entry.route)
+    return {"visits": routing.count_visits(after.visits or {}, entry.route)} if has_decision else {}
 
 
-def _answered(after: State, entry: Interaction, command: AskCommand) -> dict[str, Any]:
+def _apply_answer(after: State, entry: Interaction, command: AskCommand) -> dict[str, Any]:
     """A completed step's output is the last one, also where it gave none."""
     observed, actions = entry.observed, entry.response.actions
     if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
         return {}
-    told = (entry.response.metadata or {}).get("suggested_next_stage")
+    suggestion = (entry.response.metadata or {}).get("suggested_next_stage")
     step = entry.step or after.step
     return {
-        **_given(after, step, entry.response.output),
-        **_in_place_of_children(command),
-        **_said(after, step, entry.response.summary_for_supervisor),
+        **_apply_output(after, step, entry.response.output),
+        **_apply_supplied_results(command),
+        **_apply_summary(after, step, entry.response.summary_for_supervisor),
         "unsure": command.unsure or None,
         "why_unsure": command.why_unsure,
-        "suggested": told if isinstance(told, str) else None,
+        "suggested": suggestion if isinstance(suggestion, str) else None,
     }
 
 
-def _said(after: State, step: str, summary: str) -> dict[str, Any]:
+def _apply_summary(after: State, step: str, summary: str) -> dict[str, Any]:
     """The summary of a step that is done, as the last in the order."""
     others = {name: said for name, said in (after.summaries or {}).items() if name != step}
     return {"summaries": {**others, step: summary[:LONGEST_SUMMARY]}}
 
 
-def _approved(after: State, before: State, entry: Interaction, command: ApproveCommand) -> dict[str, Any]:
+def _apply_approval(
+    after: State, before: State, entry: Interaction, command: ApproveCommand
+) -> dict[str, Any]:
     """What a steward gives with an approval."""
-    given = command.output
-    changes = {**_given(after, before.step, given), **_in_place_of_children(command)}
+    output = command.output
+    changes = {**_apply_output(after, before.step, output), **_apply_supplied_results(command)}
     if before.place.awaiting != "manual":
-        last = before.last and before.last.model_copy(update={"output": given})
+        last = before.last and before.last.model_copy(update={"output": output})
         return {**changes, "last": last}
     name, note = (entry.steward.name, entry.steward.note) if entry.steward else ("a steward", None)
-    said = note or f"done by {name}"
-    return {**changes, **_said(after, before.step, said), "last": _last(entry, name, said, given)}
+    summary = note or f"done by {name}"
+    return {
+        **changes,
+        **_apply_summary(after, before.step, summary),
+        "last": _build_last(entry, name, summary, output),
+    }
 
 
-def _in_place_of_children(command: AskCommand | ApproveCommand) -> dict[str, Any]:
+def _apply_supplied_results(command: AskCommand | ApproveCommand) -> dict[str, Any]:
     """What a steward gave for a step that other jobs do: the command says it in their form."""
     return {} if command.results is None else {"results": command.results, "result_items": None}
 
 
-def _last(
+def _build_last(
     entry: Interaction,
     who: str,
     said: str,
@@ -138,11 +144,11 @@ def _last(
     )
 
 
-def _given(after: State, step: str, output: Any) -> dict[str, Any]:
+def _apply_output(after: State, step: str, output: Any) -> dict[str, Any]:
     return {"outputs": {**after.outputs, step: output}, "output_of": step}
 
 
-def _spawned(after: State, before: State, entry: Interaction, command: SpawnCommand) -> dict[str, Any]:
+def _apply_spawn(after: State, before: State, entry: Interaction, command: SpawnCommand) -> dict[str, Any]:
     children = command.children
     if command.fault:
         return {"results": None, "result_items": None, "children": [], "spawned": None}
@@ -156,36 +162,38 @@ def _spawned(after: State, before: State, entry: Interaction, command: SpawnComm
     )
     if not children:
         nothing: dict[str, Any] = {"results": [], "result_items": None, "children": []}
-        return {**_given(after, before.step, []), **nothing, "spawned": spawned}
+        return {**_apply_output(after, before.step, []), **nothing, "spawned": spawned}
     ids = [child.id for child in children]
     return {"children": ids, "spawned": spawned, "results": None, "result_items": None, "forced": None}
 
 
-def _collected(after: State, before: State, entry: Interaction, command: CollectCommand) -> dict[str, Any]:
+def _apply_collect(
+    after: State, before: State, entry: Interaction, command: CollectCommand
+) -> dict[str, Any]:
     if command.gathered != "reached":
         return {}
-    results = steward.gathered(command)
+    results = steward.list_gathered_outputs(command)
     single = bool(command.single and results)
     output = results[0] if single else results
     children = command.children
-    said = f"{len(results)} of {len(children)} jobs succeeded"
-    done = steward.fitting(command)
-    evidence = dict.fromkeys(path for child in done for path in child.evidence_files)
-    missing = dict.fromkeys(path for child in done for path in child.missing or [])
+    summary = f"{len(results)} of {len(children)} jobs succeeded"
+    succeeded = steward.list_gathered_children(command)
+    evidence = dict.fromkeys(path for child in succeeded for path in child.evidence_files)
+    missing = dict.fromkeys(path for child in succeeded for path in child.missing or [])
     who = "one job" if len(children) == 1 else f"{len(children)} jobs"
     return {
-        **_given(after, before.step, output),
-        **_said(after, before.step, said),
-        "last": _last(entry, who, said, output if single else None, list(evidence), list(missing)),
+        **_apply_output(after, before.step, output),
+        **_apply_summary(after, before.step, summary),
+        "last": _build_last(entry, who, summary, output if single else None, list(evidence), list(missing)),
         "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
         "results": results,
-        "result_items": steward.gathered_items(command),
+        "result_items": steward.list_gathered_items(command),
         "children": [],
         "forced": None,
     }
 
 
-def runs(command: RecordedCommand) -> int:
+def count_children_runs(command: RecordedCommand) -> int:
     """Agents that were at work in the children, as far as this command books them.
 
     A step that could be given to nobody is a run too: a circle of such steps has to end.
@@ -195,16 +203,16 @@ def runs(command: RecordedCommand) -> int:
     return (command.runs or 0) if isinstance(command, BookingCommand) else 0
 
 
-def role_of(doers: Mapping[str, Doer], step: str) -> Doer | None:
+def find_step_role(doers: Mapping[str, Doer], step: str) -> Doer | None:
     """The role that a step names; None where it names none, or a person."""
     doer = doers.get(step)
     return None if doer is None or doer.source == ASSIGNEE else doer
 
 
-def _doing(after: State) -> dict[str, Any]:
+def _apply_doer(after: State) -> dict[str, Any]:
     """Who does the step the job stands at; a steward's switch holds for all of them."""
     doers = after.doers or {}
-    doer = role_of(doers, after.step) or doers.get(JOB)
+    doer = find_step_role(doers, after.step) or doers.get(JOB)
     if doer is None or after.agent_role_source == SWITCH or after.status is Status.DRAFT:
         return {}
     return {

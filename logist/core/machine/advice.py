@@ -114,7 +114,7 @@ def next_command(
     if status == "STUCK":
         command = _STUCK.get(stuck_kind or "", _REVIEW if reviewing and stuck_kind in _JUDGING else command)
     if status == "APPROVAL_REQUIRED":
-        command = _approval(command, awaiting, carrier, plan=plan)
+        command = _approval_command(command, awaiting, carrier, plan=plan)
     if status == "SUCCESS" and unmerged:
         command = "logist job merge{job}"
     if status in LIMITS and raised:
@@ -122,12 +122,12 @@ def next_command(
     return command.replace("{job}", f" --job {job}")
 
 
-def answer(state: dict[str, Any], job: str, *, running: bool = False) -> str:
+def advise_next_command(state: dict[str, Any], job: str, *, running: bool = False) -> str:
     """The same of a state as state.json has it; `running`: an agent is at work on the job, so it takes no other command."""
     if running:
         return _LOOK.replace("{job}", f" --job {job}")
     status, stuck, awaiting = state["status"], state.get("stuck"), state.get("awaiting")
-    plan = plans.waiting(state)
+    plan = plans.find_waiting_plan(state)
     return next_command(
         status,
         job,
@@ -136,12 +136,14 @@ def answer(state: dict[str, Any], job: str, *, running: bool = False) -> str:
         unmerged=is_unmerged(state.get("source"), state.get("parent"), state.get("merge")),
         reviewing=stuck is not None and stuck.get("phase") == "reviewer",
         plan=plan is not None and plans.is_plan(plan.get("output")),
-        carrier=plans.carrier(plan["role"], approved=False, doer=state["agent_role"]) if plan else None,
+        carrier=plans.find_plan_carrier(plan["role"], approved=False, doer=state["agent_role"])
+        if plan
+        else None,
         raised=_is_raised(state),
     )
 
 
-def raise_limit(status: str, job: str) -> str:
+def raise_limit_command(status: str, job: str) -> str:
     """The command that raises the limit behind a HALTED state of `job`."""
     return _RAISE_LIMIT.format(limit=LIMITS[status], job=job)
 
@@ -153,7 +155,7 @@ def _is_raised(state: dict[str, Any]) -> bool:
     return isinstance(now, int | float) and isinstance(halted_at, int | float) and now > halted_at
 
 
-def _approval(command: str, awaiting: str | None, carrier: str | None, *, plan: bool) -> str:
+def _approval_command(command: str, awaiting: str | None, carrier: str | None, *, plan: bool) -> str:
     if awaiting == "manual":
         return _MANUAL
     if carrier is not None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from logist.core.model import END, JsonObject
-from logist.core.money.amounts import counted
+from logist.core.money.amounts import format_count
 
 DEFAULT = "default"
 """What the history has in the place of a condition where a decision took its default."""
@@ -16,12 +16,12 @@ REASONS = 3
 """Conditions of one decision that a line names with what is wrong; the others are counted."""
 
 
-def decision_line(decision: JsonObject) -> str:
+def format_decision(decision: JsonObject) -> str:
     """A decision, or a step that was skipped, on one line; `decision` is an element of an entry's `route`."""
-    seen = _values_seen(decision)
+    seen = _describe_values(decision)
     if reason := fallback_reason(decision):
-        return f"{_outcome(decision)}, because {reason}{seen}"
-    return f"{_outcome(decision)}{_cause(decision)}{seen}"
+        return f"{_describe_outcome(decision)}, because {reason}{seen}"
+    return f"{_describe_outcome(decision)}{_describe_cause(decision)}{seen}"
 
 
 def fallback_reason(decision: JsonObject) -> str:
@@ -33,42 +33,44 @@ def fallback_reason(decision: JsonObject) -> str:
     fell_back = "skipped" in decision or decision.get("condition") == DEFAULT
     if not fell_back or not isinstance(errors, dict) or not errors:
         return ""
-    reasons = list(dict.fromkeys(_flat(str(reason)) for reason in errors.values()))
+    reasons = list(dict.fromkeys(_to_one_line(str(reason)) for reason in errors.values()))
     more = len(reasons) - REASONS
-    return "; ".join(reasons[:REASONS]) + (f"; and {counted(more, 'more reason')}" if more > 0 else "")
+    return "; ".join(reasons[:REASONS]) + (f"; and {format_count(more, 'more reason')}" if more > 0 else "")
 
 
-def fallback_lines(route: Sequence[JsonObject]) -> list[str]:
+def format_fallbacks(route: Sequence[JsonObject]) -> list[str]:
     """The decisions of a route that fell back, a line each."""
-    return [decision_line(decision) for decision in route if fallback_reason(decision)]
+    return [format_decision(decision) for decision in route if fallback_reason(decision)]
 
 
-def _outcome(decision: JsonObject) -> str:
+def _describe_outcome(decision: JsonObject) -> str:
     if "skipped" in decision:
-        return f"step {_flat(str(decision['skipped']))} is skipped"
-    name, branch = _flat(str(decision.get("decision"))), decision.get("branch")
+        return f"step {_to_one_line(str(decision['skipped']))} is skipped"
+    name, branch = _to_one_line(str(decision.get("decision"))), decision.get("branch")
     if branch is None:
         return f"decision {name} has no branch that holds"
-    target = "the end" if branch == END else _flat(str(branch))
+    target = "the end" if branch == END else _to_one_line(str(branch))
     default = "its default, " if decision.get("condition") == DEFAULT else ""
     return f"decision {name} took {default}{target}"
 
 
-def _cause(decision: JsonObject) -> str:
+def _describe_cause(decision: JsonObject) -> str:
     if "suggested" in decision:
         return ", which the agent suggested"
     condition = decision.get("condition")
     if condition in (None, DEFAULT):
         return ""
     does = "does not hold" if "skipped" in decision else "holds"
-    return f", because `{_shortened(_flat(str(condition)))}` {does}"
+    return f", because `{_shorten_text(_to_one_line(str(condition)))}` {does}"
 
 
-def _values_seen(decision: JsonObject) -> str:
+def _describe_values(decision: JsonObject) -> str:
     values = decision.get("values")
     if not isinstance(values, dict) or not values:
         return ""
-    shown = [f"{_flat(str(name))} = {_shortened(_as_json(value))}" for name, value in values.items()]
+    shown = [
+        f"{_to_one_line(str(name))} = {_shorten_text(_as_json(value))}" for name, value in values.items()
+    ]
     return f" ({', '.join(shown)})"
 
 
@@ -76,9 +78,9 @@ def _as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
-def _flat(text: str) -> str:
+def _to_one_line(text: str) -> str:
     return " ".join(text.split())

@@ -31,7 +31,7 @@ class Halt:
     unsettled: bool = False
     """Only calls whose outcome is not recorded yet stand in the way."""
 
-    def recorded(self) -> HaltCommand:
+    def to_command(self) -> HaltCommand:
         """What the interaction that halts the job records, for a replay to judge it again."""
         runs = self.runs if self.runs > 1 else None
         return HaltCommand(limit=self.limit.value, needed=self.needed, needed_runs=runs)
@@ -55,55 +55,59 @@ class Shared:
     """The jobs that share its limits, have not ended and have no call out, this one among them."""
 
     @property
-    def left(self) -> int:
+    def remaining_microcents(self) -> int:
         """What the next call may cost, in microcents."""
-        return _allowed(self.limits) - totals.cost(self.used_with(unsettled=True, calls_out=True))
+        return _cost_limit(self.limits) - totals.get_microcents(
+            self.used_with(unsettled=True, calls_out=True)
+        )
 
     @property
-    def left_in_the_end(self) -> int:
+    def remaining_after_calls(self) -> int:
         """The same once the calls that are out have ended, if they cost nothing more."""
-        used = totals.total([self.used, self.unsettled, self.paid])
-        return _allowed(self.limits) - totals.cost(used)
+        used = totals.add_totals([self.used, self.unsettled, self.paid])
+        return _cost_limit(self.limits) - totals.get_microcents(used)
 
     def used_with(self, *, unsettled: bool, calls_out: bool) -> Totals:
         """What is recorded, with what is not recorded yet as far as that is wanted."""
         more = [*([self.unsettled] if unsettled else []), *([self.calls_out] if calls_out else [])]
-        return totals.total([self.used, *more])
+        return totals.add_totals([self.used, *more])
 
 
-def spent(usage: Totals) -> int:
+def spent_microcents(usage: Totals) -> int:
     """What a job has cost so far, in microcents."""
-    return totals.cost(usage)
+    return totals.get_microcents(usage)
 
 
-def allowed(spec: EffectiveSpec) -> int:
+def allowed_microcents(spec: EffectiveSpec) -> int:
     """What a job may cost in all, in whole microcents."""
-    return _allowed(spec.limits)
+    return _cost_limit(spec.limits)
 
 
-def _allowed(limits: Limits) -> int:
+def _cost_limit(limits: Limits) -> int:
     return int(Fraction(str(limits.cost_threshold)) * MICROCENTS)
 
 
-def left(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:
+def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:
     """What a job may still cost, in microcents, by its own limits and by those that it shares."""
-    return min([allowed(spec) - spent(usage), *(each.left for each in shared)])
+    return min(
+        [allowed_microcents(spec) - spent_microcents(usage), *(each.remaining_microcents for each in shared)]
+    )
 
 
-def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0, runs: int = 1) -> Halt | None:
+def find_reached_limit(spec: EffectiveSpec, usage: Totals, needed: int = 0, runs: int = 1) -> Halt | None:
     """The first limit that is reached, in the order cost, time, iterations.
 
     `needed`: microcents that the smallest call allowed may cost at worst. `runs`: how many there have to be.
     """
-    return _reached(spec.limits, usage, needed, runs)
+    return _find_reached(spec.limits, usage, needed, runs)
 
 
-def halted_above(shared: Sequence[Shared], needed: int = 0, runs: int = 1) -> Halt | None:
+def find_reached_limit_above(shared: Sequence[Shared], needed: int = 0, runs: int = 1) -> Halt | None:
     """The same of the limits that a job shares with others, those of the topmost job first."""
     for unsettled, calls_out in ((False, False), (True, False), (True, True)):
         for above in reversed(shared):
             used = above.used_with(unsettled=unsettled, calls_out=calls_out)
-            if halt := _reached(above.limits, used, needed, runs):
+            if halt := _find_reached(above.limits, used, needed, runs):
                 only_doubt = unsettled and not calls_out
                 halt = replace(halt, needed=needed, runs=runs, calls_out=calls_out, unsettled=only_doubt)
                 return replace(halt, job=above.job)
@@ -123,12 +127,12 @@ def program_allowance(room: int, shared: Sequence[Shared], at_once: int, least: 
     return min(room, max(room // parts, least))
 
 
-def _reached(limits: Limits, usage: Totals, needed: int, runs: int) -> Halt | None:
-    most = _allowed(limits)
-    room = most - spent(usage)
+def _find_reached(limits: Limits, usage: Totals, needed: int, runs: int) -> Halt | None:
+    most = _cost_limit(limits)
+    room = most - spent_microcents(usage)
     if room <= 0 or room < needed:
-        text = f"{money.dollars(spent(usage))} spent of {money.dollars(most)}"
-        more = f", and the next call needs up to {money.dollars(needed)}" if room > 0 else ""
+        text = f"{money.format_money(spent_microcents(usage))} spent of {money.format_money(most)}"
+        more = f", and the next call needs up to {money.format_money(needed)}" if room > 0 else ""
         return Halt(Status.HALTED_COST, f"cost limit: {text}{more}", needed)
     if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
         text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"

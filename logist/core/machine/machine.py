@@ -45,7 +45,7 @@ STEWARD = frozenset({Who.STEWARD})
 SYSTEM = frozenset({Who.SYSTEM})
 
 
-def _row(
+def _build_row(
     number: int,
     states: frozenset[Status] | Status | None,
     who: frozenset[Who] | Who,
@@ -65,82 +65,126 @@ APPROVAL = Status.APPROVAL_REQUIRED
 DOER, REVIEWER = Who.DOER, Who.REVIEWER
 
 TABLE: tuple[TransitionRow, ...] = (
-    _row(1, None, STEWARD, Action.CREATE, to.at(Status.DRAFT), lambda s: s.event.draft),
-    _row(1, None, STEWARD, Action.CREATE, to.start, lambda s: not s.event.draft),
-    _row(2, Status.DRAFT, STEWARD, Action.ACTIVATE, to.start, to.has_work),
-    _row(3, ASKED | {Status.WAITING}, SYSTEM, Action.HALT, to.halted, lambda s: s.event.limit in HALTED),
-    _row(4, PENDING, DOER, Action.COMPLETED, to.review, to.reviews),
-    _row(4, PENDING, DOER, Action.COMPLETED, to.confirm, to.confirms),
-    _row(4, PENDING, DOER, Action.COMPLETED, to.advance, to.passes),
-    _row(5, PENDING, DOER, Action.RETRY, to.again, to.left),
-    _row(5, PENDING, DOER, Action.RETRY, to.stuck(StuckKind.ATTEMPTS, used=1), to.none_left),
-    _row(6, PENDING, DOER, Action.STUCK, to.stuck(StuckKind.AGENT)),
-    _row(6, PENDING, DOER, Action.BREACH, to.stuck(StuckKind.PERMISSION)),
-    _row(7, REVIEW, REVIEWER, Action.COMPLETED, to.confirm, to.confirms_the_review),
-    _row(7, REVIEW, REVIEWER, Action.COMPLETED, to.advance, to.passes_the_review),
-    _row(8, REVIEW, REVIEWER, Action.COMPLETED, to.rework, to.fails_the_review),
-    _row(
-        8, REVIEW, REVIEWER, Action.COMPLETED, to.stuck(StuckKind.ATTEMPTS, used=1), to.fails_the_last_review
+    _build_row(1, None, STEWARD, Action.CREATE, to.enter_status(Status.DRAFT), lambda s: s.event.draft),
+    _build_row(1, None, STEWARD, Action.CREATE, to.enter_first_step, lambda s: not s.event.draft),
+    _build_row(2, Status.DRAFT, STEWARD, Action.ACTIVATE, to.enter_first_step, to.has_work),
+    _build_row(
+        3, ASKED | {Status.WAITING}, SYSTEM, Action.HALT, to.halt_job, lambda s: s.event.limit in HALTED
     ),
-    _row(8, REVIEW, REVIEWER, Action.RETRY, to.rework, to.left),
-    _row(8, REVIEW, REVIEWER, Action.RETRY, to.stuck(StuckKind.ATTEMPTS, used=1), to.none_left),
-    _row(9, REVIEW, REVIEWER, Action.STUCK, to.stuck(StuckKind.AGENT)),
-    _row(9, REVIEW, REVIEWER, Action.BREACH, to.stuck(StuckKind.PERMISSION)),
-    _row(10, ASKED, SYSTEM, Action.TRANSIENT, to.again, to.left),
-    _row(10, ASKED, SYSTEM, Action.TRANSIENT, to.stuck(StuckKind.ATTEMPTS, used=1), to.none_left),
-    _row(10, ASKED, SYSTEM, Action.IN_DOUBT, to.stuck(StuckKind.IN_DOUBT), lambda s: not _retries(s)),
-    _row(10, ASKED, SYSTEM, Action.IN_DOUBT, to.again, lambda s: _retries(s) and s.attempts_left),
-    _row(
+    _build_row(4, PENDING, DOER, Action.COMPLETED, to.await_review, to.needs_review),
+    _build_row(4, PENDING, DOER, Action.COMPLETED, to.await_confirmation, to.needs_confirmation),
+    _build_row(4, PENDING, DOER, Action.COMPLETED, to.advance_job, to.can_pass),
+    _build_row(5, PENDING, DOER, Action.RETRY, to.retry_step, to.has_attempts_left),
+    _build_row(
+        5, PENDING, DOER, Action.RETRY, to.get_stuck(StuckKind.ATTEMPTS, used=1), to.has_no_attempts_left
+    ),
+    _build_row(6, PENDING, DOER, Action.STUCK, to.get_stuck(StuckKind.AGENT)),
+    _build_row(6, PENDING, DOER, Action.BREACH, to.get_stuck(StuckKind.PERMISSION)),
+    _build_row(7, REVIEW, REVIEWER, Action.COMPLETED, to.await_confirmation, to.needs_confirmed_review),
+    _build_row(7, REVIEW, REVIEWER, Action.COMPLETED, to.advance_job, to.has_passed_review),
+    _build_row(8, REVIEW, REVIEWER, Action.COMPLETED, to.rework_step, to.has_failed_review),
+    _build_row(
+        8,
+        REVIEW,
+        REVIEWER,
+        Action.COMPLETED,
+        to.get_stuck(StuckKind.ATTEMPTS, used=1),
+        to.has_failed_last_review,
+    ),
+    _build_row(8, REVIEW, REVIEWER, Action.RETRY, to.rework_step, to.has_attempts_left),
+    _build_row(
+        8, REVIEW, REVIEWER, Action.RETRY, to.get_stuck(StuckKind.ATTEMPTS, used=1), to.has_no_attempts_left
+    ),
+    _build_row(9, REVIEW, REVIEWER, Action.STUCK, to.get_stuck(StuckKind.AGENT)),
+    _build_row(9, REVIEW, REVIEWER, Action.BREACH, to.get_stuck(StuckKind.PERMISSION)),
+    _build_row(10, ASKED, SYSTEM, Action.TRANSIENT, to.retry_step, to.has_attempts_left),
+    _build_row(
+        10, ASKED, SYSTEM, Action.TRANSIENT, to.get_stuck(StuckKind.ATTEMPTS, used=1), to.has_no_attempts_left
+    ),
+    _build_row(
         10,
         ASKED,
         SYSTEM,
         Action.IN_DOUBT,
-        to.stuck(StuckKind.ATTEMPTS, used=1),
-        lambda s: _retries(s) and not s.attempts_left,
+        to.get_stuck(StuckKind.IN_DOUBT),
+        lambda s: not _is_doubt_retried(s),
     ),
-    _row(11, ASKED, SYSTEM, Action.UNANSWERED, to.unchanged),
-    _row(12, APPROVAL, STEWARD, Action.APPROVE, to.approved, to.awaits("end")),
-    _row(12, APPROVAL, STEWARD, Action.APPROVE, to.advance, to.awaits("review", "manual")),
-    _row(12, ASKED | {Status.STUCK}, STEWARD, Action.OVERRIDE, to.advance, to.overrides),
-    _row(13, APPROVAL, STEWARD, Action.REJECT, to.back_to_work, to.awaits("end", "review")),
-    _row(13, APPROVAL, STEWARD, Action.REJECT, to.stuck(StuckKind.AGENT), to.awaits("manual")),
-    _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, to.resubmitted, to.nothing_in_doubt),
-    _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, to.resubmitted, to.doubt_is_settled),
-    _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, to.at(Status.WAITING), to.collects_again),
-    _row(15, Status.STUCK, STEWARD, Action.SUPPLY, to.supplied, to.owes_an_answer),
-    _row(
+    _build_row(
+        10, ASKED, SYSTEM, Action.IN_DOUBT, to.retry_step, lambda s: _is_doubt_retried(s) and s.attempts_left
+    ),
+    _build_row(
+        10,
+        ASKED,
+        SYSTEM,
+        Action.IN_DOUBT,
+        to.get_stuck(StuckKind.ATTEMPTS, used=1),
+        lambda s: _is_doubt_retried(s) and not s.attempts_left,
+    ),
+    _build_row(11, ASKED, SYSTEM, Action.UNANSWERED, to.keep_place),
+    _build_row(12, APPROVAL, STEWARD, Action.APPROVE, to.finish_approved, to.is_awaiting("end")),
+    _build_row(12, APPROVAL, STEWARD, Action.APPROVE, to.advance_job, to.is_awaiting("review", "manual")),
+    _build_row(12, ASKED | {Status.STUCK}, STEWARD, Action.OVERRIDE, to.advance_job, to.can_override),
+    _build_row(13, APPROVAL, STEWARD, Action.REJECT, to.back_to_work, to.is_awaiting("end", "review")),
+    _build_row(13, APPROVAL, STEWARD, Action.REJECT, to.get_stuck(StuckKind.AGENT), to.is_awaiting("manual")),
+    _build_row(14, Status.STUCK, STEWARD, Action.RESUBMIT, to.resubmit_step, to.has_no_doubt),
+    _build_row(14, Status.STUCK, STEWARD, Action.RESUBMIT, to.resubmit_step, to.is_doubt_settled),
+    _build_row(
+        14, Status.STUCK, STEWARD, Action.RESUBMIT, to.enter_status(Status.WAITING), to.can_collect_again
+    ),
+    _build_row(15, Status.STUCK, STEWARD, Action.SUPPLY, to.accept_supplied_answer, to.needs_answer),
+    _build_row(
         16,
         PENDING,
         SYSTEM,
         Action.SPAWN,
-        to.at(Status.WAITING),
-        lambda s: _spawns(s) and s.event.children > 0,
+        to.enter_status(Status.WAITING),
+        lambda s: _can_spawn(s) and s.event.children > 0,
     ),
-    _row(16, PENDING, SYSTEM, Action.SPAWN, to.advance, lambda s: _spawns(s) and not s.event.children),
-    _row(16, PENDING, SYSTEM, Action.SPAWN, to.stuck(StuckKind.AGENT), to.can_not_spawn),
-    _row(17, Status.WAITING, SYSTEM, Action.COLLECT, to.advance, to.gathered("reached")),
-    _row(17, Status.WAITING, SYSTEM, Action.COLLECT, to.stuck(StuckKind.SHARE), to.gathered("share")),
-    _row(17, Status.WAITING, SYSTEM, Action.COLLECT, to.stuck(StuckKind.CONFLICT), to.gathered("conflict")),
-    _row(18, HALTED, STEWARD, Action.RESUME, to.before, to.raised),
-    _row(19, RESTING - {Status.SUSPENDED}, STEWARD, Action.SUSPEND, to.suspended),
-    _row(19, RESTING, STEWARD, Action.CANCEL, to.at(Status.CANCELED)),
-    _row(19, RESTING, STEWARD, Action.FAIL, to.at(Status.FAILED)),
-    _row(19, RESTING, STEWARD, Action.ROLE, to.handed_over),
-    _row(20, Status.SUSPENDED, STEWARD, Action.RESUME, to.before, to.held),
-    _row(21, RESTING | TERMINAL, STEWARD, Action.RESTEP, to.back, lambda s: s.event.back_to is not None),
-    _row(21, RESTING | TERMINAL, STEWARD, Action.RERUN, to.start, to.has_work),
-    _row(23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.at(Status.SUCCESS), to.fits),
-    _row(23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.stuck(StuckKind.MERGE), to.does_not_fit),
+    _build_row(
+        16, PENDING, SYSTEM, Action.SPAWN, to.advance_job, lambda s: _can_spawn(s) and not s.event.children
+    ),
+    _build_row(16, PENDING, SYSTEM, Action.SPAWN, to.get_stuck(StuckKind.AGENT), to.has_spawn_fault),
+    _build_row(17, Status.WAITING, SYSTEM, Action.COLLECT, to.advance_job, to.has_gathered("reached")),
+    _build_row(
+        17, Status.WAITING, SYSTEM, Action.COLLECT, to.get_stuck(StuckKind.SHARE), to.has_gathered("share")
+    ),
+    _build_row(
+        17,
+        Status.WAITING,
+        SYSTEM,
+        Action.COLLECT,
+        to.get_stuck(StuckKind.CONFLICT),
+        to.has_gathered("conflict"),
+    ),
+    _build_row(18, HALTED, STEWARD, Action.RESUME, to.return_to_before, to.is_limit_raised),
+    _build_row(19, RESTING - {Status.SUSPENDED}, STEWARD, Action.SUSPEND, to.suspend_job),
+    _build_row(19, RESTING, STEWARD, Action.CANCEL, to.enter_status(Status.CANCELED)),
+    _build_row(19, RESTING, STEWARD, Action.FAIL, to.enter_status(Status.FAILED)),
+    _build_row(19, RESTING, STEWARD, Action.ROLE, to.hand_over_role),
+    _build_row(20, Status.SUSPENDED, STEWARD, Action.RESUME, to.return_to_before, to.has_place_before),
+    _build_row(
+        21,
+        RESTING | TERMINAL,
+        STEWARD,
+        Action.RESTEP,
+        to.return_to_chosen,
+        lambda s: s.event.back_to is not None,
+    ),
+    _build_row(21, RESTING | TERMINAL, STEWARD, Action.RERUN, to.enter_first_step, to.has_work),
+    _build_row(23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.enter_status(Status.SUCCESS), to.can_merge),
+    _build_row(
+        23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.get_stuck(StuckKind.MERGE), to.has_merge_conflict
+    ),
 )
 
 
-def _retries(s: Situation) -> bool:
+def _is_doubt_retried(s: Situation) -> bool:
     """Whether an exchange in doubt is asked again without a steward."""
     return s.spec.on_doubt == "retry"
 
 
-def _spawns(s: Situation) -> bool:
-    return bool(s.here.spawns) and not to.can_not_spawn(s)
+def _can_spawn(s: Situation) -> bool:
+    return bool(s.here.spawns) and not to.has_spawn_fault(s)
 
 
 def next_place(here: Place | None, event: Event, spec: EffectiveSpec) -> Place:
@@ -155,7 +199,7 @@ def next_place(here: Place | None, event: Event, spec: EffectiveSpec) -> Place:
         if fits and row.guard(s):
             _check_step(event, spec)
             return row.target(s)
-    raise _refusal(here, event, spec)
+    raise _build_refusal(here, event, spec)
 
 
 def _check_step(event: Event, spec: EffectiveSpec) -> None:
@@ -173,14 +217,14 @@ _VERBS = {
 """What a refusal calls an action that has no command of its name."""
 
 
-def _refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
+def _build_refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
     if here is None:
         return Refused(f"there is no job yet to {event.action}", fix='logist job create --prompt "..."')
-    fix = _remedy(here, event, spec)
+    fix = _find_remedy(here, event, spec)
     starts = event.action is Action.RERUN or (event.action is Action.ACTIVATE and here.status is Status.DRAFT)
     if starts and event.who is Who.STEWARD and not (spec.prompt or spec.workflow):
         return Refused(f"can't {event.action}: the job has no prompt", fix=fix)
-    if event.action is Action.RESUBMIT and to.in_doubt(here):
+    if event.action is Action.RESUBMIT and to.is_in_doubt(here):
         return Refused("whether the last request was charged is in doubt: say which it is", fix=fix)
     if event.action is Action.RESUBMIT and event.doubt:
         return Refused("nothing is in doubt in this job", fix=fix)
@@ -191,7 +235,7 @@ def _refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
     return Refused(f"can't {_VERBS.get(event.action, event.action)}: the job is {here.status}", fix=fix)
 
 
-def _remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
+def _find_remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
     """A command that this job does take."""
     job = event.job
     if here.status in TERMINAL:
@@ -203,7 +247,11 @@ def _remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
         return f"logist job restep --job {job} --to N"
     kind = here.stuck.kind if here.stuck else None
     reviewing = here.stuck is not None and here.stuck.phase is Phase.REVIEWER
-    raised = here.halted_at is not None and here.status in HALTED and to.raised(Situation(here, event, spec))
+    raised = (
+        here.halted_at is not None
+        and here.status in HALTED
+        and to.is_limit_raised(Situation(here, event, spec))
+    )
     return advice.next_command(here.status, job, kind, here.awaiting, reviewing=reviewing, raised=raised)
 
 

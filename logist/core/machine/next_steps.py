@@ -30,7 +30,7 @@ UNJUDGED = "an earlier version did not record why"
 """The reason where a history only says that a steward is to confirm an answer."""
 
 
-def after(
+def route_completed_step(
     spec: EffectiveSpec,
     flow: Workflow,
     state: State,
@@ -41,19 +41,19 @@ def after(
     rules: Rules,
 ) -> Completed:
     """What follows, of the doer's answer or of the reviewer's."""
-    doing = event.who is Who.DOER
-    output = response.output if doing else data.UNCHANGED
-    told = (response.metadata or {}) if doing else {}
-    suggestion = told.get("suggested_next_stage") if doing else state.suggested
+    is_doer = event.who is Who.DOER
+    output = response.output if is_doer else data.UNCHANGED
+    metadata = (response.metadata or {}) if is_doer else {}
+    suggestion = metadata.get("suggested_next_stage") if is_doer else state.suggested
     facts = Facts(
-        data.of(spec, state, here.step, output),
+        data.build_step_data(spec, state, here.step, output),
         state.visits or {},
         suggestion if isinstance(suggestion, str) else None,
         rules,
     )
-    routed = routing.after(flow, here.step, facts)
-    if doing:
-        why = _reason_for_approval(flow.step(here.step), told, facts)
+    routed = routing.route_after_step(flow, here.step, facts)
+    if is_doer:
+        why = _reason_for_approval(flow.find_step(here.step), metadata, facts)
     else:
         why = (state.why_unsure or UNJUDGED) if state.unsure else ""
     place = next_place(here, replace(event, onward=routed.onward, unsure=bool(why)), spec)
@@ -75,7 +75,7 @@ def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts)
         return why
     if isinstance(doing.confirm, bool):
         return "this step is to be confirmed" if doing.confirm else ""
-    verdict = routing.holds(doing.confirm, facts)
+    verdict = routing.judge_condition(doing.confirm, facts)
     if verdict.error and strict:
         return f"whether this step is to be confirmed can't be judged: {verdict.error}"
     form = condition.render_condition(doing.confirm)

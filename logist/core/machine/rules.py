@@ -62,7 +62,7 @@ Rules: TypeAlias = "frozenset[Rule]"
 TODAY: Rules = frozenset(change.rule for change in CHANGES)
 
 
-def recorded_under(entry: Interaction) -> Rules:
+def find_recorded_rules(entry: Interaction) -> Rules:
     """The rules by which an interaction was judged when it was recorded."""
     if entry.rules is not None:
         return frozenset(change.rule for change in CHANGES[: max(0, entry.rules)])
@@ -71,16 +71,16 @@ def recorded_under(entry: Interaction) -> Rules:
     return frozenset({Rule.CLOSED_GATES} if strict else ())
 
 
-def newer_than_this(entry: Interaction) -> bool:
+def has_newer_rules(entry: Interaction) -> bool:
     """Whether an interaction was judged by a rule that this Logist does not know."""
     return entry.rules is not None and entry.rules > LATEST
 
 
-def responsible(then: Rules, goes_as_recorded: Callable[[Rules], bool]) -> Iterator[RuleChange]:
+def find_responsible_changes(then: Rules, goes_as_recorded: Callable[[Rules], bool]) -> Iterator[RuleChange]:
     """The changes that lead an interaction elsewhere which goes as it was recorded by the rules of `then`.
 
     Where no change alone does so, all of them count.
     """
-    since = [change for change in CHANGES if change.rule not in then]
-    alone = [change for change in since if not goes_as_recorded(then | {change.rule})]
-    yield from alone or since
+    later_changes = [change for change in CHANGES if change.rule not in then]
+    sufficient_changes = [change for change in later_changes if not goes_as_recorded(then | {change.rule})]
+    yield from sufficient_changes or later_changes

@@ -43,7 +43,7 @@ from logist.core.model.commands import (
 from logist.core.template import data
 
 
-def decide(
+def apply_command(
     kind: Kind,
     here: Place | None,
     command: RecordedCommand,
@@ -65,7 +65,7 @@ def decide(
         return here
     event = Event(
         who=Who.SYSTEM if kind in kinds.BY_SYSTEM else Who.STEWARD,
-        action=Action.OVERRIDE if overrides(command) else kinds.ACTIONS[kind],
+        action=Action.OVERRIDE if is_override(command) else kinds.ACTIONS[kind],
         back_to=back_to,
         onward=routed.onward if routed else None,
         sent_back=sent_back,
@@ -102,20 +102,20 @@ def _add_facts(event: Event, command: RecordedCommand) -> Event:
 
 def next_command(state: State, job: str, *, running: bool = False) -> str:
     """The command that answers the state that `job` is in; `running`: an agent is at work on it."""
-    return advice.answer(state.model_dump(mode="json"), job, running=running)
+    return advice.advise_next_command(state.model_dump(mode="json"), job, running=running)
 
 
-def overrides(command: RecordedCommand) -> bool:
+def is_override(command: RecordedCommand) -> bool:
     """Whether a steward accepts what a review has sent back, or has not judged."""
     return isinstance(command, ApproveCommand) and bool(command.override)
 
 
-def sent_back(state: State | None) -> bool:
+def is_sent_back(state: State | None) -> bool:
     """Whether the job stands where the last review sent it back to."""
-    return state is not None and state.place.attempts > 0 and review.sent_back(state)
+    return state is not None and state.place.attempts > 0 and review.has_rejected_work(state)
 
 
-def routed(
+def route_command(
     kind: Kind, state: State | None, command: RecordedCommand, spec: EffectiveSpec, rules: Rules = TODAY
 ) -> Routed | None:
     """Where the workflow leads after `command`; None where there is no workflow, or it is not asked."""
@@ -123,24 +123,24 @@ def routed(
     if flow is None:
         return None
     if kind in kinds.STARTS:
-        return routing.enter(flow, flow.start, Facts(data.of(spec, None), rules=rules))
+        return routing.enter_step(flow, flow.start, Facts(data.build_step_data(spec, None), rules=rules))
     if state is None:
         return None
     match command:
         case ResubmitCommand():
-            return _put(flow, state, command, spec, rules)
-        case ApproveCommand() if overrides(command) or state.place.awaiting in ("review", "manual"):
-            return _after(flow, state, spec, rules, given(state, command))
+            return _route_resubmit(flow, state, command, spec, rules)
+        case ApproveCommand() if is_override(command) or state.place.awaiting in ("review", "manual"):
+            return _route_after_step(flow, state, spec, rules, find_approved_output(state, command))
         case SpawnCommand() if gives_nothing(command):
-            return _after(flow, state, spec, rules, [], [], [])
+            return _route_after_step(flow, state, spec, rules, [], [], [])
         case CollectCommand() if command.gathered == "reached":
-            results = gathered(command)
+            results = list_gathered_outputs(command)
             output = results[0] if command.single and results else results
-            return _after(flow, state, spec, rules, output, results, gathered_items(command))
+            return _route_after_step(flow, state, spec, rules, output, results, list_gathered_items(command))
     return None
 
 
-def given(state: State, command: ApproveCommand) -> Any:
+def find_approved_output(state: State, command: ApproveCommand) -> Any:
     """The output that a steward gives with an approval; that of the step stands where there is none."""
     if command.gives_output:
         return command.output
@@ -152,48 +152,50 @@ def gives_nothing(command: SpawnCommand) -> bool:
     return not command.children and not command.fault
 
 
-def gathered(command: CollectCommand) -> list[Any]:
+def list_gathered_outputs(command: CollectCommand) -> list[Any]:
     """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
-    return [child.output for child in fitting(command)]
+    return [child.output for child in list_gathered_children(command)]
 
 
-def gathered_items(command: CollectCommand) -> list[JsonObject] | None:
+def list_gathered_items(command: CollectCommand) -> list[JsonObject] | None:
     """The item and the index of each of these results; None where a collect of an earlier version has none."""
-    children = fitting(command)
+    children = list_gathered_children(command)
     if any(child.index is None for child in children):
         return None
     return [{"item": child.item, "index": child.index} for child in children]
 
 
-def fitting(command: CollectCommand) -> list[GatheredChild]:
+def list_gathered_children(command: CollectCommand) -> list[GatheredChild]:
     """The children that succeeded, and whose work is not left out."""
     left_out = command.left_out or {}
     return [child for child in command.children if child.succeeded and child.id not in left_out]
 
 
-def share_wanted(flow: Workflow | None, step: Step) -> float:
+def required_success_percent(flow: Workflow | None, step: Step) -> float:
     """Percent of the children that have to succeed: the step says so, or the join that follows it."""
     if flow is None or step.step_type is StepType.SUBFLOW:
         return 100.0
-    following = [flow.step(edge.target) for edge in flow.leaving(step.id)]
-    joins = [each for each in following if each is not None and each.step_type is StepType.JOIN]
+    next_steps = [flow.find_step(edge.target) for edge in flow.find_edges_from(step.id)]
+    joins = [each for each in next_steps if each is not None and each.step_type is StepType.JOIN]
     return min(each.min_success_percent for each in (step, *joins))
 
 
-def _put(
+def _route_resubmit(
     flow: Workflow, state: State, command: ResubmitCommand, spec: EffectiveSpec, rules: Rules
 ) -> Routed | None:
     """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
     if command.review:
         return None
-    lost = state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH
+    has_no_branch = state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH
     step_id = command.step or state.step
-    if flow.step(step_id) is None:
-        step_id = flow.start if lost else step_id
-    return routing.enter(flow, step_id, Facts(data.of(spec, state), state.visits or {}, rules=rules))
+    if flow.find_step(step_id) is None:
+        step_id = flow.start if has_no_branch else step_id
+    return routing.enter_step(
+        flow, step_id, Facts(data.build_step_data(spec, state), state.visits or {}, rules=rules)
+    )
 
 
-def _after(
+def _route_after_step(
     flow: Workflow,
     state: State,
     spec: EffectiveSpec,
@@ -202,5 +204,7 @@ def _after(
     results: list[Any] | None = None,
     items: list[JsonObject] | None = None,
 ) -> Routed:
-    found = data.of(spec, state, state.step, output, results, items)
-    return routing.after(flow, state.step, Facts(found, state.visits or {}, state.suggested, rules))
+    step_data = data.build_step_data(spec, state, state.step, output, results, items)
+    return routing.route_after_step(
+        flow, state.step, Facts(step_data, state.visits or {}, state.suggested, rules)
+    )

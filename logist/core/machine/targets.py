@@ -41,18 +41,18 @@ class Situation:
         return self.here.attempts + 1 < self.spec.limits.max_attempts
 
     @property
-    def reviewed(self) -> bool:
+    def is_reviewed(self) -> bool:
         """Whether an agent reviews this step."""
-        return reviewed(self.spec, self.here.step)
+        return is_step_reviewed(self.spec, self.here.step)
 
 
 Guard = Callable[[Situation], bool]
 Target = Callable[[Situation], Place]
 
 
-def reviewed(spec: EffectiveSpec, step_id: str) -> bool:
+def is_step_reviewed(spec: EffectiveSpec, step_id: str) -> bool:
     """Whether a reviewer follows the doer of a step; in a workflow, the step itself has to say so."""
-    step = spec.workflow.step(step_id) if spec.workflow else None
+    step = spec.workflow.find_step(step_id) if spec.workflow else None
     return spec.review and (step is None or step.review)
 
 
@@ -66,31 +66,31 @@ def limit_value(spec: EffectiveSpec, halted: Status) -> float:
     }[halted]
 
 
-def advance(s: Situation) -> Place:
+def advance_job(s: Situation) -> Place:
     """What follows a finished step: the next one, the last word of a steward, or the end."""
     onward = s.event.onward
     if onward is not None and (onward.fault or onward.step is not None):
-        return arrive(s)
+        return follow_workflow(s)
     if s.event.action in (Action.APPROVE, Action.OVERRIDE):
-        return approved(s)
+        return finish_approved(s)
     if s.spec.approval is Approval.NONE:
         return Place(status=Status.SUCCESS, step=s.here.step)
     return Place(status=Status.APPROVAL_REQUIRED, awaiting="end", step=s.here.step)
 
 
-def approved(s: Situation) -> Place:
+def finish_approved(s: Situation) -> Place:
     """What follows the last approval: a plan is carried out at the same step; all else is done."""
     if s.event.carried_out:
-        return _enter(s.spec, s.here.step)
+        return _enter_step(s.spec, s.here.step)
     return Place(status=Status.SUCCESS, step=s.here.step)
 
 
-def arrive(s: Situation) -> Place:
+def follow_workflow(s: Situation) -> Place:
     """Where the workflow leads; no branch is STUCK, at the step whose output would have to choose one."""
     onward = s.event.onward
     assert onward is not None
     if onward.step is not None and not onward.fault:
-        return _enter(s.spec, onward.step)
+        return _enter_step(s.spec, onward.step)
     stuck = Stuck(
         kind=StuckKind.NO_BRANCH,
         step=s.here.step,
@@ -101,59 +101,61 @@ def arrive(s: Situation) -> Place:
     return Place(status=Status.STUCK, stuck=stuck, step=s.here.step)
 
 
-def _enter(spec: EffectiveSpec, step_id: str, attempts: int = 0) -> Place:
+def _enter_step(spec: EffectiveSpec, step_id: str, attempts: int = 0) -> Place:
     """At a step, before anything was done there."""
-    step = _step(spec, step_id)
+    step = _find_step(spec, step_id)
     if step is not None and step.is_manual:
         return Place(status=Status.APPROVAL_REQUIRED, awaiting="manual", step=step_id)
     spawns = True if step is not None and step.step_type in SPAWNING else None
     return Place(status=Status.PENDING, step=step_id, attempts=attempts, spawns=spawns)
 
 
-def _step(spec: EffectiveSpec, step_id: str) -> Step | None:
-    return spec.workflow.step(step_id) if spec.workflow else None
+def _find_step(spec: EffectiveSpec, step_id: str) -> Step | None:
+    return spec.workflow.find_step(step_id) if spec.workflow else None
 
 
-def start(s: Situation) -> Place:
+def enter_first_step(s: Situation) -> Place:
     """The first step."""
     if s.spec.workflow is None:
         return Place(status=Status.PENDING, step=TASK)
-    return advance(s)
+    return advance_job(s)
 
 
-def at(status: Status) -> Target:
+def enter_status(status: Status) -> Target:
     return lambda s: Place(status=status, step=s.here.step)
 
 
-def again(s: Situation) -> Place:
+def retry_step(s: Situation) -> Place:
     """The same place, one attempt further."""
     attempts = s.here.attempts + 1
     if s.spec.workflow is not None and s.here.status is Status.PENDING:
-        return _enter(s.spec, s.here.step, attempts)  # an answer may have been given for what others do here
+        return _enter_step(
+            s.spec, s.here.step, attempts
+        )  # an answer may have been given for what others do here
     return s.here.model_copy(update={"attempts": attempts})
 
 
-def unchanged(s: Situation) -> Place:
+def keep_place(s: Situation) -> Place:
     return s.here
 
 
-def review(s: Situation) -> Place:
+def await_review(s: Situation) -> Place:
     return Place(status=Status.REVIEW_REQUIRED, step=s.here.step, attempts=s.here.attempts)
 
 
-def confirm(s: Situation) -> Place:
+def await_confirmation(s: Situation) -> Place:
     return Place(status=Status.APPROVAL_REQUIRED, awaiting="review", step=s.here.step)
 
 
-def rework(s: Situation) -> Place:
-    return _enter(s.spec, s.here.step, s.here.attempts + 1)
+def rework_step(s: Situation) -> Place:
+    return _enter_step(s.spec, s.here.step, s.here.attempts + 1)
 
 
 def back_to_work(s: Situation) -> Place:
-    return _enter(s.spec, s.here.step)
+    return _enter_step(s.spec, s.here.step)
 
 
-def stuck(kind: StuckKind, *, used: int = 0) -> Target:
+def get_stuck(kind: StuckKind, *, used: int = 0) -> Target:
     def target(s: Situation) -> Place:
         stuck = Stuck(
             kind=kind,
@@ -167,7 +169,7 @@ def stuck(kind: StuckKind, *, used: int = 0) -> Target:
     return target
 
 
-def halted(s: Situation) -> Place:
+def halt_job(s: Situation) -> Place:
     assert s.event.limit is not None
     return Place(
         status=s.event.limit,
@@ -178,80 +180,80 @@ def halted(s: Situation) -> Place:
     )
 
 
-def suspended(s: Situation) -> Place:
+def suspend_job(s: Situation) -> Place:
     return Place(status=Status.SUSPENDED, step=s.here.step, attempts=s.here.attempts, before=s.here)
 
 
-def before(s: Situation) -> Place:
+def return_to_before(s: Situation) -> Place:
     assert s.here.before is not None
     return s.here.before
 
 
-def resubmitted(s: Situation) -> Place:
+def resubmit_step(s: Situation) -> Place:
     if s.event.to_review:
         return Place(status=Status.REVIEW_REQUIRED, step=s.event.to_step or s.here.step)
     if s.spec.workflow is None:
         return Place(status=Status.PENDING, step=s.event.to_step or s.here.step)
-    return advance(s)
+    return advance_job(s)
 
 
-def supplied(s: Situation) -> Place:
+def accept_supplied_answer(s: Situation) -> Place:
     assert s.here.stuck is not None
     reviewing = s.here.stuck.phase is Phase.REVIEWER
     status = Status.REVIEW_REQUIRED if reviewing else Status.PENDING
     return Place(status=status, step=s.here.stuck.step, attempts=s.here.attempts)
 
 
-def back(s: Situation) -> Place:
+def return_to_chosen(s: Situation) -> Place:
     assert s.event.back_to is not None
     return s.event.back_to
 
 
-def handed_over(s: Situation) -> Place:
+def hand_over_role(s: Situation) -> Place:
     """The same place, where the new role owes what the doer before it owed."""
-    return _owing(s.here, s.event.role)
+    return _replace_stuck_role(s.here, s.event.role)
 
 
-def _owing(here: Place, role: str) -> Place:
+def _replace_stuck_role(here: Place, role: str) -> Place:
     stuck, before = here.stuck, here.before
     if stuck is not None and stuck.phase is Phase.DOER:
         stuck = stuck.model_copy(update={"role": role})
-    return here.model_copy(update={"stuck": stuck, "before": before and _owing(before, role)})
+    return here.model_copy(update={"stuck": stuck, "before": before and _replace_stuck_role(before, role)})
 
 
 def always(s: Situation) -> bool:
     return True
 
 
-def reviews(s: Situation) -> bool:
-    return s.reviewed
+def needs_review(s: Situation) -> bool:
+    return s.is_reviewed
 
 
-def confirms(s: Situation) -> bool:
-    return s.event.unsure and not s.reviewed
+def needs_confirmation(s: Situation) -> bool:
+    return s.event.unsure and not s.is_reviewed
 
 
-def passes(s: Situation) -> bool:
-    return not s.event.unsure and not s.reviewed
+def can_pass(s: Situation) -> bool:
+    return not s.event.unsure and not s.is_reviewed
 
 
-def confirms_the_review(s: Situation) -> bool:
+def needs_confirmed_review(s: Situation) -> bool:
     return not s.event.blocked and (s.event.unsure or s.spec.approval is Approval.EACH)
 
 
-def passes_the_review(s: Situation) -> bool:
-    return not s.event.blocked and not confirms_the_review(s)
+def has_passed_review(s: Situation) -> bool:
+    return not s.event.blocked and not needs_confirmed_review(s)
 
 
-def fails_the_review(s: Situation) -> bool:
+def has_failed_review(s: Situation) -> bool:
     return s.event.blocked and s.attempts_left
 
 
-def fails_the_last_review(s: Situation) -> bool:
+def has_failed_last_review(s: Situation) -> bool:
     return s.event.blocked and not s.attempts_left
 
 
-def overrides(s: Situation) -> bool:
+def can_override(s: Situation) -> bool:
     """Whether it is a review that stands in the way, and not the doer, or a question of money."""
     stuck = s.here.stuck
     if stuck is not None:
@@ -263,79 +265,79 @@ def has_work(s: Situation) -> bool:
     return bool(s.spec.prompt) or s.spec.workflow is not None
 
 
-def awaits(*kinds: str) -> Guard:
+def is_awaiting(*kinds: str) -> Guard:
     return lambda s: s.here.awaiting in kinds
 
 
-def can_not_spawn(s: Situation) -> bool:
+def has_spawn_fault(s: Situation) -> bool:
     """Whether there is a reason why no children can be made."""
     return bool(s.here.spawns) and bool(s.event.fault)
 
 
-def gathered(how: str) -> Guard:
+def has_gathered(how: str) -> Guard:
     return lambda s: s.event.gathered == how
 
 
-def owes_an_answer(s: Situation) -> bool:
+def needs_answer(s: Situation) -> bool:
     answerable = {StuckKind.AGENT, StuckKind.ATTEMPTS, StuckKind.IN_DOUBT}
     return s.here.stuck is not None and s.here.stuck.kind in answerable
 
 
-def in_doubt(here: Place) -> bool:
+def is_in_doubt(here: Place) -> bool:
     return here.stuck is not None and here.stuck.kind is StuckKind.IN_DOUBT
 
 
-def collects_again(s: Situation) -> bool:
+def can_collect_again(s: Situation) -> bool:
     """Whether the children are to be looked at once more, and not made anew."""
-    return _lacks_its_children(s) and s.event.to_step is None and not s.event.to_review
+    return _is_stuck_on_children(s) and s.event.to_step is None and not s.event.to_review
 
 
-def nothing_in_doubt(s: Situation) -> bool:
-    if collects_again(s) or _has_no_work_to_review(s):
+def has_no_doubt(s: Situation) -> bool:
+    if can_collect_again(s) or _has_no_work_to_review(s):
         return False
-    return not in_doubt(s.here) and s.event.doubt is None
+    return not is_in_doubt(s.here) and s.event.doubt is None
 
 
 def _has_no_work_to_review(s: Situation) -> bool:
     """What the children did is not in the job yet."""
-    return s.event.to_review and _lacks_its_children(s)
+    return s.event.to_review and _is_stuck_on_children(s)
 
 
-def _lacks_its_children(s: Situation) -> bool:
+def _is_stuck_on_children(s: Situation) -> bool:
     """Whether it is STUCK because of what its children did."""
     return s.here.stuck is not None and s.here.stuck.kind in (StuckKind.SHARE, StuckKind.CONFLICT)
 
 
-def doubt_is_settled(s: Situation) -> bool:
-    return in_doubt(s.here) and s.event.doubt in DOUBTS
+def is_doubt_settled(s: Situation) -> bool:
+    return is_in_doubt(s.here) and s.event.doubt in DOUBTS
 
 
-def held(s: Situation) -> bool:
+def has_place_before(s: Situation) -> bool:
     return s.here.before is not None
 
 
-def raised(s: Situation) -> bool:
+def is_limit_raised(s: Situation) -> bool:
     enough = s.here.halted_at is None or limit_value(s.spec, s.here.status) > s.here.halted_at
-    return enough and held(s)
+    return enough and has_place_before(s)
 
 
-def fits(s: Situation) -> bool:
-    return _merges(s) and s.event.fits
+def can_merge(s: Situation) -> bool:
+    return _is_mergeable(s) and s.event.fits
 
 
-def does_not_fit(s: Situation) -> bool:
-    return _merges(s) and not s.event.fits
+def has_merge_conflict(s: Situation) -> bool:
+    return _is_mergeable(s) and not s.event.fits
 
 
-def _merges(s: Situation) -> bool:
+def _is_mergeable(s: Situation) -> bool:
     """Whether the job is done, and all that is left is to merge it."""
     stuck = s.here.stuck
     return s.here.status is Status.SUCCESS or (stuck is not None and stuck.kind is StuckKind.MERGE)
 
 
-def left(s: Situation) -> bool:
+def has_attempts_left(s: Situation) -> bool:
     return s.attempts_left
 
 
-def none_left(s: Situation) -> bool:
+def has_no_attempts_left(s: Situation) -> bool:
     return not s.attempts_left

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from logist.core.mermaid.builder import MAX_LINKS, build
+from logist.core.mermaid.builder import MAX_LINKS, build_graph
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
 from logist.core.mermaid.graph import Graph
 from logist.core.mermaid.lexer import MAX_TOKENS
-from logist.core.mermaid.source import MAX_CHARACTERS, DiagramSource, front_matter
-from logist.core.mermaid.writer import is_id, placeless, write
+from logist.core.mermaid.source import MAX_CHARACTERS, DiagramSource, extract_front_matter
+from logist.core.mermaid.writer import is_id, remove_lines, write_graph
 
 __all__ = [
     "MAX_CHARACTERS",
     "MAX_LINKS",
     "MAX_TOKENS",
     "MermaidError",
-    "front_matter",
+    "extract_front_matter",
     "is_id",
-    "placeless",
-    "read",
-    "write",
+    "read_graph",
+    "remove_lines",
+    "write_graph",
 ]
 
 
-def read(text: str) -> Graph:
+def read_graph(text: str) -> Graph:
     """The graph of a flowchart; MermaidError, with line and column, for anything else, however large or deep."""
     source = DiagramSource(text)
-    return build(parse(source), source)
+    return build_graph(parse(source), source)

@@ -28,9 +28,9 @@ _WORDS: dict[str, Value] = {
 }
 
 
-def read(text: str) -> dict[str, Value]:
+def read_attributes(text: str) -> dict[str, Value]:
     """Key and value of every pair; ValueError, in words, for what is no mapping of plain values."""
-    pairs = _block(text) if "\n" in text else _flow(text)
+    pairs = _read_block_pairs(text) if "\n" in text else _read_flow_pairs(text)
     values: dict[str, Value] = {}
     for key, value in pairs:
         if key in values:
@@ -39,77 +39,81 @@ def read(text: str) -> dict[str, Value]:
     return values
 
 
-def _flow(text: str) -> Iterator[tuple[str, Value]]:
+def _read_flow_pairs(text: str) -> Iterator[tuple[str, Value]]:
     text = re.split(r"(?:^|\s)#", text, maxsplit=1)[0] if '"' not in text and "'" not in text else text
     position = 0
     while text[position:].strip():
         match = _FLOW_PAIR.match(text, position)
         if match is None:
-            raise ValueError(f"attributes are pairs such as `shape: diamond`, not {_shown(text[position:])}")
+            raise ValueError(
+                f"attributes are pairs such as `shape: diamond`, not {_quote_excerpt(text[position:])}"
+            )
         if match["plain"] is None or match["colon"]:
-            value, position = _flow_value(text, match.end())
-            yield _key(match), value
+            value, position = _read_flow_value(text, match.end())
+            yield _read_key(match), value
         else:
             position = match.end()
-            yield _key(match), None
+            yield _read_key(match), None
         if position < len(text):
             if text[position] != ",":
-                raise ValueError(f"a comma is missing before {_shown(text[position:])}")
+                raise ValueError(f"a comma is missing before {_quote_excerpt(text[position:])}")
             position += 1
 
 
-def _flow_value(text: str, position: int) -> tuple[Value, int]:
-    for pattern, unquote in ((_DOUBLE, _unescape), (_SINGLE, _unpair)):
+def _read_flow_value(text: str, position: int) -> tuple[Value, int]:
+    for pattern, unquote in ((_DOUBLE, _unescape_double_quoted), (_SINGLE, _unescape_single_quoted)):
         if match := pattern.match(text, position):
             return unquote(match[1]), match.end()
     match = _FLOW_PLAIN.match(text, position)
     plain = match[0] if match else ""
-    return _plain(plain), position + len(plain)
+    return _read_plain_value(plain), position + len(plain)
 
 
-def _block(text: str) -> Iterator[tuple[str, Value]]:
+def _read_block_pairs(text: str) -> Iterator[tuple[str, Value]]:
     lines = [(line, line.lstrip(" ")) for line in text.split("\n")]
     lines = [(line, bare) for line, bare in lines if bare.strip() and not bare.startswith("#")]
     indent = None
     for line, _ in lines:
         match = _BLOCK_PAIR.fullmatch(line)
         if match is None or indent not in (None, match["indent"]):
-            raise ValueError(f"attributes are lines such as `shape: diamond`, not {_shown(line)}")
+            raise ValueError(f"attributes are lines such as `shape: diamond`, not {_quote_excerpt(line)}")
         indent = match["indent"]
-        yield _key(match), _block_value(match["rest"])
+        yield _read_key(match), _read_block_value(match["rest"])
 
 
-def _block_value(text: str) -> Value:
-    for pattern, unquote in ((_DOUBLE, _unescape), (_SINGLE, _unpair)):
+def _read_block_value(text: str) -> Value:
+    for pattern, unquote in ((_DOUBLE, _unescape_double_quoted), (_SINGLE, _unescape_single_quoted)):
         if match := pattern.match(text):
             if text[match.end() :] and not text[match.end() :].startswith("#"):
-                raise ValueError(f"{_shown(text[match.end() :])} does not belong after the quoted text")
+                raise ValueError(
+                    f"{_quote_excerpt(text[match.end() :])} does not belong after the quoted text"
+                )
             return unquote(match[1])
-    return _plain(re.split(r"(?:^|\s)#", text, maxsplit=1)[0])
+    return _read_plain_value(re.split(r"(?:^|\s)#", text, maxsplit=1)[0])
 
 
-def _key(match: re.Match[str]) -> str:
+def _read_key(match: re.Match[str]) -> str:
     if match["double"] is not None:
-        return _unescape(match["double"])
-    return _unpair(match["single"]) if match["single"] is not None else match["plain"].strip()
+        return _unescape_double_quoted(match["double"])
+    return _unescape_single_quoted(match["single"]) if match["single"] is not None else match["plain"].strip()
 
 
-def _plain(text: str) -> Value:
+def _read_plain_value(text: str) -> Value:
     text = text.strip()
     if text in _WORDS:
         return _WORDS[text]
     if text[0] in "\"'[]{},#&*!|>%@`" or re.match(r"[-?:](?:\s|$)", text) or re.search(r":(?:\s|$)", text):
-        raise ValueError(f"{_shown(text)} has to stand in quotes")
+        raise ValueError(f"{_quote_excerpt(text)} has to stand in quotes")
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text)
+def _unescape_double_quoted(text: str) -> str:
+    return _ESCAPE.sub(_decode_escape, text)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _decode_escape(match: re.Match[str]) -> str:
     mark = match[1]
     if len(mark) > 1:
         return chr(min(int(mark[1:], 16), 0x10FFFF))
@@ -120,9 +124,9 @@ def _unescaped(match: re.Match[str]) -> str:
     return _ESCAPES[mark]
 
 
-def _unpair(text: str) -> str:
+def _unescape_single_quoted(text: str) -> str:
     return text.replace("''", "'")
 
 
-def _shown(text: str) -> str:
+def _quote_excerpt(text: str) -> str:
     return f"`{text.strip()[:40]}`"

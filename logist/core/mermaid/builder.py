@@ -14,7 +14,7 @@ from logist.core.mermaid import attributes
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.graph import SHAPES, Graph, Group, Link, Node, Shape
 from logist.core.mermaid.source import BLANKS, DiagramSource
-from logist.core.mermaid.text import shown
+from logist.core.mermaid.text import decode_entities
 
 MAX_LINKS = 20_000
 """A diagram with more edges is not read: `A & B & ... --> C & D & ...` grows by multiplication."""
@@ -78,7 +78,7 @@ class _Diagram:
     """What is in a subgraph already: it stays in the first one that ended."""
 
 
-def build(tree: Tree[Token], source: DiagramSource) -> Graph:
+def build_graph(tree: Tree[Token], source: DiagramSource) -> Graph:
     """The graph of a diagram; MermaidError for what only its meaning forbids."""
     builder = _DiagramBuilder(source)
     try:
@@ -87,31 +87,44 @@ def build(tree: Tree[Token], source: DiagramSource) -> Graph:
         if isinstance(error.orig_exc, MermaidError):
             raise error.orig_exc from None
         raise
-    return _graph(builder.diagram, source)
+    return _make_graph(builder.diagram, source)
 
 
-def _graph(diagram: _Diagram, source: DiagramSource) -> Graph:
-    def line(offset: int) -> int:
-        return source.place(offset)[0]
+def _make_graph(diagram: _Diagram, source: DiagramSource) -> Graph:
+    def find_line(offset: int) -> int:
+        return source.locate_offset(offset)[0]
 
     known = diagram.vertices.keys() | diagram.group_ids
     return Graph(
         direction=diagram.direction,
         nodes=tuple(
-            Node(name, shown(vertex.label), vertex.shape, tuple(vertex.classes), line(vertex.offset))
+            Node(
+                name,
+                decode_entities(vertex.label),
+                vertex.shape,
+                tuple(vertex.classes),
+                find_line(vertex.offset),
+            )
             for name, vertex in diagram.vertices.items()
             if name not in diagram.group_ids
         ),
         links=tuple(
-            Link(start, end, shown(arrow.label) or None, arrow.stroke, arrow.heads, line(arrow.offset))
+            Link(
+                start,
+                end,
+                decode_entities(arrow.label) or None,
+                arrow.stroke,
+                arrow.heads,
+                find_line(arrow.offset),
+            )
             for start, end, arrow in diagram.links
         ),
         groups=tuple(
             Group(
                 group.id,
-                shown(group.title),
+                decode_entities(group.title),
                 tuple(member for member in group.members if member in known),
-                line(offset),
+                find_line(offset),
                 group.direction,
             )
             for offset, group in sorted(diagram.groups, key=lambda item: item[0])
@@ -166,33 +179,33 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     # Nodes.
 
     def vertex(self, parts: list[Any]) -> _Name:
-        self._vertex(parts[0])
+        self._get_vertex(parts[0])
         return parts[0]  # type: ignore[no-any-return]
 
-    def _shaped(self, shape: Shape, parts: list[Any]) -> _Name:
+    def _add_shaped_vertex(self, shape: Shape, parts: list[Any]) -> _Name:
         name: _Name = parts[0]
-        label = _label(parts[-1])
-        if vertex := self._vertex(name):
+        label = _unquote_label(parts[-1])
+        if vertex := self._get_vertex(name):
             vertex.label, vertex.shape, vertex.offset = label, shape, name.offset
         return name
 
-    square = partialmethod(_shaped, "square")
-    round = partialmethod(_shaped, "round")
-    stadium = partialmethod(_shaped, "stadium")
-    subroutine = partialmethod(_shaped, "subroutine")
-    cylinder = partialmethod(_shaped, "cylinder")
-    circle = partialmethod(_shaped, "circle")
-    doublecircle = partialmethod(_shaped, "doublecircle")
-    ellipse = partialmethod(_shaped, "ellipse")
-    diamond = partialmethod(_shaped, "diamond")
-    hexagon = partialmethod(_shaped, "hexagon")
-    odd = partialmethod(_shaped, "odd")
-    trapezoid = partialmethod(_shaped, "trapezoid")
-    inv_trapezoid = partialmethod(_shaped, "inv_trapezoid")
-    lean_right = partialmethod(_shaped, "lean_right")
-    lean_left = partialmethod(_shaped, "lean_left")
+    square = partialmethod(_add_shaped_vertex, "square")
+    round = partialmethod(_add_shaped_vertex, "round")
+    stadium = partialmethod(_add_shaped_vertex, "stadium")
+    subroutine = partialmethod(_add_shaped_vertex, "subroutine")
+    cylinder = partialmethod(_add_shaped_vertex, "cylinder")
+    circle = partialmethod(_add_shaped_vertex, "circle")
+    doublecircle = partialmethod(_add_shaped_vertex, "doublecircle")
+    ellipse = partialmethod(_add_shaped_vertex, "ellipse")
+    diamond = partialmethod(_add_shaped_vertex, "diamond")
+    hexagon = partialmethod(_add_shaped_vertex, "hexagon")
+    odd = partialmethod(_add_shaped_vertex, "odd")
+    trapezoid = partialmethod(_add_shaped_vertex, "trapezoid")
+    inv_trapezoid = partialmethod(_add_shaped_vertex, "inv_trapezoid")
+    lean_right = partialmethod(_add_shaped_vertex, "lean_right")
+    lean_left = partialmethod(_add_shaped_vertex, "lean_left")
 
-    def _vertex(self, name: _Name) -> _Vertex | None:
+    def _get_vertex(self, name: _Name) -> _Vertex | None:
         """The node of that id, a new one if need be; None where it is the id of an edge."""
         if name.text in self.diagram.link_ids:
             return None
@@ -200,41 +213,41 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
 
     def styled(self, parts: list[Any]) -> _Name:
         name, class_name = parts
-        self._classify(name.text, class_name.text)
+        self._add_class(name.text, class_name.text)
         return name  # type: ignore[no-any-return]
 
-    def _classify(self, ids: str, class_name: str) -> None:
+    def _add_class(self, ids: str, class_name: str) -> None:
         for name in ids.split(","):
             if vertex := self.diagram.vertices.get(name):
                 vertex.classes.append(class_name)
 
     def class_of(self, parts: list[Any]) -> None:
         ids, class_name = (part for part in parts if isinstance(part, _Name))
-        self._classify(ids.text, class_name.text)
+        self._add_class(ids.text, class_name.text)
 
     def style(self, parts: list[Any]) -> None:
         """It makes the node, if there is none."""
-        self._vertex(parts[2])
+        self._get_vertex(parts[2])
 
-    def _attribute(self, name: _Name, text: Token) -> None:
+    def _apply_attributes(self, name: _Name, text: Token) -> None:
         """What `@{ ... }` says of a node; of an edge or a subgraph it says nothing that is read."""
         try:
-            values = attributes.read(text)
+            values = attributes.read_attributes(text)
         except ValueError as error:
-            raise self._error(str(error), text.start_pos or 0) from None
-        vertex = None if name.text in self.diagram.group_ids else self._vertex(name)
+            raise self._make_error(str(error), text.start_pos or 0) from None
+        vertex = None if name.text in self.diagram.group_ids else self._get_vertex(name)
         if vertex is None:
             return
         if shape := values.get("shape"):
             if not isinstance(shape, str) or shape not in SHAPES:
-                raise self._error(f"there is no shape `{shape}`", text.start_pos or 0)
+                raise self._make_error(f"there is no shape `{shape}`", text.start_pos or 0)
             vertex.shape, vertex.offset = SHAPES[shape], name.offset
         if label := values.get("label"):
-            vertex.label = _written(label)
+            vertex.label = _value_to_text(label)
         for picture in ("icon", "img"):
             if values.get(picture):
                 if not isinstance(label or "", str):
-                    raise self._error(
+                    raise self._make_error(
                         "beside an icon or a picture, `label` has to be text", text.start_pos or 0
                     )
                 vertex.shape = "square"
@@ -247,7 +260,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         """The nodes of `A & B & C`."""
         names: list[_Name] = [] if isinstance(parts[0], _Name) else parts[0]
         if len(parts) > 1 and isinstance(parts[1], Token) and parts[1].type == "ATTRIBUTES":
-            self._attribute(names[-1], parts[1])
+            self._apply_attributes(names[-1], parts[1])
         names.append(parts[-1])
         return names
 
@@ -255,32 +268,32 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         before = parts[0] if isinstance(parts[0], _Chain) else None
         names = next(part for part in parts if isinstance(part, list))
         if isinstance(parts[-1], Token):
-            self._attribute(names[-1], parts[-1])
+            self._apply_attributes(names[-1], parts[-1])
         if before is None:
             return _Chain(names, list(names))
-        self._join(before.last, names, next(part for part in parts if isinstance(part, _Arrow)))
+        self._join_nodes(before.last, names, next(part for part in parts if isinstance(part, _Arrow)))
         before.nodes.extend(names)
         return _Chain(names, before.nodes)
 
     def link(self, parts: list[Any]) -> _Arrow:
         tokens = {part.type: part for part in parts if isinstance(part, Token)}
         end, start, edge_id = tokens["LINK"], tokens.get("LINK_START"), tokens.get("EDGE_ID")
-        label = _label(next((part for part in parts if not isinstance(part, Token)), ""))
+        label = _unquote_label(next((part for part in parts if not isinstance(part, Token)), ""))
         stroke, heads = _read_arrow(end.strip(BLANKS), start.strip(BLANKS) if start else "")
         first = start or end
         offset = (first.start_pos or 0) + len(first) - len(first.lstrip(BLANKS))
         return _Arrow(stroke, heads, offset, label, edge_id.replace("@", "", 1) if edge_id else "")
 
-    def _join(self, sources: list[_Name], targets: list[_Name], arrow: _Arrow) -> None:
+    def _join_nodes(self, sources: list[_Name], targets: list[_Name], arrow: _Arrow) -> None:
         links = self.diagram.links
         if len(links) + len(sources) * len(targets) > MAX_LINKS:
-            raise self._error(f"the diagram has more than {MAX_LINKS:,} edges", arrow.offset)
+            raise self._make_error(f"the diagram has more than {MAX_LINKS:,} edges", arrow.offset)
         for source in sources:
             for target in targets:
-                named = source.text == sources[-1].text and target.text == targets[0].text
-                self._link(source.text, target.text, arrow, arrow.id if named else "")
+                has_edge_id = source.text == sources[-1].text and target.text == targets[0].text
+                self._add_link(source.text, target.text, arrow, arrow.id if has_edge_id else "")
 
-    def _link(self, source: str, target: str, arrow: _Arrow, edge_id: str) -> None:
+    def _add_link(self, source: str, target: str, arrow: _Arrow, edge_id: str) -> None:
         """An edge without an id of its own gets one, and no node may then have it."""
         before = self.diagram.between.get((source, target), 0)
         if not edge_id or edge_id in self.diagram.link_ids:
@@ -295,7 +308,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
             exists = len(number) < 9 and int(number) < len(self.diagram.links)
             if not exists or str(int(number)) != number:
                 count = len(self.diagram.links)
-                raise self._error(
+                raise self._make_error(
                     f"there is no edge {number[:20]}: so far there are {count}, from 0", number.start_pos
                 )
 
@@ -312,13 +325,13 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         if not name or (len(texts) == 1 and any(blank in texts[0] for blank in BLANKS)):
             name = f"subGraph{len(self.diagram.groups)}"
         directions = [part.value for part in content if isinstance(part, _Direction)]
-        members = self._members(content)
+        members = self._collect_members(content)
         group = Group(name, title, members, direction=directions[-1] if directions else "")
         self.diagram.groups.append((parts[0].start_pos, group))
         self.diagram.group_ids.add(name)
         return _Subgraph(name)
 
-    def _members(self, content: list[Any]) -> tuple[str, ...]:
+    def _collect_members(self, content: list[Any]) -> tuple[str, ...]:
         """What a subgraph has, in the order of the text, without what stands in an inner one."""
         names: dict[str, None] = {}
         for part in content:
@@ -330,17 +343,17 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         self.diagram.grouped.update(free)
         return free
 
-    def _error(self, message: str, offset: int) -> MermaidError:
-        return MermaidError(message, *self._source.place(offset))
+    def _make_error(self, message: str, offset: int) -> MermaidError:
+        return MermaidError(message, *self._source.locate_offset(offset))
 
 
-def _label(text: str) -> str:
+def _unquote_label(text: str) -> str:
     """A label without the spaces and the quotes around it."""
     text = text.strip(BLANKS)
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def _written(value: attributes.Value) -> str:
+def _value_to_text(value: attributes.Value) -> str:
     """A value of YAML as text."""
     if isinstance(value, bool):
         return str(value).lower()

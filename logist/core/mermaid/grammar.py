@@ -118,24 +118,24 @@ class _Adapter(LarkLexer):
         del conf
 
     def lex(self, source: DiagramSource) -> Iterator[Token]:  # type: ignore[override]
-        return Lexer(source).tokens()
+        return Lexer(source).read_tokens()
 
 
 def parse(source: DiagramSource) -> Tree[Token]:
     """The tree of a diagram; MermaidError with the place of the first token that does not fit."""
     try:
-        return _parser().parse(source)
+        return _build_parser().parse(source)
     except UnexpectedToken as error:
-        message, offset = _fault(error, source)
-        raise MermaidError(message, *source.place(offset)) from None
+        message, offset = _describe_fault(error, source)
+        raise MermaidError(message, *source.locate_offset(offset)) from None
 
 
 @cache
-def _parser() -> Lark:
+def _build_parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr", lexer=_Adapter, maybe_placeholders=False)
 
 
-def _fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
+def _describe_fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
     """What is wrong with the token, and where."""
     token = error.token
     offset = token.start_pos or 0
@@ -143,7 +143,7 @@ def _fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
     if set(error.expected) == {"GRAPH"}:
         return "a flowchart begins with `graph` or `flowchart`", offset
     if token.type == "$END":
-        return "this subgraph is not closed with `end`", _open_subgraph(source)
+        return "this subgraph is not closed with `end`", _find_open_subgraph(source)
     if token.type == "_END_OF_TEXT":
         return "the diagram ends here, but something is missing", len(source.text.rstrip(BLANKS))
     if token.type == "_LINE_BREAK":
@@ -155,10 +155,10 @@ def _fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
     return f"`{shown or str(token)[:40]}` does not belong here", offset
 
 
-def _open_subgraph(source: DiagramSource) -> int:
+def _find_open_subgraph(source: DiagramSource) -> int:
     """Where the innermost subgraph begins that is not closed."""
     opened = [0]
-    for token in Lexer(source).tokens():
+    for token in Lexer(source).read_tokens():
         if token.type == "SUBGRAPH":
             opened.append(token.start_pos or 0)
         elif token.type == "END" and len(opened) > 1:

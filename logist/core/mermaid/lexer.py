@@ -233,26 +233,28 @@ class Lexer:
         self._edge_id_stop = -1
         self._spaces_end = -1
 
-    def tokens(self) -> Iterator[Token]:
+    def read_tokens(self) -> Iterator[Token]:
         """Lark tokens; `start_pos` is an offset in the cleaned text."""
         position = count = 0
         while position < len(self._text):
-            kind, end, move = self._next(position)
+            kind, end, move = self._read_token(position)
             if kind is not None:
                 count += 1
                 if count > MAX_TOKENS:
-                    raise self._error(f"the diagram has more than {MAX_TOKENS:,} words and signs", position)
+                    raise self._make_error(
+                        f"the diagram has more than {MAX_TOKENS:,} words and signs", position
+                    )
                 yield Token(kind, self._text[position:end], start_pos=position)
-            self._move(move, position)
+            self._change_mode(move, position)
             position = end
         if self._stack and self._stack[-1][0] == "note":
             yield Token("NOTE", "", start_pos=position)
         elif self._stack:
             mode, opened = self._stack[-1]
-            raise self._error(_OPENED.get(mode, "the text that opens here does not end"), opened)
+            raise self._make_error(_OPENED.get(mode, "the text that opens here does not end"), opened)
         yield Token("_END_OF_TEXT", "", start_pos=position)
 
-    def _move(self, move: str, position: int) -> None:
+    def _change_mode(self, move: str, position: int) -> None:
         if move == "pop":
             self._stack.pop()
         elif move == "arguments":
@@ -264,46 +266,46 @@ class Lexer:
         elif move:
             self._stack.append((move, position))
 
-    def _next(self, position: int) -> tuple[str | None, int, str]:
+    def _read_token(self, position: int) -> tuple[str | None, int, str]:
         """Kind and end of the token at a position, and the move it makes."""
         if not self._stack:
-            return self._outside(position)
-        return self._by_rules(self._stack[-1][0], position) or self._unknown(position)
+            return self._read_outside_token(position)
+        return self._match_rules(self._stack[-1][0], position) or self._refuse_character(position)
 
-    def _by_rules(self, mode: str, position: int) -> tuple[str | None, int, str] | None:
+    def _match_rules(self, mode: str, position: int) -> tuple[str | None, int, str] | None:
         match = _PATTERNS[mode].match(self._text, position)
         if match is None or match.lastindex is None:
             return None
         rule = _MODES[mode][match.lastindex - 1]
         return rule.token, match.end(), rule.move
 
-    def _outside(self, position: int) -> tuple[str | None, int, str]:
+    def _read_outside_token(self, position: int) -> tuple[str | None, int, str]:
         """The token at a position that lies in no label, string or the like."""
         return (
-            self._by_rules("words", position)
-            or self._direction(position)
-            or self._edge_id(position)
-            or self._space(position)
-            or self._by_rules("signs", position)
-            or self._letters(position)
-            or self._unknown(position)
+            self._match_rules("words", position)
+            or self._match_direction(position)
+            or self._match_edge_id(position)
+            or self._match_space(position)
+            or self._match_rules("signs", position)
+            or self._match_letters(position)
+            or self._refuse_character(position)
         )
 
-    def _direction(self, position: int) -> tuple[str, int, str] | None:
+    def _match_direction(self, position: int) -> tuple[str, int, str] | None:
         """A `direction LR` takes the whole line that it stands in, whatever comes before it there."""
         first = bisect_left(self._directions, position)
         if first == len(self._directions):
             return None
         stop = self._text.find("\n", position)
-        found = self._directions[first : bisect_left(self._directions, stop)]
-        if not found:
+        starts = self._directions[first : bisect_left(self._directions, stop)]
+        if not starts:
             return None
-        matches = [_DIRECTION.match(self._text, start) for start in found]
+        matches = [_DIRECTION.match(self._text, start) for start in starts]
         last = {match[1]: match.end() for match in matches if match}
         value = next(value for value in _DIRECTIONS if value in last)
         return f"DIRECTION_{value}", self._text.find("\n", last[value]), ""
 
-    def _edge_id(self, position: int) -> tuple[str, int, str] | None:
+    def _match_edge_id(self, position: int) -> tuple[str, int, str] | None:
         """A word that ends with `@`, as in `A e1@--> B`."""
         if not self._edge_ids:
             return None
@@ -315,14 +317,14 @@ class Lexer:
             return None
         return "EDGE_ID", self._edge_ids[index - 1], ""
 
-    def _space(self, position: int) -> tuple[str, int, str] | None:
+    def _match_space(self, position: int) -> tuple[str, int, str] | None:
         """A space, line breaks, or an arrow with the spaces before it."""
         if _NO_SPACE.match(self._text, position):
             return None
         if position >= self._spaces_end:
             spaces = _SPACES.match(self._text, position)
             self._spaces_end = spaces.end() if spaces else position
-        link = self._by_rules("links", self._spaces_end)
+        link = self._match_rules("links", self._spaces_end)
         if link and link[0]:
             return link[0], link[1], link[2]
         if self._text[position] == "\n":  # then a statement has ended, and no space means anything
@@ -330,19 +332,19 @@ class Lexer:
             return "_LINE_BREAK", line if self._directions else self._spaces_end, ""
         return "SPACE", position + 1, ""
 
-    def _letters(self, position: int) -> tuple[str, int, str] | None:
+    def _match_letters(self, position: int) -> tuple[str, int, str] | None:
         """Letters of any language; mermaid knows none beyond the basic plane."""
         end = position
         while "\x7f" < self._text[end] <= "\uffff" and self._text[end].isalpha():
             end += 1
         return ("LETTERS", end, "") if end > position else None
 
-    def _unknown(self, position: int) -> tuple[str | None, int, str]:
+    def _refuse_character(self, position: int) -> tuple[str | None, int, str]:
         if self._stack and self._stack[-1][0] == "direction":
-            raise self._error("this is no direction: TB, TD, BT, LR or RL", position)
+            raise self._make_error("this is no direction: TB, TD, BT, LR or RL", position)
         if self._text[position] == ENTITY_OPEN:
-            raise self._error("an entity such as `#35;` can stand in a label only", position)
-        raise self._error(f"{self._text[position]!r} has no meaning here", position)
+            raise self._make_error("an entity such as `#35;` can stand in a label only", position)
+        raise self._make_error(f"{self._text[position]!r} has no meaning here", position)
 
-    def _error(self, message: str, position: int) -> MermaidError:
-        return MermaidError(message, *self._source.place(position))
+    def _make_error(self, message: str, position: int) -> MermaidError:
+        return MermaidError(message, *self._source.locate_offset(position))

@@ -41,7 +41,7 @@ _ENTITY = re.compile(r"#(\w+);", re.ASCII)
 _AFTER_BRACE = re.compile(rf"(?<=\}}){SPACE}*\n", re.ASCII)
 
 
-def front_matter(text: str) -> str:
+def extract_front_matter(text: str) -> str:
     """What stands between the `---` lines at the beginning of a diagram; empty where there is none."""
     match = _FRONT_MATTER.match(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     return match["body"] if match else ""
@@ -58,38 +58,38 @@ class DiagramSource:
         self.title = ""
         if len(text) > MAX_CHARACTERS:
             raise MermaidError(f"the diagram has more than {MAX_CHARACTERS:,} characters", 1, 1)
-        self._clean()
+        self._clean_text()
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def locate_offset(self, offset: int) -> tuple[int, int]:
         """Line and column, from 1, in the text as it was given, of a character of `text`."""
-        origin = self._origin(offset)
+        origin = self._find_origin(offset)
         line = bisect_right(self._breaks, origin)
         return line + 1, origin - (self._breaks[line - 1] if line else 0) + 1
 
-    def _origin(self, offset: int) -> int:
+    def _find_origin(self, offset: int) -> int:
         piece = bisect_right(self._starts, offset) - 1
         return self._origins[piece] + offset - self._starts[piece]
 
-    def _clean(self) -> None:
-        self._put(re.compile(r"\A\ufeff"), "")
-        self._put(re.compile(r"\r\n?"), "\n")
-        self.text = _TAG.sub(_single_quotes, self.text)  # as long as before
+    def _clean_text(self) -> None:
+        self._replace_pattern(re.compile(r"\A\ufeff"), "")
+        self._replace_pattern(re.compile(r"\r\n?"), "\n")
+        self.text = _TAG.sub(_use_single_quotes, self.text)  # as long as before
         self._take_front_matter()
-        self._put(_DIRECTIVE, "")
-        self._put(_COMMENT, "")
-        self._put(_LEADING, "")
+        self._replace_pattern(_DIRECTIVE, "")
+        self._replace_pattern(_COMMENT, "")
+        self._replace_pattern(_LEADING, "")
         self._cut_colours()
         self.text = _ENTITY.sub(rf"{ENTITY_OPEN}\1{ENTITY_CLOSE}", self.text)  # as long as before
         self.text += "\n"
-        self._put(_AFTER_BRACE, "\n")
+        self._replace_pattern(_AFTER_BRACE, "\n")
 
     def _take_front_matter(self) -> None:
         match = _FRONT_MATTER.match(self.text)
         if match is None:
             return
         if title := _TITLE.search(match["body"]):
-            self.title = _scalar(title[1])
-        self._replace([(0, match.end(), "")])
+            self.title = _read_scalar(title[1])
+        self._replace_spans([(0, match.end(), "")])
 
     def _cut_colours(self) -> None:
         """Takes off the last semicolon of lines such as `style A fill:#f9f;`: `#f9f;` there is no entity."""
@@ -100,48 +100,50 @@ class DiagramSource:
                     end = line[1].rfind(";", colour.end())
                     if end >= 0:
                         cuts.append((line.start(1) + end, line.start(1) + end + 1, ""))
-            self._replace(cuts)
+            self._replace_spans(cuts)
 
-    def _put(self, pattern: re.Pattern[str], new: str) -> None:
-        self._replace([(match.start(), match.end(), new) for match in pattern.finditer(self.text)])
+    def _replace_pattern(self, pattern: re.Pattern[str], new: str) -> None:
+        self._replace_spans([(match.start(), match.end(), new) for match in pattern.finditer(self.text)])
 
-    def _replace(self, changes: list[tuple[int, int, str]]) -> None:
+    def _replace_spans(self, changes: list[tuple[int, int, str]]) -> None:
         """Puts texts in place of spans; `changes` are in order and do not overlap."""
         pieces: list[str] = []
         starts: list[int] = []
         origins: list[int] = []
         end = length = 0
         for start, stop, new in [*changes, (len(self.text), len(self.text), "")]:
-            self._keep(end, start, length, starts, origins)
+            self._record_origins(end, start, length, starts, origins)
             pieces += (self.text[end:start], new)
             length += start - end
             if new:
                 starts.append(length)
-                origins.append(self._origin(start))
+                origins.append(self._find_origin(start))
                 length += len(new)
             end = stop
         starts.append(length)
-        origins.append(self._origin(len(self.text)))
+        origins.append(self._find_origin(len(self.text)))
         self.text, self._starts, self._origins = "".join(pieces), starts, origins
 
-    def _keep(self, start: int, stop: int, length: int, starts: list[int], origins: list[int]) -> None:
+    def _record_origins(
+        self, start: int, stop: int, length: int, starts: list[int], origins: list[int]
+    ) -> None:
         """Notes where the kept span from `start` to `stop` came from, when it comes to stand at `length`."""
         if start == stop:
             return
         starts.append(length)
-        origins.append(self._origin(start))
+        origins.append(self._find_origin(start))
         first = bisect_right(self._starts, start)
         last = bisect_right(self._starts, stop - 1)
         starts += [length + piece - start for piece in self._starts[first:last]]
         origins += self._origins[first:last]
 
 
-def _single_quotes(tag: re.Match[str]) -> str:
+def _use_single_quotes(tag: re.Match[str]) -> str:
     """A quote inside an HTML tag would end the label that the tag stands in."""
     return "<" + tag[1] + _ATTRIBUTE.sub(r"='\1'", tag[2]) + ">"
 
 
-def _scalar(text: str) -> str:
+def _read_scalar(text: str) -> str:
     """A YAML scalar on one line, as far as titles need it."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':

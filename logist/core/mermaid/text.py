@@ -19,12 +19,12 @@ _UNSAFE = re.compile(
 """What would end the quotes, or be read as something else than itself."""
 
 
-def shown(text: str) -> str:
+def decode_entities(text: str) -> str:
     """`text` with its entities as the characters they stand for; an unknown one reads `&name;`."""
-    return _ENTITY.sub(_character, text)
+    return _ENTITY.sub(_decode_entity, text)
 
 
-def _character(match: re.Match[str]) -> str:
+def _decode_entity(match: re.Match[str]) -> str:
     name = match[1]
     entity = match[0] if name is None else f"&{'#' * name.isdigit()}{name};"
     number = entity[2:-1]
@@ -40,19 +40,19 @@ def _character(match: re.Match[str]) -> str:
     return chr(value)
 
 
-def quoted(text: str) -> str:
+def quote_label(text: str) -> str:
     """`text` as it is written between quotes in a diagram, the quotes included; never empty between them."""
     bare = text.strip(BLANKS)
     start = text.find(bare) if bare else len(text)
     before, after = text[:start], text[start + len(bare) :]
-    inner = _numbers(before) + _UNSAFE.sub(_number, bare) + _numbers(after)
+    inner = _encode_characters(before) + _UNSAFE.sub(_encode_match, bare) + _encode_characters(after)
     return f'"{inner or " "}"'
 
 
-def _number(match: re.Match[str]) -> str:
-    return _numbers(match[0])
+def _encode_match(match: re.Match[str]) -> str:
+    return _encode_characters(match[0])
 
 
-def _numbers(text: str) -> str:
+def _encode_characters(text: str) -> str:
     """Every character as an entity."""
     return "".join("#quot;" if character == '"' else f"#{ord(character)};" for character in text)

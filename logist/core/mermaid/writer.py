@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from logist.core.mermaid.builder import build
+from logist.core.mermaid.builder import build_graph
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
 from logist.core.mermaid.graph import Graph, Group, Link, Node
 from logist.core.mermaid.lexer import Lexer
 from logist.core.mermaid.source import DiagramSource
-from logist.core.mermaid.text import quoted
+from logist.core.mermaid.text import quote_label
 
 _BRACKETS = {
     "square": ("[", "]"),
@@ -40,20 +40,20 @@ _ID_WORDS = frozenset(
 _DEEPEST_INDENT = 8
 
 
-def write(graph: Graph) -> str:
+def write_graph(graph: Graph) -> str:
     """The diagram of a graph, places aside; ValueError for what no diagram can say, such as an id with a space."""
     for node in graph.nodes:
         if not is_id(node.id):
             raise ValueError(f"{node.id!r} cannot be an id in a mermaid diagram")
-    text = "\n".join([*_head(graph), *map(_guarded, _body(graph))]) + "\n"
-    _check(graph, text)
+    text = "\n".join([*_write_head(graph), *map(_guard_semicolon, _write_body(graph))]) + "\n"
+    _check_round_trip(graph, text)
     return text
 
 
 def is_id(text: str) -> bool:
     """Whether a node can have this id: `end`, for one, and whatever has a space in it, cannot be one."""
     try:
-        kinds = [token.type for token in Lexer(DiagramSource(f"{text}\n")).tokens()]
+        kinds = [token.type for token in Lexer(DiagramSource(f"{text}\n")).read_tokens()]
     except MermaidError:
         return False
     return (
@@ -63,7 +63,7 @@ def is_id(text: str) -> bool:
     )
 
 
-def placeless(graph: Graph) -> Graph:
+def remove_lines(graph: Graph) -> Graph:
     """The graph without the lines its parts stand in."""
     return replace(
         graph,
@@ -73,13 +73,13 @@ def placeless(graph: Graph) -> Graph:
     )
 
 
-def _check(graph: Graph, text: str) -> None:
+def _check_round_trip(graph: Graph, text: str) -> None:
     source = DiagramSource(text)
     try:
-        again = placeless(build(parse(source), source))
+        again = remove_lines(build_graph(parse(source), source))
     except MermaidError as error:
         raise ValueError(f"this graph cannot be written as a diagram: {error.message}") from None
-    wanted = placeless(graph)
+    wanted = remove_lines(graph)
     for name in ("title", "direction", "nodes", "groups", "links"):
         if getattr(again, name) != getattr(wanted, name):
             raise ValueError(
@@ -87,53 +87,53 @@ def _check(graph: Graph, text: str) -> None:
             )
 
 
-def _head(graph: Graph) -> Iterator[str]:
+def _write_head(graph: Graph) -> Iterator[str]:
     if graph.title:
         yield from ("---", f"title: {json.dumps(graph.title)}", "---")
     yield f"flowchart {graph.direction}"
 
 
-def _body(graph: Graph) -> Iterator[str]:
+def _write_body(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
-        yield f"    {_node(node)}"
+        yield f"    {_write_node(node)}"
         yield from (f"    {node.id}:::{name}" for name in node.classes)
-    yield from _groups(graph)
-    yield from (f"    {_link(link)}" for link in graph.links)
+    yield from _write_groups(graph)
+    yield from (f"    {_write_link(link)}" for link in graph.links)
 
 
-def _guarded(line: str) -> str:
+def _guard_semicolon(line: str) -> str:
     """Mermaid takes the last semicolon off a line that looks as if it styled something: give it one to take."""
     return line + ";" * ("style" in line) + ";" * ("classDef" in line) if "#" in line else line
 
 
-def _node(node: Node) -> str:
+def _write_node(node: Node) -> str:
     if node.shape == "plain":
-        label = quoted(node.label).replace("\\", "#92;")
+        label = quote_label(node.label).replace("\\", "#92;")
         return node.id if node.label == node.id else f"{node.id}@{{ label: {label} }}"
     before, after = _BRACKETS[node.shape]
-    return f"{node.id}{before}{quoted(node.label)}{after}"
+    return f"{node.id}{before}{quote_label(node.label)}{after}"
 
 
-def _link(link: Link) -> str:
+def _write_link(link: Link) -> str:
     left, right = link.heads
     line, open_end = _LINES[link.stroke]
     arrow = _LEFT[left] + line + _RIGHT.get(right, open_end)
-    label = "" if link.label is None else f"|{quoted(link.label)}|"
+    label = "" if link.label is None else f"|{quote_label(link.label)}|"
     return f"{link.source} {arrow}{label} {link.target}"
 
 
-def _groups(graph: Graph) -> Iterator[str]:
+def _write_groups(graph: Graph) -> Iterator[str]:
     """A group that follows the one it stands in is written inside it; another one is only named there."""
-    waiting = iter(graph.groups)
-    following = next(waiting, None)
+    groups_left = iter(graph.groups)
+    next_group = next(groups_left, None)
     opened: list[Iterator[str]] = []
-    while opened or following:
+    while opened or next_group:
         member = next(opened[-1], None) if opened else None
         indent = "    " * (min(len(opened), _DEEPEST_INDENT) + 1)
-        if following and (not opened or member == following.id):
-            yield from _opening(following, indent)
-            opened.append(iter(following.members))
-            following = next(waiting, None)
+        if next_group and (not opened or member == next_group.id):
+            yield from _write_group_start(next_group, indent)
+            opened.append(iter(next_group.members))
+            next_group = next(groups_left, None)
         elif member is not None:
             yield f"{indent}{member}"
         else:
@@ -141,7 +141,7 @@ def _groups(graph: Graph) -> Iterator[str]:
             yield f"{indent[4:]}end"
 
 
-def _opening(group: Group, indent: str) -> Iterator[str]:
-    yield f"{indent}subgraph {group.id} [{quoted(group.title)}]"
+def _write_group_start(group: Group, indent: str) -> Iterator[str]:
+    yield f"{indent}subgraph {group.id} [{quote_label(group.title)}]"
     if group.direction:
         yield f"{indent}    direction {group.direction}"

@@ -119,10 +119,10 @@ class Workflow(Recorded):
     mermaid: str | None = None
     """The diagram it was read from, byte for byte; None where it came from steps."""
 
-    def step(self, step_id: str) -> Step | None:
+    def find_step(self, step_id: str) -> Step | None:
         """The step of that id."""
         return next((step for step in self.steps if step.id == step_id), None)
 
-    def leaving(self, step_id: str) -> list[Edge]:
+    def find_edges_from(self, step_id: str) -> list[Edge]:
         """The edges that leave a step, in the order of the diagram."""
         return [edge for edge in self.edges if edge.source == step_id]

@@ -28,7 +28,7 @@ class Permissions(Frozen):
     can_create_files: bool = False
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Permissions:
+    def from_names(cls, names: Iterable[str]) -> Permissions:
         """Those named, as in `["read_files", "create_files"]`; ValueError for a name that is none."""
         return cls(**{f"can_{Permission(name)}": True for name in names})
 
@@ -36,11 +36,11 @@ class Permissions(Frozen):
         """Whether this one is among them."""
         return bool(getattr(self, f"can_{permission}"))
 
-    def missing(self, required: Iterable[Permission]) -> tuple[Permission, ...]:
+    def find_missing(self, required: Iterable[Permission]) -> tuple[Permission, ...]:
         """What is required and not allowed."""
         return tuple(permission for permission in required if not self.allows(permission))
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The permissions that are allowed, in the order of the fields."""
         return [permission.value for permission in Permission if self.allows(permission)]
 

@@ -192,7 +192,7 @@ class Role(Frozen):
         return self.model_copy(update=changed.model_dump(exclude_none=True))
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _require_instructions(self) -> Self:
         if not self.instructions and not self.prompt_template:
             raise ValueError("instructions may be missing only where there is a prompt_template")
         return self

@@ -40,7 +40,7 @@ class Last(Recorded):
     """Why the agent asks for another attempt or a person, where its answer says that apart from the summary."""
 
     @model_serializer(mode="wrap")
-    def _without_absent_reason(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _dump_without_absent_reason(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As earlier versions wrote it, where there is no reason: their state.json is compared with this one."""
         dumped: dict[str, Any] = dump(self)
         if dumped.get("reason") is None:

@@ -21,7 +21,7 @@ class Word(StrEnum):
         return word
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether it is a word of this Logist."""
         return type(self)._member_map_.get(self._name_) is self
 

@@ -8,7 +8,7 @@ _SMALLEST_SHOWN = 10_000
 """A hundredth of a cent, in microcents."""
 
 
-def dollars(microcents: int) -> str:
+def format_money(microcents: int) -> str:
     """For people: `$12.30`, `$0.0123`, `<$0.0001`; two to four decimals."""
     sign = "-" if microcents < 0 else ""
     amount = abs(microcents)
@@ -18,13 +18,13 @@ def dollars(microcents: int) -> str:
     return f"{sign}${whole:,}.{f'{part:04}'.rstrip('0').ljust(2, '0')}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 call`, `2,000 calls`, `3 histories`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
-def join(cents: int, micro: int) -> int:
+def join_cents(cents: int, micro: int) -> int:
     """Microcents again, from the two halves that files keep."""
     return cents * MICROCENTS + micro

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from logist.core.model import Model
-from logist.core.money.amounts import MICROCENTS, dollars, join
+from logist.core.money.amounts import MICROCENTS, format_money, join_cents
 
-__all__ = ["cost_of", "dollars", "fit_output", "join", "split", "worst_case"]
+__all__ = ["compute_cost", "compute_worst_case", "fit_output", "format_money", "join_cents", "split_cents"]
 
 MESSAGE_TOKENS = 64
 """What a provider may add to each message: role names and separators, with room to spare."""
@@ -17,12 +17,12 @@ MESSAGES = 2
 """A system and a user message."""
 
 
-def cost_of(model: Model, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int | None:
+def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int | None:
     """Microcents, rounded up; None if the price is unknown. Negative counts are taken as none.
 
     `cached_tokens`: the part of the input that has the model's price of cached tokens.
     """
-    prices = _prices(model)
+    prices = _get_prices(model)
     if prices is None:
         return None
     cached = min(max(0, cached_tokens), max(0, input_tokens))
@@ -30,15 +30,17 @@ def cost_of(model: Model, input_tokens: int, output_tokens: int, cached_tokens: 
     return math.ceil(fresh * prices.fresh + cached * prices.cached + max(0, output_tokens) * prices.output)
 
 
-def worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
+def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
     """The most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is unknown.
 
     All of it is taken at the dearer price of input, fresh or cached: nobody knows what a cache holds.
     """
-    prices = _prices(model)
+    prices = _get_prices(model)
     if prices is None:
         return None
-    return math.ceil(_most_tokens(prompt, messages) * prices.dearest + max(0, max_output) * prices.output)
+    return math.ceil(
+        _bound_tokens(prompt, messages) * prices.highest_input + max(0, max_output) * prices.output
+    )
 
 
 def fit_output(
@@ -49,17 +51,17 @@ def fit_output(
     None if that is below `minimum` (or below `wanted`, where less than `minimum` is wanted), and if the
     price is unknown.
     """
-    prices = _prices(model)
+    prices = _get_prices(model)
     if prices is None:
         return None
-    room = left_microcents - _most_tokens(prompt, messages) * prices.dearest
+    room = left_microcents - _bound_tokens(prompt, messages) * prices.highest_input
     affordable = wanted if prices.output == 0 else math.floor(room / prices.output)
     fitted = min(wanted, affordable)
     enough = room >= 0 and fitted >= max(1, min(minimum, wanted))
     return fitted if enough else None
 
 
-def split(microcents: int) -> tuple[int, int]:
+def split_cents(microcents: int) -> tuple[int, int]:
     """`(whole cents, rest)`, the rest from 0 to 999,999, as files keep it."""
     return divmod(microcents, MICROCENTS)
 
@@ -72,18 +74,18 @@ class _Prices(NamedTuple):
     output: Fraction
 
     @property
-    def dearest(self) -> Fraction:
+    def highest_input(self) -> Fraction:
         """Of a token of input; some providers want more for one that goes through their cache."""
         return max(self.fresh, self.cached)
 
 
-def _prices(model: Model) -> _Prices | None:
+def _get_prices(model: Model) -> _Prices | None:
     cached = model.input_price if model.cached_price is None else model.cached_price
     prices = (model.input_price, cached, model.output_price)
     exact = [Fraction(str(price)) * 100 for price in prices if price is not None and math.isfinite(price)]
     return _Prices(*exact) if len(exact) == len(prices) else None
 
 
-def _most_tokens(prompt: str, messages: int) -> int:
+def _bound_tokens(prompt: str, messages: int) -> int:
     """More tokens than any tokenizer makes of `prompt`: each stands for a byte at least."""
     return len(prompt.encode("utf-8", "surrogatepass")) + messages * MESSAGE_TOKENS

@@ -8,15 +8,15 @@ from logist.core.model import Totals
 from logist.core.money import money
 
 
-def cost(used: Totals) -> int:
+def get_microcents(used: Totals) -> int:
     """What was spent, in microcents."""
-    return money.join(used.cumulative_cost, used.cumulative_cost_microcents)
+    return money.join_cents(used.cumulative_cost, used.cumulative_cost_microcents)
 
 
-def total(parts: Iterable[Totals]) -> Totals:
+def add_totals(parts: Iterable[Totals]) -> Totals:
     """All of them together."""
     parts = list(parts)
-    cents, fraction = money.split(sum(map(cost, parts)))
+    cents, fraction = money.split_cents(sum(map(get_microcents, parts)))
     return Totals(
         cumulative_cost=cents,
         cumulative_cost_microcents=fraction,
@@ -31,7 +31,7 @@ def used_since(before: Totals, now: Totals) -> Totals:
     """What was used between the two; all of it where the job was deleted, and made again, in between."""
     if now.current_action_count < before.current_action_count:
         return now
-    cents, fraction = money.split(max(0, cost(now) - cost(before)))
+    cents, fraction = money.split_cents(max(0, get_microcents(now) - get_microcents(before)))
     return Totals(
         cumulative_cost=cents,
         cumulative_cost_microcents=fraction,
@@ -42,7 +42,7 @@ def used_since(before: Totals, now: Totals) -> Totals:
     )
 
 
-def spending(microcents: int, runs: int = 0) -> Totals:
+def make_totals(microcents: int, runs: int = 0) -> Totals:
     """So much money and so many runs, and nothing else."""
-    cents, fraction = money.split(microcents)
+    cents, fraction = money.split_cents(microcents)
     return Totals(cumulative_cost=cents, cumulative_cost_microcents=fraction, current_action_count=runs)

@@ -24,24 +24,24 @@ def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> Refusal
     return Refusal(kind="tool", tool=tool, role=role, missing=list(missing), message=message)
 
 
-def disabled_tool(tool: str, role: str) -> Refusal:
+def disabled_tool_refusal(tool: str, role: str) -> Refusal:
     """A tool was called that the settings disable for all roles."""
     message = f"the tool {tool} was not offered to the role {role}"
     return Refusal(kind="tool", tool=tool, role=role, missing=[], message=message)
 
 
-def awaits_approval(tool: str, role: str, what: str) -> Refusal:
+def approval_refusal(tool: str, role: str, what: str) -> Refusal:
     """A tool was called that a steward has to allow first; `what` it was to do, on one line."""
     message = f"the tool {tool} needs a steward's approval (job resubmit --allow {tool}): {what}"
     return Refusal(kind="approval", tool=tool, role=role, missing=[], message=message)
 
 
-def forbidden(permissions: Permissions) -> frozenset[str]:
+def list_forbidden_changes(permissions: Permissions) -> frozenset[str]:
     """The kinds of change that a role may not make."""
     return frozenset(kind for kind, need in NEEDS.items() if not permissions.allows(need))
 
 
-def forbids(permissions: Permissions, change: Change) -> bool:
+def is_forbidden(permissions: Permissions, change: Change) -> bool:
     """Whether a role may not make this change.
 
     What a program leaves in a cache (`node_modules/`, `__pycache__/`) is nobody's work: it is held against
@@ -52,17 +52,17 @@ def forbids(permissions: Permissions, change: Change) -> bool:
     return not permissions.allows(NEEDS.get(change.kind, Permission.WRITE_FILES))
 
 
-def may_change(permissions: Permissions) -> bool:
+def can_change_files(permissions: Permissions) -> bool:
     """Whether a role may change files in any way."""
     return any(permissions.allows(need) for need in NEEDS.values())
 
 
 def has_changed_nothing(permissions: Permissions, changes: Sequence[Change]) -> bool:
     """Whether a role that may change files changed none; caches do not count."""
-    return may_change(permissions) and all(change.cache for change in changes)
+    return can_change_files(permissions) and all(change.cache for change in changes)
 
 
-def breach(change: Change, role: str, *, undone: bool) -> Refusal:
+def describe_breach(change: Change, role: str, *, undone: bool) -> Refusal:
     """A change of the workspace was found that the role may not make."""
     need = NEEDS.get(change.kind, Permission.WRITE_FILES)
     rest = "it was undone" if undone else "it could not be undone"

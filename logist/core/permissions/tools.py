@@ -30,7 +30,7 @@ class Tool:
     """All of them are needed."""
 
 
-def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
+def _object_schema(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
     return {
         "type": "object",
         "properties": properties,
@@ -39,15 +39,15 @@ def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
     }
 
 
-def _text(description: str) -> JsonObject:
+def _text_schema(description: str) -> JsonObject:
     return {"type": "string", "description": description}
 
 
-def _flag(description: str) -> JsonObject:
+def _flag_schema(description: str) -> JsonObject:
     return {"type": "boolean", "description": description}
 
 
-def _count(description: str, maximum: int | None = None) -> JsonObject:
+def _count_schema(description: str, maximum: int | None = None) -> JsonObject:
     bounds = {"minimum": 1} if maximum is None else {"minimum": 1, "maximum": maximum}
     return {"type": "integer", "description": description, **bounds}
 
@@ -58,12 +58,12 @@ _ALL = (
         "Reads a text file of the workspace. The first line of the result tells which lines are shown, of how "
         "many; the text follows as it is, without line numbers. A long file is cut; the last line then says "
         "how to read on.",
-        _object(
+        _object_schema(
             ("path",),
-            path=_text(f"The file, {_PATH}."),
-            offset=_count("The first line to show, from 1. Default 1."),
-            limit=_count("How many lines to show at most. Default: as many as fit."),
-            column=_count(
+            path=_text_schema(f"The file, {_PATH}."),
+            offset=_count_schema("The first line to show, from 1. Default 1."),
+            limit=_count_schema("How many lines to show at most. Default: as many as fit."),
+            column=_count_schema(
                 "The character of the first line to begin at, from 1; for very long lines. Default 1."
             ),
         ),
@@ -73,10 +73,10 @@ _ALL = (
         "list_directory",
         "Lists a directory of the workspace, sorted: kind, size in bytes, path. Caches such as node_modules/ are "
         "named and not entered; .git is left out. A long listing is cut with a note.",
-        _object(
+        _object_schema(
             (),
-            path=_text(f"The directory, {_PATH}. Default '.', the workspace itself."),
-            depth=_count(f"How many levels to show, 1 to {MAX_DEPTH}. Default 1.", MAX_DEPTH),
+            path=_text_schema(f"The directory, {_PATH}. Default '.', the workspace itself."),
+            depth=_count_schema(f"How many levels to show, 1 to {MAX_DEPTH}. Default 1.", MAX_DEPTH),
         ),
         (Permission.READ_FILES,),
     ),
@@ -85,15 +85,15 @@ _ALL = (
         "Finds lines that contain a text, in all text files of the workspace or below `path`; gives "
         "'path:line: text'. An empty pattern lists the files themselves. Binary files, caches, .git, links and "
         f"files over {MAX_SEARCHED_BYTES >> 20} MB are passed over; long results are cut with a note.",
-        _object(
+        _object_schema(
             ("pattern",),
-            pattern=_text(
+            pattern=_text_schema(
                 "What to look for in each line: plain text, or a regular expression if `regex` is true."
             ),
-            path=_text(f"A directory or a file, {_PATH}. Default '.', the workspace itself."),
-            glob=_text("Only files of this name or path, as in '*.py' or 'src/**/*.ts'."),
-            regex=_flag("Take the pattern as a regular expression of Python. Default false."),
-            ignore_case=_flag("Take upper and lower case as equal. Default false."),
+            path=_text_schema(f"A directory or a file, {_PATH}. Default '.', the workspace itself."),
+            glob=_text_schema("Only files of this name or path, as in '*.py' or 'src/**/*.ts'."),
+            regex=_flag_schema("Take the pattern as a regular expression of Python. Default false."),
+            ignore_case=_flag_schema("Take upper and lower case as equal. Default false."),
         ),
         (Permission.READ_FILES,),
     ),
@@ -101,10 +101,10 @@ _ALL = (
         "write_file",
         "Replaces the whole content of a file of the workspace, or makes a new one where the role may create "
         "files. To change a part of a file, use edit_file.",
-        _object(
+        _object_schema(
             ("path", "content"),
-            path=_text(f"The file, {_PATH}."),
-            content=_text("The whole new content, written as it is."),
+            path=_text_schema(f"The file, {_PATH}."),
+            content=_text_schema("The whole new content, written as it is."),
         ),
         (Permission.WRITE_FILES,),
     ),
@@ -113,24 +113,24 @@ _ALL = (
         "Replaces an exact piece of text in a file of the workspace. `old` must be in the file exactly once, "
         "spaces and line breaks included, unless replace_all is true. Line ends (CRLF) are kept. Only UTF-8 "
         f"text, up to {MAX_EDITED_BYTES >> 20} MB.",
-        _object(
+        _object_schema(
             ("path", "old", "new"),
-            path=_text(f"The file, {_PATH}."),
-            old=_text(
+            path=_text_schema(f"The file, {_PATH}."),
+            old=_text_schema(
                 "The text to replace, exactly as it is in the file; with enough lines around to be unique."
             ),
-            new=_text("What stands there afterwards; empty to take the text out."),
-            replace_all=_flag("Replace every occurrence. Default false."),
+            new=_text_schema("What stands there afterwards; empty to take the text out."),
+            replace_all=_flag_schema("Replace every occurrence. Default false."),
         ),
         (Permission.READ_FILES, Permission.WRITE_FILES),
     ),
     Tool(
         "create_file",
         "Makes a new file in the workspace, and the directories above it. A path that exists is an error.",
-        _object(
+        _object_schema(
             ("path", "content"),
-            path=_text(f"The file, {_PATH}."),
-            content=_text("The whole content, written as it is; may be empty."),
+            path=_text_schema(f"The file, {_PATH}."),
+            content=_text_schema("The whole content, written as it is; may be empty."),
         ),
         (Permission.CREATE_FILES,),
     ),
@@ -138,9 +138,11 @@ _ALL = (
         "delete_file",
         "Deletes one file, one symbolic link (not what it points to) or one empty directory of the workspace; "
         "never a directory with something in it.",
-        _object(
+        _object_schema(
             ("path",),
-            path=_text("What to delete, relative to the workspace, with '/'; no '..', no absolute path."),
+            path=_text_schema(
+                "What to delete, relative to the workspace, with '/'; no '..', no absolute path."
+            ),
         ),
         (Permission.DELETE_FILES,),
     ),
@@ -149,10 +151,10 @@ _ALL = (
         "Runs a command with /bin/sh in the workspace, in a sandbox, without input, and waits until it ends: "
         "nothing goes on in the background. The result tells how it ended, its standard output and its standard "
         "error; of long output the beginning and the end are shown.",
-        _object(
+        _object_schema(
             ("command",),
-            command=_text("The command line, as for /bin/sh -c."),
-            timeout_seconds=_count("After how many seconds to end it; never more than is configured."),
+            command=_text_schema("The command line, as for /bin/sh -c."),
+            timeout_seconds=_count_schema("After how many seconds to end it; never more than is configured."),
         ),
         (Permission.EXECUTE_COMMANDS,),
     ),
@@ -162,16 +164,16 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in _ALL}
 """All tools by name, in the order in which they are offered."""
 
 
-def offered(permissions: Permissions, disabled: Collection[str] = ()) -> list[Tool]:
+def select_permitted_tools(permissions: Permissions, disabled: Collection[str] = ()) -> list[Tool]:
     """The tools a role gets: those that are not disabled and of whose permissions it has ALL."""
     return [
         tool
         for tool in TOOLS.values()
-        if tool.name not in disabled and not permissions.missing(tool.required_permissions)
+        if tool.name not in disabled and not permissions.find_missing(tool.required_permissions)
     ]
 
 
-def function(tool: Tool) -> JsonObject:
+def to_function_schema(tool: Tool) -> JsonObject:
     """The tool as a chat completion's request names it."""
     return {
         "type": "function",

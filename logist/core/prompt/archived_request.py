@@ -17,7 +17,7 @@ from logist.core.model import Request
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.prompt.prompt_parts import UnplacedPart
-from logist.core.prompt.redaction_marks import marked
+from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.secrets.redact import REDACTED
 
 SURROUNDINGS = frozenset(
@@ -65,26 +65,26 @@ def is_surrounding(source: str) -> bool:
     return source.partition(":")[0] in SURROUNDINGS
 
 
-def blocks(request: Request) -> list[PromptBlock]:
+def read_blocks(request: Request) -> list[PromptBlock]:
     """The parts of an archived prompt in their order, those of a template together; none where it does not say."""
-    found: list[list[UnplacedPart]] = []
+    runs: list[list[UnplacedPart]] = []
     starts: list[int] = []
     end = -1
-    exported = marked(request.metadata)
+    masked_parts = read_redaction_marks(request.metadata)
     for number, part in enumerate(request.parts):
         text = request.prompt[max(0, part.start) : max(0, part.end)]
         kind: Literal["rule", "given"] = "rule" if part.kind == "rule" else "given"
-        piece = UnplacedPart(part.source, kind, text, is_masked=number in exported)
-        if part.start == end and found:
-            found[-1].append(piece)
+        piece = UnplacedPart(part.source, kind, text, is_masked=number in masked_parts)
+        if part.start == end and runs:
+            runs[-1].append(piece)
         else:
-            found.append([piece])
+            runs.append([piece])
             starts.append(part.start)
         end = part.end
-    return [_block(run, start) for run, start in zip(found, starts, strict=True)]
+    return [_build_block(run, start) for run, start in zip(runs, starts, strict=True)]
 
 
-def blocks_of(pieces: Iterable[UnplacedPart]) -> list[PromptBlock]:
+def group_blocks(pieces: Iterable[UnplacedPart]) -> list[PromptBlock]:
     """The same of parts that have no place yet."""
     runs: list[list[UnplacedPart]] = []
     for piece in pieces:
@@ -92,10 +92,10 @@ def blocks_of(pieces: Iterable[UnplacedPart]) -> list[PromptBlock]:
             runs[-1].append(piece)
         else:
             runs.append([piece])
-    return [_block(said, 0) for run in runs if (said := [piece for piece in run if piece.text])]
+    return [_build_block(nonempty, 0) for run in runs if (nonempty := [piece for piece in run if piece.text])]
 
 
-def _block(run: Sequence[UnplacedPart], start: int) -> PromptBlock:
+def _build_block(run: Sequence[UnplacedPart], start: int) -> PromptBlock:
     first = run[0]
     if len(run) == 1:
         is_step = first.source == "step" and first.text.startswith(_STEP)
@@ -104,7 +104,7 @@ def _block(run: Sequence[UnplacedPart], start: int) -> PromptBlock:
     return PromptBlock(next(template, first.source), tuple(run), start)
 
 
-def keyed(found: Iterable[PromptBlock]) -> dict[tuple[str, int], PromptBlock]:
+def key_blocks(found: Iterable[PromptBlock]) -> dict[tuple[str, int], PromptBlock]:
     """By source; of several from one source, by their number too."""
     keys: dict[tuple[str, int], PromptBlock] = {}
     counts: dict[str, int] = {}
@@ -114,12 +114,14 @@ def keyed(found: Iterable[PromptBlock]) -> dict[tuple[str, int], PromptBlock]:
     return keys
 
 
-def cut(request: Request) -> dict[str, str]:
+def read_cuts(request: Request) -> dict[str, str]:
     """What had no room in the prompt: `shortened` or `dropped`, by source."""
     rows = request.metadata.get("context")
-    told = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    context_rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return {
-        str(row.get("source")): how for row in told if (how := row.get("cut")) in ("shortened", "dropped")
+        str(row.get("source")): how
+        for row in context_rows
+        if (how := row.get("cut")) in ("shortened", "dropped")
     }
 
 
@@ -128,9 +130,9 @@ def is_shortened(text: str, whole: str) -> bool:
     ending = _CUT.search(text)
     if ending is None:
         return False
-    left = int(ending[1].replace(",", "") or 0)
-    kept, shown = whole[: max(0, len(whole) - left)].rstrip("\n"), text[: ending.start()]
-    return shown == kept or _FENCE.sub("", shown).rstrip("\n") == kept
+    omitted = int(ending[1].replace(",", "") or 0)
+    kept, shortened = whole[: max(0, len(whole) - omitted)].rstrip("\n"), text[: ending.start()]
+    return shortened == kept or _FENCE.sub("", shortened).rstrip("\n") == kept
 
 
 def is_redacted(text: str, whole: str) -> bool:
@@ -140,22 +142,24 @@ def is_redacted(text: str, whole: str) -> bool:
         return False
     place, end = len(literals[0]), len(whole) - len(literals[-1])
     for literal in literals[1:-1]:
-        found = whole.find(literal, place, end)
-        if found < 0:
+        position = whole.find(literal, place, end)
+        if position < 0:
             return False
-        place = found + len(literal)
+        place = position + len(literal)
     return place <= end
 
 
-def masked(text: str, whole: str) -> str:
+def mask_like_archive(text: str, whole: str) -> str:
     """`whole` with each line as `text` has it where they differ by secrets alone: what was hidden stays hidden."""
     if REDACTED not in text:
         return whole
     lines = text.split("\n")
-    hidden = [line for line in lines if REDACTED in line and line.replace(REDACTED, "").strip()][:MOST_HIDDEN]
+    masked_lines = [line for line in lines if REDACTED in line and line.replace(REDACTED, "").strip()][
+        :MOST_HIDDEN
+    ]
     known = frozenset(lines)
     return "\n".join(
-        line if line in known else next((mask for mask in hidden if is_redacted(mask, line)), line)
+        line if line in known else next((mask for mask in masked_lines if is_redacted(mask, line)), line)
         for line in whole.split("\n")
     )
 
@@ -170,28 +174,30 @@ class Counts(NamedTuple):
     """Files, and of how many the text was there."""
 
 
-def choices(request: Request, found: Sequence[PromptBlock], *, counted: bool) -> list[list[Any]]:
+def list_count_options(request: Request, found: Sequence[PromptBlock], *, counted: bool) -> list[list[Any]]:
     """What each of `Counts` can have been, the likeliest first; `found` are the blocks of the prompt.
 
     `counted`: a template may have ranged over the lists, and the archive does not always say how many items they had.
     """
-    had = cut(request) if counted else {}
-    shown = len(_paths(found, "relevant:"))
-    lists = [_counts(found, name, counted=counted, cut=name in had) for name in _LISTS]
-    sure = [(max(count, shown), shown) for count in lists[-1]]
-    more = [(count, texts) for count in lists[-1] for texts in range(count, shown, -1)] if counted else []
-    return [*lists[:-1], [*dict.fromkeys([*sure, *more])][:MOST_GUESSES]]
+    cuts = read_cuts(request) if counted else {}
+    shown = len(_list_paths(found, "relevant:"))
+    lists = [_guess_counts(found, name, counted=counted, cut=name in cuts) for name in _LISTS]
+    known_pairs = [(max(count, shown), shown) for count in lists[-1]]
+    guessed_pairs = (
+        [(count, texts) for count in lists[-1] for texts in range(count, shown, -1)] if counted else []
+    )
+    return [*lists[:-1], [*dict.fromkeys([*known_pairs, *guessed_pairs])][:MOST_GUESSES]]
 
 
-def given(request: Request, found: Sequence[PromptBlock], counts: Counts) -> Given:
+def build_stand_ins(request: Request, found: Sequence[PromptBlock], counts: Counts) -> Given:
     """Stand-ins for the surroundings of a prompt, of which `found` are the blocks."""
     job = (request.command or {}).get("job_id")
     sources = {piece.source for block in found for piece in block.pieces}
     return Given(
         listing=(STAND_IN,) if "listing" in sources else (),
-        files=[FileText(path, STAND_IN) for path in _paths(found, "file:")],
+        files=[FileText(path, STAND_IN) for path in _list_paths(found, "file:")],
         structure=STAND_IN,
-        relevant=_relevant(_paths(found, "relevant:"), *counts.relevant),
+        relevant=_build_relevant(_list_paths(found, "relevant:"), *counts.relevant),
         attempts=(STAND_IN,) * counts.attempts,
         others=(STAND_IN,) * counts.others,
         related=(STAND_IN,) * counts.related,
@@ -203,19 +209,19 @@ def given(request: Request, found: Sequence[PromptBlock], counts: Counts) -> Giv
     )
 
 
-def _paths(found: Sequence[PromptBlock], prefix: str) -> list[str]:
+def _list_paths(found: Sequence[PromptBlock], prefix: str) -> list[str]:
     """What is named after a prefix, each once."""
-    named = (piece.source for block in found for piece in block.pieces if piece.source.startswith(prefix))
-    return [source.removeprefix(prefix) for source, _ in groupby(dict.fromkeys(named))]
+    sources = (piece.source for block in found for piece in block.pieces if piece.source.startswith(prefix))
+    return [source.removeprefix(prefix) for source, _ in groupby(dict.fromkeys(sources))]
 
 
-def _relevant(shown: Sequence[str], count: int, with_text: int) -> list[Relevant]:
+def _build_relevant(shown: Sequence[str], count: int, with_text: int) -> list[Relevant]:
     paths = [*shown, *[STAND_IN] * (count - len(shown))]
     files = [FileText(path, STAND_IN if number < with_text else None) for number, path in enumerate(paths)]
     return [Relevant(file, STAND_IN) for file in files]
 
 
-def _counts(found: Sequence[PromptBlock], name: str, *, counted: bool, cut: bool) -> list[int]:
+def _guess_counts(found: Sequence[PromptBlock], name: str, *, counted: bool, cut: bool) -> list[int]:
     """How many items a list can have had, the likeliest first."""
     texts = [(block, piece.text) for block in found for piece in block.pieces if piece.source == name]
     if not counted or not (texts or cut):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from logist.core.model import JsonObject
-from logist.core.prompt.prompt_parts import SEPARATOR, UnplacedPart, one_line, size
+from logist.core.prompt.prompt_parts import SEPARATOR, UnplacedPart, count_bytes, escape_unprintable
 from logist.errors import InvalidFile
 
 BYTES_PER_TOKEN = 3
@@ -101,7 +101,7 @@ class BudgetRow:
     whole: int = 0
     """Tokens before it was cut."""
 
-    def data(self) -> JsonObject:
+    def to_json(self) -> JsonObject:
         """As files keep it."""
         return {
             "source": self.source,
@@ -124,17 +124,17 @@ class Fitted:
     cut: bool
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """An estimate, the same everywhere: three bytes are a token."""
-    return -(-size(text) // BYTES_PER_TOKEN)
+    return -(-count_bytes(text) // BYTES_PER_TOKEN)
 
 
-def priority(piece: UnplacedPart) -> int:
+def get_priority(piece: UnplacedPart) -> int:
     """How soon it is cut; NEVER is 0."""
     return PRIORITIES.get(piece.source.partition(":")[0], NEVER)
 
 
-def fitted(
+def fit_to_budget(
     system: Sequence[UnplacedPart],
     user: Sequence[UnplacedPart],
     joint: str,
@@ -148,30 +148,42 @@ def fitted(
     must be clean: what is cut is cut from what would be sent.
     """
     whole = [*system, *user]
-    costs = [size(piece.text) + (0 if piece.glued else size(joint)) for piece in whole]
-    if budget is None or size(SEPARATOR) + sum(costs) <= budget.tokens * BYTES_PER_TOKEN:
-        return Fitted([*system], [*user], _rows(whole, whole), cut=False)
-    least = [_least(piece) for piece in whole]
-    floors = [_cost(piece, joint) for piece in least]
-    room = budget.tokens * BYTES_PER_TOKEN - size(SEPARATOR) - sum(floors)
+    costs = [count_bytes(piece.text) + (0 if piece.glued else count_bytes(joint)) for piece in whole]
+    if budget is None or count_bytes(SEPARATOR) + sum(costs) <= budget.tokens * BYTES_PER_TOKEN:
+        return Fitted([*system], [*user], _build_rows(whole, whole), cut=False)
+    shortest_parts = [_shorten_to_least(piece) for piece in whole]
+    floors = [_cost_in_bytes(piece, joint) for piece in shortest_parts]
+    room = budget.tokens * BYTES_PER_TOKEN - count_bytes(SEPARATOR) - sum(floors)
     if room < 0 and strict:
-        raise _too_long(least, budget)
-    kept = _kept(whole, least, costs, floors, _beside_note(room, joint)) if room >= 0 else least
-    left = room + sum(floors) - sum(_cost(piece, joint) for piece in kept) - size(joint)
-    note = [UnplacedPart(LEFT_OUT, "given", _told(whole, kept, left))] if left >= size(_BRIEFLY) else []
+        raise _build_too_long_error(shortest_parts, budget)
+    kept = (
+        _fill_room(whole, shortest_parts, costs, floors, _subtract_note(room, joint))
+        if room >= 0
+        else shortest_parts
+    )
+    room_for_note = (
+        room + sum(floors) - sum(_cost_in_bytes(piece, joint) for piece in kept) - count_bytes(joint)
+    )
+    note = (
+        [UnplacedPart(LEFT_OUT, "given", _choose_note(whole, kept, room_for_note))]
+        if room_for_note >= count_bytes(_BRIEFLY)
+        else []
+    )
     cut_system, cut_user = kept[: len(system)], kept[len(system) :]
     halves = [[piece for piece in half if piece is not None] for half in (cut_system, cut_user)]
-    return Fitted(halves[0], [*halves[1], *note], [*_rows(whole, kept), *_rows(note, note)], cut=True)
+    return Fitted(
+        halves[0], [*halves[1], *note], [*_build_rows(whole, kept), *_build_rows(note, note)], cut=True
+    )
 
 
-def _beside_note(room: int, joint: str) -> int:
+def _subtract_note(room: int, joint: str) -> int:
     """Of so many bytes, what the note leaves to the parts: the more, the more bytes there are."""
-    shortest = size(joint) + size(_BRIEFLY)
-    longest = size(joint) + size(_note([], [])) + _NAMES_BYTES
+    shortest = count_bytes(joint) + count_bytes(_BRIEFLY)
+    longest = count_bytes(joint) + count_bytes(_render_note([], [])) + _NAMES_BYTES
     return max(room - longest, min(room, _TIGHT) - shortest, min(room, shortest - 1))
 
 
-def _kept(
+def _fill_room(
     whole: Sequence[UnplacedPart],
     least: Sequence[UnplacedPart | None],
     costs: Sequence[int],
@@ -179,45 +191,49 @@ def _kept(
     room: int,
 ) -> list[UnplacedPart | None]:
     """Each part as far as there is room beside the floors: whole in the order of importance, then one in part."""
-    kept = [*least]
-    order = sorted(range(len(whole)), key=lambda number: (priority(whole[number]), number))
+    parts = [*least]
+    order = sorted(range(len(whole)), key=lambda number: (get_priority(whole[number]), number))
     for number in order:
         needed = costs[number] - floors[number]
         if needed > room:
-            joint = costs[number] - size(whole[number].text)
-            kept[number] = shortened(whole[number], floors[number] + room - joint) or least[number]
+            joint = costs[number] - count_bytes(whole[number].text)
+            parts[number] = shorten_part(whole[number], floors[number] + room - joint) or least[number]
             break
-        kept[number], room = whole[number], room - needed
-    return kept
+        parts[number], room = whole[number], room - needed
+    return parts
 
 
-def _least(piece: UnplacedPart) -> UnplacedPart | None:
+def _shorten_to_least(piece: UnplacedPart) -> UnplacedPart | None:
     """What stays of it in any case."""
-    if priority(piece) == NEVER or not piece.least:
-        return piece if priority(piece) == NEVER else None
+    if get_priority(piece) == NEVER or not piece.least:
+        return piece if get_priority(piece) == NEVER else None
     short = _cut_at(piece, piece.least)
-    return short if size(short.text) < size(piece.text) else piece
+    return short if count_bytes(short.text) < count_bytes(piece.text) else piece
 
 
-def _cost(piece: UnplacedPart | None, joint: str) -> int:
-    return 0 if piece is None else size(piece.text) + (0 if piece.glued else size(joint))
+def _cost_in_bytes(piece: UnplacedPart | None, joint: str) -> int:
+    return 0 if piece is None else count_bytes(piece.text) + (0 if piece.glued else count_bytes(joint))
 
 
-def shortened(piece: UnplacedPart, room: int) -> UnplacedPart | None:
+def shorten_part(piece: UnplacedPart, room: int) -> UnplacedPart | None:
     """As much of its beginning as takes at most `room` bytes, with what says that it goes on; None if too little."""
-    best, fence, done, begun = None, "", 0, False
-    chunks = _chunks(piece.text)
-    for chunk, total in zip(chunks, accumulate(map(size, chunks)), strict=True):
+    last_cut, fence, characters, has_text = None, "", 0, False
+    chunks = _split_into_chunks(piece.text)
+    for chunk, total in zip(chunks, accumulate(map(count_bytes, chunks)), strict=True):
         if total > room:
             break
-        done, begun, fence = done + len(chunk), begun or bool(chunk.strip()), _fence_after(fence, chunk)
-        ending = size(_ending(len(piece.text) - done, fence))
-        if begun and piece.least <= done < len(piece.text) and total + ending <= room:
-            best = done, fence
-    return _cut_at(piece, *best) if best else None
+        characters, has_text, fence = (
+            characters + len(chunk),
+            has_text or bool(chunk.strip()),
+            _fence_after(fence, chunk),
+        )
+        ending = count_bytes(_render_ending(len(piece.text) - characters, fence))
+        if has_text and piece.least <= characters < len(piece.text) and total + ending <= room:
+            last_cut = characters, fence
+    return _cut_at(piece, *last_cut) if last_cut else None
 
 
-def _chunks(text: str) -> list[str]:
+def _split_into_chunks(text: str) -> list[str]:
     """Lines with their ends, long ones in several chunks: where a text may be cut."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1].removesuffix("\n")
@@ -234,68 +250,68 @@ def _fence_after(fence: str, chunk: str) -> str:
 
 
 def _cut_at(piece: UnplacedPart, end: int, fence: str = "") -> UnplacedPart:
-    return replace(piece, text=piece.text[:end].rstrip("\n") + _ending(len(piece.text) - end, fence))
+    return replace(piece, text=piece.text[:end].rstrip("\n") + _render_ending(len(piece.text) - end, fence))
 
 
-def _ending(left: int, fence: str) -> str:
+def _render_ending(left: int, fence: str) -> str:
     """What stands after a part that is cut; `fence` is the one that is open there."""
     closing = f"\n{fence}" if fence else ""
     return f"{closing}\n\n({left:,} more characters are left out: the prompt has no room for them)"
 
 
-def _told(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None], room: int) -> str:
+def _choose_note(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None], room: int) -> str:
     """What the agent learns of it, in at most `room` bytes."""
-    names = min(_NAMES_BYTES, room - size(_note([], []))) // 2
+    names = min(_NAMES_BYTES, room - count_bytes(_render_note([], []))) // 2
     if names < _FEWEST_NAMES_BYTES:
         return _BRIEFLY
     pairs = [*zip(whole, kept, strict=True)]
     short = [piece.source for piece, now in pairs if now is not None and now.text != piece.text]
-    gone = [piece.source for piece, now in pairs if now is None and piece.text]
-    return _note(short, gone, names)
+    dropped = [piece.source for piece, now in pairs if now is None and piece.text]
+    return _render_note(short, dropped, names)
 
 
-def _note(short: Sequence[str], gone: Sequence[str], room: int = 0) -> str:
+def _render_note(short: Sequence[str], gone: Sequence[str], room: int = 0) -> str:
     return (
         "## Left out\n\nThe prompt has no room for all that belongs to it. "
-        f"Shortened: {_named(short, room)}. Left out: {_named(gone, room)}. "
+        f"Shortened: {_join_names(short, room)}. Left out: {_join_names(gone, room)}. "
         "Look up in the workspace what you need of it."
     )
 
 
-def _named(sources: Sequence[str], room: int) -> str:
+def _join_names(sources: Sequence[str], room: int) -> str:
     """Names, as many as fit into so many bytes, and how many more there are."""
-    names = [*dict.fromkeys(one_line(source) for source in sources)]
-    shown: list[str] = []
+    names = [*dict.fromkeys(escape_unprintable(source) for source in sources)]
+    fitting: list[str] = []
     for name in names:
-        if size(", ".join([*shown, name])) > room - 30:
+        if count_bytes(", ".join([*fitting, name])) > room - 30:
             break
-        shown.append(name)
-    more = [f"{len(names) - len(shown):,} more"] if len(shown) < len(names) else []
-    return ", ".join([*shown, *more]) or "nothing"
+        fitting.append(name)
+    more = [f"{len(names) - len(fitting):,} more"] if len(fitting) < len(names) else []
+    return ", ".join([*fitting, *more]) or "nothing"
 
 
-def _rows(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None]) -> list[BudgetRow]:
+def _build_rows(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None]) -> list[BudgetRow]:
     """A line for each source, in the order of the prompt; the parts of a template that have one source are one."""
-    found: dict[str, BudgetRow] = {}
+    rows: dict[str, BudgetRow] = {}
     for piece, now in zip(whole, kept, strict=True):
-        before, after = size(piece.text), size(now.text) if now else 0
+        before, after = count_bytes(piece.text), count_bytes(now.text) if now else 0
         origin = FROM.get(piece.source.partition(":")[0], "logist")
-        row = found.get(piece.source) or BudgetRow(
-            piece.source, 0, priority(piece), origin, reason=piece.reason
+        row = rows.get(piece.source) or BudgetRow(
+            piece.source, 0, get_priority(piece), origin, reason=piece.reason
         )
-        found[piece.source] = replace(row, tokens=row.tokens + after, whole=row.whole + before)
-    return [_judged(row) for row in found.values() if row.whole]
+        rows[piece.source] = replace(row, tokens=row.tokens + after, whole=row.whole + before)
+    return [_to_token_row(row) for row in rows.values() if row.whole]
 
 
-def _judged(row: BudgetRow) -> BudgetRow:
+def _to_token_row(row: BudgetRow) -> BudgetRow:
     """The same in tokens, and what became of it."""
     cut = "none" if row.tokens == row.whole else "shortened" if row.tokens else "dropped"
     now, whole = (-(-amount // BYTES_PER_TOKEN) for amount in (row.tokens, row.whole))
     return replace(row, tokens=now, whole=whole, cut=cut)
 
 
-def _too_long(least: Sequence[UnplacedPart | None], budget: Budget) -> InvalidFile:
-    rows = _rows(*([[piece for piece in least if piece]] * 2))
+def _build_too_long_error(least: Sequence[UnplacedPart | None], budget: Budget) -> InvalidFile:
+    rows = _build_rows(*([[piece for piece in least if piece]] * 2))
     largest = heapq.nlargest(3, rows, key=lambda row: row.tokens)
     parts = ", ".join(f"{row.source} {row.tokens:,}" for row in largest)
     message = f"the prompt is too long: what is never cut takes more than {budget.tokens:,} tokens ({parts})"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from logist.core.answer.evidence import unnamed_changes
+from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.model import Change, ContextPart
-from logist.core.prompt.prompt_parts import JOINT, UnplacedPart, one_line
+from logist.core.prompt.prompt_parts import JOINT, UnplacedPart, escape_unprintable
 from logist.core.template import SourcedText, ToldFields, ToldList
-from logist.core.text.fences import fenced
+from logist.core.text.fences import fence_text
 
 
 @dataclass(frozen=True)
@@ -78,136 +78,143 @@ VARIABLES: dict[ContextPart, str] = {
 """How templates name each part, in the order in which a prompt has them."""
 
 
-def variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldList]:
+def build_variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldList]:
     """The parts that were asked for, as templates see them; the others are absent."""
     if asked is None:
-        return {"RepoContext": SourcedText(_paths(given), "listing")}
+        return {"RepoContext": SourcedText(_render_paths(given), "listing")}
     every: dict[ContextPart, SourcedText | ToldList] = {
-        "prior_attempts": _lines(given.attempts, "prior_attempts"),
-        "related_tasks": _lines(given.related, "related_tasks"),
-        "session_context": _lines(given.others, "session_context"),
-        "repo_structure": SourcedText(given.structure or _nothing(given), "repo_structure"),
-        "relevant_files": _relevant(given),
+        "prior_attempts": _build_line_list(given.attempts, "prior_attempts"),
+        "related_tasks": _build_line_list(given.related, "related_tasks"),
+        "session_context": _build_line_list(given.others, "session_context"),
+        "repo_structure": SourcedText(given.structure or _describe_empty_listing(given), "repo_structure"),
+        "relevant_files": _build_relevant_list(given),
     }
     return {VARIABLES[part]: value for part, value in every.items() if part in asked and value}
 
 
-def pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[UnplacedPart]:
+def build_pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[UnplacedPart]:
     """The parts that were asked for, each with a heading; without those that a template has `told` already."""
     if asked is None:
-        return [] if "RepoContext" in told else [UnplacedPart("listing", "given", listing(given))]
-    found = [
-        _headed("prior_attempts", "Earlier attempts", bulleted(given.attempts)),
-        _headed("related_tasks", "Related tasks", bulleted(given.related)),
-        _headed("session_context", "Other jobs under way", bulleted(given.others)),
-        _headed("repo_structure", "Repository structure", given.structure or _nothing(given)),
-        _headed("relevant_files", "Files that seem to matter", _reasons(given.relevant)),
+        return [] if "RepoContext" in told else [UnplacedPart("listing", "given", render_listing(given))]
+    all_parts = [
+        _build_headed_part("prior_attempts", "Earlier attempts", render_bullets(given.attempts)),
+        _build_headed_part("related_tasks", "Related tasks", render_bullets(given.related)),
+        _build_headed_part("session_context", "Other jobs under way", render_bullets(given.others)),
+        _build_headed_part(
+            "repo_structure", "Repository structure", given.structure or _describe_empty_listing(given)
+        ),
+        _build_headed_part("relevant_files", "Files that seem to matter", _list_reasons(given.relevant)),
     ]
     wanted = [part for part, name in VARIABLES.items() if part in asked and name not in told]
-    shown = [piece for piece in found if piece.source in wanted]
-    return [*shown, *(_contents(given) if "relevant_files" in wanted else [])]
+    shown = [piece for piece in all_parts if piece.source in wanted]
+    return [*shown, *(_build_file_parts(given) if "relevant_files" in wanted else [])]
 
 
-def _headed(source: str, heading: str, text: str) -> UnplacedPart:
+def _build_headed_part(source: str, heading: str, text: str) -> UnplacedPart:
     return UnplacedPart(source, "given", f"## {heading}\n\n{text}" if text else "")
 
 
-def _contents(given: Given) -> list[UnplacedPart]:
+def _build_file_parts(given: Given) -> list[UnplacedPart]:
     """The texts of the relevant files; those that the prompt has anyway are not told twice."""
     known = {file.path for file in given.files}
     shown = [each for each in given.relevant if each.file.text is not None and each.file.path not in known]
     return [
-        UnplacedPart(f"relevant:{each.file.path}", "given", file_text(each.file), reason=each.reason)
+        UnplacedPart(f"relevant:{each.file.path}", "given", render_file(each.file), reason=each.reason)
         for each in shown
     ]
 
 
-def _reasons(relevant: Sequence[Relevant]) -> str:
-    return "\n".join(f"- {one_line(each.file.path)}: {_why(each)}" for each in relevant)
+def _list_reasons(relevant: Sequence[Relevant]) -> str:
+    return "\n".join(f"- {escape_unprintable(each.file.path)}: {_describe_reason(each)}" for each in relevant)
 
 
-def _why(relevant: Relevant) -> str:
+def _describe_reason(relevant: Relevant) -> str:
     note = relevant.file.note if relevant.file.text is None else None
     return f"{relevant.reason} ({note})" if note else relevant.reason
 
 
-def _relevant(given: Given) -> ToldList:
+def _build_relevant_list(given: Given) -> ToldList:
     """To be ranged over, or looked up as a whole: then it is the list with the reasons, and the contents."""
-    items = [_fields(each) for each in given.relevant]
-    shown = [SourcedText(_reasons(given.relevant), "relevant_files")]
-    shown += [SourcedText(f"{JOINT}{piece.text}", piece.source) for piece in _contents(given)]
+    items = [_build_fields(each) for each in given.relevant]
+    shown = [SourcedText(_list_reasons(given.relevant), "relevant_files")]
+    shown += [SourcedText(f"{JOINT}{piece.text}", piece.source) for piece in _build_file_parts(given)]
     return ToldList(items, shown)
 
 
-def _fields(each: Relevant) -> ToldFields:
-    path, source = SourcedText(one_line(each.file.path), "relevant_files"), f"relevant:{each.file.path}"
+def _build_fields(each: Relevant) -> ToldFields:
+    path, source = (
+        SourcedText(escape_unprintable(each.file.path), "relevant_files"),
+        f"relevant:{each.file.path}",
+    )
     fields = {
         "Path": path,
-        "Reason": SourcedText(_why(each), "relevant_files"),
+        "Reason": SourcedText(_describe_reason(each), "relevant_files"),
         "Content": SourcedText(each.file.text or "", source),
     }
     return ToldFields(fields, path)
 
 
-def _lines(lines: Sequence[str], source: str) -> ToldList:
-    return ToldList([SourcedText(line, source) for line in lines], [SourcedText(bulleted(lines), source)])
+def _build_line_list(lines: Sequence[str], source: str) -> ToldList:
+    return ToldList(
+        [SourcedText(line, source) for line in lines], [SourcedText(render_bullets(lines), source)]
+    )
 
 
-def bulleted(lines: Sequence[str]) -> str:
+def render_bullets(lines: Sequence[str]) -> str:
     """A list; what has several lines is indented under its first."""
     return "\n".join("- " + line.strip("\n").replace("\n", "\n  ") for line in lines)
 
 
-def changes(given: Given, evidence: Sequence[str] = ()) -> str:
+def render_changes(given: Given, evidence: Sequence[str] = ()) -> str:
     """What the doer changed, a line each, marked where none of the `evidence` so far names it."""
     if not given.changes:
         return "## Changes\n\nNo file of the workspace was changed."
-    unnamed = {change.path for change in unnamed_changes(given.changes, evidence)}
+    unnamed = {change.path for change in find_unnamed_changes(given.changes, evidence)}
     lines = [
-        f"- {change.kind}: {one_line(change.path)}{_mark(change, unnamed)}"
+        f"- {change.kind}: {escape_unprintable(change.path)}{_render_mark(change, unnamed)}"
         for change in sorted(given.changes, key=lambda change: change.kind == "created")
     ]
-    lines += _more(given.changes_omitted)
+    lines += _render_omitted(given.changes_omitted)
     if unnamed:
         lines += ["", "Look also at the files that are not named as evidence: are these changes meant?"]
     return "\n".join(["## Changes", "", *lines])
 
 
-def _mark(change: Change, unnamed: Collection[str]) -> str:
+def _render_mark(change: Change, unnamed: Collection[str]) -> str:
     if change.cache:
         return " (a cache)"
     return " (not named as evidence)" if change.path in unnamed else ""
 
 
-def listing(given: Given) -> str:
+def render_listing(given: Given) -> str:
     """The files of the workspace, a line each."""
-    return f"## Files in the workspace\n\n{_paths(given)}"
+    return f"## Files in the workspace\n\n{_render_paths(given)}"
 
 
-def _paths(given: Given) -> str:
+def _render_paths(given: Given) -> str:
     if not given.listing:
-        return _nothing(given)
-    lines = [f"- {one_line(path)}" for path in given.listing]
-    return "\n".join([*lines, *_more(given.listing_omitted)])
+        return _describe_empty_listing(given)
+    lines = [f"- {escape_unprintable(path)}" for path in given.listing]
+    return "\n".join([*lines, *_render_omitted(given.listing_omitted)])
 
 
-def _nothing(given: Given) -> str:
+def _describe_empty_listing(given: Given) -> str:
     return UNLISTED if given.unlisted else EMPTY
 
 
-def own_words(given: Given) -> str:
+def get_project_instructions(given: Given) -> str:
     """What the project tells its agents; empty where that is blank."""
     return given.instructions if given.instructions.strip() else ""
 
 
-def _more(count: int) -> list[str]:
+def _render_omitted(count: int) -> list[str]:
     return [f"- ... and {count} more"] if count else []
 
 
-def file_text(file: FileText) -> str:
+def render_file(file: FileText) -> str:
     """A file in a fence that it can't close, or why there is none."""
-    title = f"## File: {one_line(file.path)}\n\n"
+    title = f"## File: {escape_unprintable(file.path)}\n\n"
     if file.text is None:
         return f"{title}({file.note})"
     note = f"\n\n({file.note})" if file.note else ""
-    return f"{title}{fenced(file.text)}{note}"
+    return f"{title}{fence_text(file.text)}{note}"

@@ -13,10 +13,10 @@ from logist.core.machine import routing
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.prompt import context
 from logist.core.prompt.context import Asked, FileText, Given, Relevant
-from logist.core.prompt.prompt_parts import JOINT, SEPARATOR, UnplacedPart, assemble, one_line
+from logist.core.prompt.prompt_parts import JOINT, SEPARATOR, UnplacedPart, assemble, escape_unprintable
 from logist.core.prompt.role_template import Filled
 from logist.core.text import layers
-from logist.core.text.fences import fenced
+from logist.core.text.fences import fence_text
 
 __all__ = [
     "CONTRACT",
@@ -79,21 +79,23 @@ def system_pieces(
     A role's own form of output is for its work: a reviewer (not `doing`) gives a verdict.
     """
     heading = "## Agent Context\n" if sections and role.instructions else ""
-    behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
+    behaviour = layers.build_role_block(step.agent_role if step else None).rstrip("\n")
     schema = role.output_schema if doing else None
     pieces = [
         UnplacedPart("contract", "rule", layers.BASE if sections else CONTRACT),
         UnplacedPart(f"role:{role.name}", "rule", heading + role.instructions),
-        UnplacedPart("ending", "rule", _ending(role) if sections else ""),
-        UnplacedPart("permissions", "rule", _permissions(role)),
-        UnplacedPart("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
+        UnplacedPart("ending", "rule", _render_ending(role) if sections else ""),
+        UnplacedPart("permissions", "rule", _render_permissions(role)),
+        UnplacedPart(
+            "output_schema", "rule", output_schema.render_output_instruction(schema, sections=sections)
+        ),
         UnplacedPart("agent_role", "rule", behaviour),
-        UnplacedPart("confidence", "rule", confidence.instruction(step, sections=sections)),
+        UnplacedPart("confidence", "rule", confidence.render_confidence_instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
 
 
-def _ending(role: Role) -> str:
+def _render_ending(role: Role) -> str:
     """What the words of the exit command mean where the answer is in sections; empty for a role without them."""
     words = f"{role.instructions}\n{role.prompt_template or ''}"
     return ENDING if _EXIT_WORDS.search(words) else ""
@@ -108,20 +110,20 @@ VERBS = {
 }
 
 
-def _permissions(role: Role) -> str:
+def _render_permissions(role: Role) -> str:
     may = [verb for permission, verb in VERBS.items() if role.permissions.allows(permission)]
     may_not = [verb for permission, verb in VERBS.items() if not role.permissions.allows(permission)]
     lines = ["## What you may do", ""]
     if may:
-        lines.append(f"In the workspace you may {_listed(may, 'and')}.")
+        lines.append(f"In the workspace you may {_join_words(may, 'and')}.")
     if may_not:
         lines.append(
-            f"You may not {_listed(may_not, 'or')}, by any means: such a change is undone, and the job stops for a person."
+            f"You may not {_join_words(may_not, 'or')}, by any means: such a change is undone, and the job stops for a person."
         )
     return "\n".join(lines)
 
 
-def _listed(words: Sequence[str], last: str) -> str:
+def _join_words(words: Sequence[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
@@ -154,39 +156,43 @@ def user_pieces(
     """
     said = filled.said if filled else frozenset()
     pieces = [
-        *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
+        *(_build_work(spec, at, sections=sections) if filled is None else _build_remaining_work(at, filled)),
         UnplacedPart(
-            "custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)
+            "custom_instructions",
+            "given",
+            "" if "CustomInstructions" in said else _render_instructions(given),
         ),
-        UnplacedPart("step", "rule", _part(phase, changes=changes)),
+        UnplacedPart("step", "rule", _render_assignment(phase, changes=changes)),
         UnplacedPart(
-            "choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""
+            "choices", "rule", _render_choices(spec, state, sections=sections) if phase is Phase.DOER else ""
         ),
         UnplacedPart(
             "limits", "rule", f"This is attempt {state.place.attempts + 1} of {spec.limits.max_attempts}."
         ),
-        UnplacedPart("steps", "given", _steps(spec, state)),
-        *_before(state, phase),
-        UnplacedPart("answer", "given", _answer(given)),
-        UnplacedPart("plan", "given", _plan(state)),
-        UnplacedPart("output", "given", _reviewed_output(state) if spec.workflow else ""),
-        UnplacedPart("results", "given", _results(at.results) if at else ""),
+        UnplacedPart("steps", "given", _render_steps(spec, state)),
+        *_build_earlier_parts(state, phase),
+        UnplacedPart("answer", "given", _render_last_answer(given)),
+        UnplacedPart("plan", "given", _render_plan(state)),
+        UnplacedPart("output", "given", _render_reviewed_output(state) if spec.workflow else ""),
+        UnplacedPart("results", "given", _render_results(at.results) if at else ""),
         UnplacedPart("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
         UnplacedPart(
-            "changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""
+            "changes",
+            "given",
+            context.render_changes(given, state.artefacts) if phase is Phase.REVIEWER else "",
         ),
         UnplacedPart("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
-        *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
-        *context.pieces(given, asked, said),
-        *(UnplacedPart(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),
+        *(_build_reviewer_parts(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
+        *context.build_pieces(given, asked, said),
+        *(UnplacedPart(f"file:{file.path}", "given", context.render_file(file)) for file in given.files),
     ]
     return [*(filled.pieces if filled else []), *(piece for piece in pieces if piece.text)]
 
 
-def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[UnplacedPart]:
+def _build_work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[UnplacedPart]:
     """The step, and the task it is a part of."""
     if sections:
-        layered = layers.flat(
+        layered = layers.build_layers(
             "",
             step_name=at.step.name if at else "",
             step_prompt=at.text if at else None,
@@ -197,37 +203,37 @@ def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Unp
             additional="; ".join(spec.acceptance_criteria) or None,
         )
         return [UnplacedPart(*layer) for layer in layered]
-    step = UnplacedPart("workflow_step", "given", _step(at) if at else "")
-    return [step, UnplacedPart("task", "given", _task(spec))]
+    step = UnplacedPart("workflow_step", "given", _render_step(at) if at else "")
+    return [step, UnplacedPart("task", "given", _render_task(spec))]
 
 
-def _unsaid(at: AtStep | None, filled: Filled) -> list[UnplacedPart]:
+def _build_remaining_work(at: AtStep | None, filled: Filled) -> list[UnplacedPart]:
     """What the role's template does not say of the work."""
     return [
         UnplacedPart("task", "given", filled.rest),
-        UnplacedPart("workflow_step", "given", _step(at) if at else ""),
+        UnplacedPart("workflow_step", "given", _render_step(at) if at else ""),
     ]
 
 
-def _instructions(given: Given) -> str:
-    words = context.own_words(given)
+def _render_instructions(given: Given) -> str:
+    words = context.get_project_instructions(given)
     return f"## Instructions of the project\n\n{words}" if words else ""
 
 
-def _step(at: AtStep) -> str:
+def _render_step(at: AtStep) -> str:
     return f"## Workflow Step: {at.step.name}\n\n{at.text}".rstrip("\n")
 
 
-def _steps(spec: EffectiveSpec, state: State) -> str:
+def _render_steps(spec: EffectiveSpec, state: State) -> str:
     """The steps that were done before the last one, a line each."""
     if spec.workflow is None or not state.summaries:
         return ""
     names = {step.id: step.name for step in spec.workflow.steps}
-    quoted = None if _is_reviewed(state) else state.output_of
+    quoted_step = None if _is_reviewed(state) else state.output_of
     lines = [
         f"- {names.get(step, step)}: {' '.join(summary.split())}"
         for step, summary in state.summaries.items()
-        if step != quoted
+        if step != quoted_step
     ]
     return "\n".join(["## Steps so far", "", *lines]) if lines else ""
 
@@ -237,19 +243,19 @@ def _is_reviewed(state: State) -> bool:
     return state.last is not None and state.last.phase is Phase.REVIEWER and state.step != state.output_of
 
 
-def _reviewed_output(state: State) -> str:
+def _render_reviewed_output(state: State) -> str:
     """What the step before gave, where the last answer only says what its reviewer thought of it."""
     output = state.outputs.get(state.output_of) if state.output_of and _is_reviewed(state) else None
-    return "" if output is None else f"## Output of the step before\n\n{_output(output)}"
+    return "" if output is None else f"## Output of the step before\n\n{_render_output(output)}"
 
 
-def _results(results: Sequence[object]) -> str:
+def _render_results(results: Sequence[object]) -> str:
     if not results:
         return ""
-    return f"## Results of the jobs before this one\n\n{_output(list(results))}"
+    return f"## Results of the jobs before this one\n\n{_render_output(list(results))}"
 
 
-def _task(spec: EffectiveSpec) -> str:
+def _render_task(spec: EffectiveSpec) -> str:
     lines = [f"## Task: {spec.title}", *(["", spec.prompt] if spec.prompt else [])]
     if spec.description:
         lines += ["", "### Description", "", spec.description]
@@ -260,7 +266,7 @@ def _task(spec: EffectiveSpec) -> str:
     return "\n".join(lines)
 
 
-def _part(phase: Phase, *, changes: bool) -> str:
+def _render_assignment(phase: Phase, *, changes: bool) -> str:
     if phase is Phase.REVIEWER:
         return (
             "## Your part: review\n\n"
@@ -275,59 +281,69 @@ def _part(phase: Phase, *, changes: bool) -> str:
     return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
 
 
-def _choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
+def _render_choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
     """The steps that the agent may choose from; empty where there is nothing to choose."""
-    steps = routing.choices(spec.workflow, state.step) if spec.workflow else []
+    steps = routing.list_choices(spec.workflow, state.step) if spec.workflow else []
     if not steps:
         return ""
     place = "in the section Metadata" if sections else "in the `metadata` of the exit command"
     lines = [
-        f"- {one_line(step.id)}" + (f": {one_line(step.name)}" if step.name != step.id else "")
+        f"- {escape_unprintable(step.id)}"
+        + (f": {escape_unprintable(step.name)}" if step.name != step.id else "")
         for step in steps
     ]
-    told = (
+    explanation = (
         "Conditions on your output decide which step comes next. Where none of them holds, your choice counts: "
         f"put the id of a step as `suggested_next_stage` {place}. The steps are:"
     )
-    return "\n".join(["## What can follow", "", told, "", *lines])
+    return "\n".join(["## What can follow", "", explanation, "", *lines])
 
 
-def _asked_of_reviewer(
+def _build_reviewer_parts(
     spec: EffectiveSpec, state: State, given: Given, *, sections: bool
 ) -> list[UnplacedPart]:
-    told = review.reviewer_pieces(spec, state, given.diff, sections=sections, partial=given.partial)
-    return [UnplacedPart(*layer) for layer in told]
+    layers_of_review = review.reviewer_pieces(
+        spec, state, given.diff, sections=sections, partial=given.partial
+    )
+    return [UnplacedPart(*layer) for layer in layers_of_review]
 
 
-def _before(state: State, phase: Phase) -> list[UnplacedPart]:
+def _build_earlier_parts(state: State, phase: Phase) -> list[UnplacedPart]:
     """What came before this attempt, and for the doer what the review has found."""
     findings = UnplacedPart(*review.findings_piece(state)) if phase is Phase.DOER else None
-    return [_previous(state, phase, told=bool(findings and findings.text)), *([findings] if findings else [])]
+    return [
+        _build_previous_part(state, phase, told=bool(findings and findings.text)),
+        *([findings] if findings else []),
+    ]
 
 
-def _previous(state: State, phase: Phase, *, told: bool) -> UnplacedPart:
+def _build_previous_part(state: State, phase: Phase, *, told: bool) -> UnplacedPart:
     """The last answer; its summary stays in the smallest prompt. `told`: what a reviewer found stands elsewhere."""
     last = state.last
     if last is None:
         return UnplacedPart("previous", "given", "")
-    rework = phase is Phase.DOER and review.sent_back(state)
+    rework = phase is Phase.DOER and review.has_rejected_work(state)
     title = "## The review sent it back" if rework else "## What happened before"
-    said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
-    lines = [title, "", f"{last.role} ended with {last.action}:{said}"]
+    summary = _quote_summary(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
+    lines = [title, "", f"{last.role} ended with {last.action}:{summary}"]
     lines += ["", f"Its reason: {last.reason}"] if last.reason else []
     least = len("\n".join(lines))
     lines += [""] if last.reason and last.evidence_files else []
-    lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
-    lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
-    elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
-    if last.output is not None and not elsewhere:
-        lines += ["", f"Its output:\n\n{_output(last.output)}"]
+    lines += [
+        f"- evidence: {escape_unprintable(path)}" for path in last.evidence_files if path not in last.missing
+    ]
+    lines += [f"- named as evidence, but not there: {escape_unprintable(path)}" for path in last.missing]
+    output_is_elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
+    if last.output is not None and not output_is_elsewhere:
+        lines += ["", f"Its output:\n\n{_render_output(last.output)}"]
     return UnplacedPart("previous", "given", "\n".join(lines), least=least)
 
 
-def _answer(given: Given) -> str:
+def _render_last_answer(given: Given) -> str:
     """What the attempt that ended with RETRY wrote before its exit command: often why, and what it had tried."""
-    return f"## What the last attempt wrote\n\n{fenced(_shortened(given.answer))}" if given.answer else ""
+    return (
+        f"## What the last attempt wrote\n\n{fence_text(_shorten_text(given.answer))}" if given.answer else ""
+    )
 
 
 def _is_approved_plan(state: State) -> bool:
@@ -336,21 +352,21 @@ def _is_approved_plan(state: State) -> bool:
     return plan is not None and plan.approved and last is not None and last.sequence == plan.sequence
 
 
-def _plan(state: State) -> str:
+def _render_plan(state: State) -> str:
     """The plan that is carried out, or the last one where the last answer is that of its reviewer."""
     plan, last = state.plan, state.last
     if plan is None or not (plan.approved or (last is not None and last.sequence != plan.sequence)):
         return ""
     title = "## The approved plan" if plan.approved else "## The plan so far, not approved"
-    paragraphs = [title, f"{plan.role} made it:{_quoted(plan.summary)}"]
+    paragraphs = [title, f"{plan.role} made it:{_quote_summary(plan.summary)}"]
     if plan.output is not None:
-        paragraphs.append(fenced(_shortened("\n".join(plans.lines(plan.output)))))
+        paragraphs.append(fence_text(_shorten_text("\n".join(plans.render_plan_lines(plan.output)))))
     if plan.approved:
         paragraphs.append("A steward has approved it. Your part is to carry it out, or to review that.")
     return "\n\n".join(paragraphs)
 
 
-def _quoted(summary: str) -> str:
+def _quote_summary(summary: str) -> str:
     """What a doer says, to its reviewer: no line of it can pass for a heading of ours."""
     lines = summary.splitlines()
     if len(lines) < 2:
@@ -358,11 +374,11 @@ def _quoted(summary: str) -> str:
     return "\n\n" + "\n".join(f"> {line}".rstrip() for line in lines)
 
 
-def _output(output: object) -> str:
+def _render_output(output: object) -> str:
     """The output of an answer as JSON, in a fence that it can't close."""
-    return fenced(_shortened(json.dumps(output, ensure_ascii=False, indent=1)))
+    return fence_text(_shorten_text(json.dumps(output, ensure_ascii=False, indent=1)))
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     more = len(text) - LONGEST_OUTPUT
     return f"{text[:LONGEST_OUTPUT]}\n... and {more:,} more characters" if more > 0 else text

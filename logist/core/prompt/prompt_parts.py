@@ -44,46 +44,46 @@ def assemble(
     parts: list[Part] = []
     redactions = user_start = 0
     for half, between in ((system, ""), (user, SEPARATOR)):
-        cleaned, count = clean(half, redact)
+        cleaned, count = redact_pieces(half, redact)
         text += between
         user_start, redactions = len(text), redactions + count
-        for place in _placed(cleaned, joint):
+        for place in _place_pieces(cleaned, joint):
             text += place.before + place.piece.text
-            parts.append(_part(place.piece, len(text)))
+            parts.append(_build_part(place.piece, len(text)))
     return text, parts, user_start, redactions
 
 
-def clean(pieces: Iterable[UnplacedPart], redact: Redact) -> tuple[list[UnplacedPart], int]:
+def redact_pieces(pieces: Iterable[UnplacedPart], redact: Redact) -> tuple[list[UnplacedPart], int]:
     """The same without secrets, and how many there were; also those that show only where glued pieces meet."""
-    found: list[UnplacedPart] = []
+    redacted: list[UnplacedPart] = []
     redactions = 0
-    for run in _runs(pieces):
-        cleaned = [_cleaned(piece, redact) for piece in run]
+    for run in _group_glued(pieces):
+        cleaned = [_redact_piece(piece, redact) for piece in run]
         count = sum(count for _, count in cleaned)
         parts = [piece for piece, _ in cleaned]
-        if len(parts) > 1 and (across := redact("".join(piece.text for piece in parts))[1]):
-            parts, count = _joined(parts, redact), count + across
-        found += parts
+        if len(parts) > 1 and (count_across := redact("".join(piece.text for piece in parts))[1]):
+            parts, count = _redact_across(parts, redact), count + count_across
+        redacted += parts
         redactions += count
-    return found, redactions
+    return redacted, redactions
 
 
-def _joined(parts: list[UnplacedPart], redact: Redact) -> list[UnplacedPart]:
+def _redact_across(parts: list[UnplacedPart], redact: Redact) -> list[UnplacedPart]:
     """Glued pieces between which a secret stands as one, clean; all of them if nothing less helps."""
-    found = parts[:1]
+    merged = parts[:1]
     for piece in parts[1:]:
-        text, across = redact(found[-1].text + piece.text)
-        found[-1:] = [_one(found[-1], piece, text)] if across else [found[-1], piece]
-    text, across = redact("".join(piece.text for piece in found))
-    return [replace(parts[0], kind="given", text=text)] if across else found
+        text, across = redact(merged[-1].text + piece.text)
+        merged[-1:] = [_merge_pair(merged[-1], piece, text)] if across else [merged[-1], piece]
+    text, across = redact("".join(piece.text for piece in merged))
+    return [replace(parts[0], kind="given", text=text)] if across else merged
 
 
-def _one(left: UnplacedPart, right: UnplacedPart, text: str) -> UnplacedPart:
+def _merge_pair(left: UnplacedPart, right: UnplacedPart, text: str) -> UnplacedPart:
     source = right.source if left.kind == "rule" else left.source
     return replace(left, source=source, kind="given", text=text, least=0, reason="")
 
 
-def _runs(pieces: Iterable[UnplacedPart]) -> Iterator[list[UnplacedPart]]:
+def _group_glued(pieces: Iterable[UnplacedPart]) -> Iterator[list[UnplacedPart]]:
     """Each piece with those that are glued to it."""
     run: list[UnplacedPart] = []
     for piece in pieces:
@@ -95,7 +95,7 @@ def _runs(pieces: Iterable[UnplacedPart]) -> Iterator[list[UnplacedPart]]:
         yield run
 
 
-def _cleaned(piece: UnplacedPart, redact: Redact) -> tuple[UnplacedPart, int]:
+def _redact_piece(piece: UnplacedPart, redact: Redact) -> tuple[UnplacedPart, int]:
     text, count = redact(piece.text)
     least = len(redact(piece.text[: piece.least])[0]) if piece.least else 0
     source, reason = redact(piece.source)[0], redact(piece.reason)[0]
@@ -109,27 +109,27 @@ class _Place:
     """What stands between it and the part before."""
 
 
-def _placed(pieces: Iterable[UnplacedPart], joint: str) -> Iterator[_Place]:
+def _place_pieces(pieces: Iterable[UnplacedPart], joint: str) -> Iterator[_Place]:
     """Each with what stands before it; of glued ones, those that are empty leave no trace."""
     between = ""
-    for run in _runs(pieces):
-        waiting = between
+    for run in _group_glued(pieces):
+        separator = between
         for piece in run:
             if piece.text or len(run) == 1:
-                yield _Place(piece, waiting)
-                waiting, between = "", joint
+                yield _Place(piece, separator)
+                separator, between = "", joint
 
 
-def _part(piece: UnplacedPart, end: int) -> Part:
+def _build_part(piece: UnplacedPart, end: int) -> Part:
     digest = hashlib.sha256(piece.text.encode("utf-8", "surrogatepass")).hexdigest()
     return Part(source=piece.source, kind=piece.kind, sha256=digest, start=end - len(piece.text), end=end)
 
 
-def one_line(path: str) -> str:
+def escape_unprintable(path: str) -> str:
     """A path on one line: an agent may make a file whose name has line breaks, and headings after them."""
     return path if path.isprintable() else json.dumps(path)
 
 
-def size(text: str) -> int:
+def count_bytes(text: str) -> int:
     """Bytes, as a tokenizer sees them; what is not Unicode counts too."""
     return len(text.encode("utf-8", "surrogatepass"))

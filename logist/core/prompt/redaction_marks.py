@@ -8,11 +8,11 @@ MARKED = "redacted"
 """In `request.metadata`: parts of the prompt by their number, and other metadata by name."""
 
 
-def marked(metadata: JsonObject) -> frozenset[int | str]:
+def read_redaction_marks(metadata: JsonObject) -> frozenset[int | str]:
     """The parts and the metadata of a request that are not as they were sent; an archive may say anything."""
-    found = metadata.get(MARKED)
+    marks = metadata.get(MARKED)
     return (
-        frozenset(each for each in found if isinstance(each, int | str))
-        if isinstance(found, list)
+        frozenset(each for each in marks if isinstance(each, int | str))
+        if isinstance(marks, list)
         else frozenset()
     )

@@ -37,29 +37,31 @@ class Filled:
     warnings: tuple[str, ...] = ()
 
 
-def filled(spec: EffectiveSpec, state: State, role: Role, given: Given) -> Filled | str | None:
+def fill_template(spec: EffectiveSpec, state: State, role: Role, given: Given) -> Filled | str | None:
     """The role's template; None if it has none, and in words why it can't be filled."""
     if role.prompt_template is None:
         return None
-    known = _data(spec, state, given, role.context_requirements)
+    known = _build_data(spec, state, given, role.context_requirements)
     declared = {*NAMES, *data.FIELDS, "parentId", "aggregatedResults"}
-    about = f"role {role.name!r}: prompt_template"
+    label = f"role {role.name!r}: prompt_template"
     try:
         rendered = template.render(role.prompt_template, known, declared=declared)
     except template.TemplateError as error:
-        return f"{about}: {error}"
+        return f"{label}: {error}"
     reasons = {f"relevant:{each.file.path}": each.reason for each in given.relevant}
-    pieces = [_piece(role, span, reasons) for span in rendered.spans]
+    pieces = [_build_piece(role, span, reasons) for span in rendered.spans]
     if len(pieces) > MAX_PARTS:  # each is recorded
-        pieces = _joined(pieces)
+        pieces = _join_pieces(pieces)
     if len(pieces) > MAX_PARTS:
-        return f"{about}: it has more than {MAX_PARTS} parts, so the work is told without it"
-    whole = [UnplacedPart(f"template:{role.name}", "rule", ""), *pieces] if pieces else []
-    warnings = tuple(f"{about}: {warning}" for warning in rendered.warnings)
-    return Filled(whole, frozenset(_said(rendered, given)), _rest(spec, rendered), warnings)
+        return f"{label}: it has more than {MAX_PARTS} parts, so the work is told without it"
+    all_pieces = [UnplacedPart(f"template:{role.name}", "rule", ""), *pieces] if pieces else []
+    warnings = tuple(f"{label}: {warning}" for warning in rendered.warnings)
+    return Filled(
+        all_pieces, frozenset(_list_shown_names(rendered, given)), _render_rest(spec, rendered), warnings
+    )
 
 
-def _piece(role: Role, span: template.RenderedSpan, reasons: Mapping[str, str]) -> UnplacedPart:
+def _build_piece(role: Role, span: template.RenderedSpan, reasons: Mapping[str, str]) -> UnplacedPart:
     if span.source is None:
         return UnplacedPart(f"template:{role.name}", "rule", span.text, glued=True)
     known = span.source in NAMED or span.source.startswith("relevant:")
@@ -67,7 +69,7 @@ def _piece(role: Role, span: template.RenderedSpan, reasons: Mapping[str, str]) 
     return UnplacedPart(source, "given", span.text, glued=True, reason=reasons.get(source, ""))
 
 
-def _joined(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
+def _join_pieces(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
     """What came in from one source is one part, with the template's words in between, as between items of a list."""
     runs: list[list[UnplacedPart]] = []
     for piece in pieces:
@@ -81,7 +83,7 @@ def _joined(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
     return [replace(run[0], text="".join(piece.text for piece in run)) for run in runs]
 
 
-def _said(rendered: Rendered, given: Given) -> Iterator[str]:
+def _list_shown_names(rendered: Rendered, given: Given) -> Iterator[str]:
     """The names of the context that the text has, whole or item by item; what was only asked for in `if` it has not."""
     lists = {
         "PriorAttempts": len(given.attempts),
@@ -90,7 +92,7 @@ def _said(rendered: Rendered, given: Given) -> Iterator[str]:
         "RelevantFiles": len(given.relevant),
     }
     for name in ("RepoContext", "CustomInstructions"):
-        if rendered.shows(name):
+        if rendered.has_whole_value(name):
             yield name
     for name, count in lists.items():
         if count and all(_has_item(rendered, name, number) for number in range(count)):
@@ -99,66 +101,72 @@ def _said(rendered: Rendered, given: Given) -> Iterator[str]:
 
 def _has_item(rendered: Rendered, name: str, number: int) -> bool:
     """Of a file it is enough to be named."""
-    return any(rendered.shows(name, number, *field) for field in ((), ("Path",), ("Content",)))
+    return any(rendered.has_whole_value(name, number, *field) for field in ((), ("Path",), ("Content",)))
 
 
 NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES})
 """What the values of `_data` say of themselves."""
 
 
-def _data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:
+def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:
     """What the template may look at. What is not there at all has no name, so that its section vanishes."""
     task: dict[str, SourcedText | ToldList] = {
         "Title": SourcedText(spec.title, "task"),
         "Prompt": SourcedText(spec.prompt, "task"),
         "Description": SourcedText(spec.description or "", "task"),
-        "AcceptanceCriteria": _listed(spec.acceptance_criteria, context.bulleted(spec.acceptance_criteria)),
+        "AcceptanceCriteria": _build_list(
+            spec.acceptance_criteria, context.render_bullets(spec.acceptance_criteria)
+        ),
         "Type": SourcedText(spec.task_type or "", "task"),
         "ID": SourcedText(given.job, "task"),
-        "Tags": _listed(spec.tags, ", ".join(spec.tags)),
-        "CustomInstructions": SourcedText(context.own_words(given), "custom_instructions"),
+        "Tags": _build_list(spec.tags, ", ".join(spec.tags)),
+        "CustomInstructions": SourcedText(context.get_project_instructions(given), "custom_instructions"),
     }
-    told = {**task, **context.variables(given, asked)}
-    return {**data.of(spec, state), **{name: value for name, value in told.items() if value}}
+    values = {**task, **context.build_variables(given, asked)}
+    return {**data.build_step_data(spec, state), **{name: value for name, value in values.items() if value}}
 
 
-def _listed(items: Collection[str], shown: str) -> ToldList:
+def _build_list(items: Collection[str], shown: str) -> ToldList:
     return ToldList([SourcedText(item, "task") for item in items], [SourcedText(shown, "task")])
 
 
-def _rest(spec: EffectiveSpec, rendered: Rendered) -> str:
+def _render_rest(spec: EffectiveSpec, rendered: Rendered) -> str:
     """What of the task the text does not have, each field and each item of a list for itself."""
-    titled = rendered.shows("Title") or rendered.shows("title")
-    told_by_title = titled and spec.prompt.strip() == spec.title
+    has_title = rendered.has_whole_value("Title") or rendered.has_whole_value("title")
+    told_by_title = has_title and spec.prompt.strip() == spec.title
     fields = {
-        "": "" if told_by_title else _untold(rendered, "Prompt", "prompt", spec.prompt),
-        "### Description": _untold(rendered, "Description", "description", spec.description or ""),
-        "### Acceptance criteria": context.bulleted(
-            _untold_items(rendered, "AcceptanceCriteria", "acceptance_criteria", spec.acceptance_criteria)
+        "": "" if told_by_title else _unless_shown(rendered, "Prompt", "prompt", spec.prompt),
+        "### Description": _unless_shown(rendered, "Description", "description", spec.description or ""),
+        "### Acceptance criteria": context.render_bullets(
+            _list_unshown_items(
+                rendered, "AcceptanceCriteria", "acceptance_criteria", spec.acceptance_criteria
+            )
         ),
     }
     parts = [part for heading, text in fields.items() if text for part in (heading, text) if part]
-    parts += [labels] if (labels := _labels(spec, rendered)) else []
-    heading = "## What was asked" if titled else f"## Task: {spec.title}"
-    return "\n\n".join([heading, *parts]) if parts or not titled else ""
+    parts += [labels] if (labels := _render_labels(spec, rendered)) else []
+    heading = "## What was asked" if has_title else f"## Task: {spec.title}"
+    return "\n\n".join([heading, *parts]) if parts or not has_title else ""
 
 
-def _labels(spec: EffectiveSpec, rendered: Rendered) -> str:
+def _render_labels(spec: EffectiveSpec, rendered: Rendered) -> str:
     """Type and tags, on a line."""
-    kind = _untold(rendered, "Type", "task_type", spec.task_type or "")
-    tags = _untold_items(rendered, "Tags", "tags", spec.tags)
-    told = [*([f"Type: {kind}."] if kind else []), *([f"Tags: {', '.join(tags)}."] if tags else [])]
-    return " ".join(told)
+    kind = _unless_shown(rendered, "Type", "task_type", spec.task_type or "")
+    tags = _list_unshown_items(rendered, "Tags", "tags", spec.tags)
+    sentences = [*([f"Type: {kind}."] if kind else []), *([f"Tags: {', '.join(tags)}."] if tags else [])]
+    return " ".join(sentences)
 
 
-def _untold(rendered: Rendered, name: str, other: str, text: str) -> str:
+def _unless_shown(rendered: Rendered, name: str, other: str, text: str) -> str:
     """The text, unless it stands in what was rendered; the data has it under two names."""
-    return "" if not text.strip() or rendered.shows(name) or rendered.shows(other) else text
+    return (
+        "" if not text.strip() or rendered.has_whole_value(name) or rendered.has_whole_value(other) else text
+    )
 
 
-def _untold_items(rendered: Rendered, name: str, other: str, items: Sequence[str]) -> list[str]:
+def _list_unshown_items(rendered: Rendered, name: str, other: str, items: Sequence[str]) -> list[str]:
     return [
         item
         for number, item in enumerate(items)
-        if not (rendered.shows(name, number) or rendered.shows(other, number))
+        if not (rendered.has_whole_value(name, number) or rendered.has_whole_value(other, number))
     ]

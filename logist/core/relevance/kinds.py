@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from logist.core.relevance.words import of_name
+from logist.core.relevance.words import split_lowercase
 
 _BINARY = """\
 7z a avi avif bin blend bmp br bz2 class dat db dll dmg doc docx dylib ear egg elf eot exe flac gif gz h5 heic
@@ -70,20 +70,20 @@ class FileKind(NamedTuple):
     """It, or a directory above it, is named as tests are."""
 
 
-def of(path: str) -> FileKind:
+def classify_file(path: str) -> FileKind:
     """What the file of this path is."""
     cut = path.rfind("/")
     name = path[cut + 1 :]
     low = name.lower()
     stem, _, endings = low.partition(".")
-    above = _directory(path[:cut]) if cut >= 0 else _NOWHERE
-    kind = _of_endings(endings, above.tests or _is_named_test(name), above.vendored)
+    above = _classify_directory(path[:cut]) if cut >= 0 else _NOWHERE
+    kind = _classify_endings(endings, above.tests or _is_named_test(name), above.vendored)
     special = low in _SPECIAL or stem in _CHRONICLES or not stem
-    return _of_special(low, stem, kind) if special else kind
+    return _adjust_special(low, stem, kind) if special else kind
 
 
-def _of_special(low: str, stem: str, kind: FileKind) -> FileKind:
-    if low in _SECRET_NAMES or _is_environment(low):
+def _adjust_special(low: str, stem: str, kind: FileKind) -> FileKind:
+    if low in _SECRET_NAMES or _is_environment_file(low):
         return kind._replace(secret=True)
     if low in _GENERATED:
         return kind._replace(worth=0.05)
@@ -99,31 +99,31 @@ _NOWHERE = _Above(False, False)
 
 
 @lru_cache(maxsize=4096)
-def _directory(path: str) -> _Above:
+def _classify_directory(path: str) -> _Above:
     """What a directory, or any above it, makes of a file in it."""
-    parts = [_of_part(part) for part in path.split("/")]
+    parts = [_classify_part(part) for part in path.split("/")]
     return _Above(any(part.tests for part in parts), any(part.vendored for part in parts))
 
 
 @lru_cache(maxsize=4096)
-def _of_part(name: str) -> _Above:
-    return _Above(_is_of_tests(name), name.lower() in _VENDORED)
+def _classify_part(name: str) -> _Above:
+    return _Above(_has_test_word(name), name.lower() in _VENDORED)
 
 
-def _is_of_tests(name: str) -> bool:
-    return not _TESTS.isdisjoint(of_name(name))
+def _has_test_word(name: str) -> bool:
+    return not _TESTS.isdisjoint(split_lowercase(name))
 
 
 def _is_named_test(name: str) -> bool:
-    return ("est" in name or "pec" in name or "e2e" in name) and _is_of_tests(name)
+    return ("est" in name or "pec" in name or "e2e" in name) and _has_test_word(name)
 
 
-def _is_environment(name: str) -> bool:
+def _is_environment_file(name: str) -> bool:
     return name.startswith(".env.") and not name.endswith(_SAMPLE_ENDINGS)
 
 
 @lru_cache(maxsize=4096)
-def _of_endings(endings: str, test: bool, vendored: bool) -> FileKind:
+def _classify_endings(endings: str, test: bool, vendored: bool) -> FileKind:
     """What all that follows the first dot of a name says, and where the file is."""
     last, whole = endings.rpartition(".")[2], f".{endings}"
     worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6

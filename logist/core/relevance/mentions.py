@@ -53,7 +53,7 @@ class Index:
             if stem in stems:
                 self.by_stem.setdefault(stem, []).append(path)
 
-    def files(self, text: str) -> list[str]:
+    def find_files(self, text: str) -> list[str]:
         """The files a text may mean: that path, or those whose path ends with it, or with an end of it."""
         if text in self.paths:
             return [text]
@@ -61,43 +61,43 @@ class Index:
         same = self.by_name.get(parts[-1], [])
         for start in range(len(parts)) if same else ():
             tail = "/".join(parts[start:])
-            found = [path for path in same if path == tail or path.endswith(f"/{tail}")]
-            if found:
-                return found
+            matches = [path for path in same if path == tail or path.endswith(f"/{tail}")]
+            if matches:
+                return matches
         return []
 
-    def modules(self, text: str) -> list[str]:
+    def find_modules(self, text: str) -> list[str]:
         """The files of a dotted name, as `app.users.views` or `com.example.Parser`, or of its member."""
         parts = text.split(".")
         for end in range(len(parts), max(1, len(parts) - 2), -1):
             tail = "/".join(parts[:end])
-            found = [
+            matches = [
                 path
                 for path in self.by_stem.get(parts[end - 1], [])
                 if f"/{path.rpartition('/')[0]}/{parts[end - 1]}".endswith(f"/{tail}")
             ]
-            if found:
-                return found
+            if matches:
+                return matches
         return []
 
-    def folders(self, text: str) -> list[str]:
+    def find_directories(self, text: str) -> list[str]:
         """The directories a path may mean."""
         if text in self.directories:
             return [text]
         return sorted(path for path in self.directories if path.endswith(f"/{text}"))
 
 
-def mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
+def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
     """What a task names of these files and directories, each once."""
-    candidates = list(_candidates(task))
+    candidates = list(_find_candidates(task))
     index = Index(paths, above, (text for text, _ in candidates))
     files: list[list[str]] = []
     directories: dict[str, None] = {}
     unknown: list[str] = []
     for text, marked in candidates:
-        if found := _found(text, index):
-            files.append(found)
-        elif folders := (index.folders(text) if marked or "/" in text else []):
+        if matches := _find_matches(text, index):
+            files.append(matches)
+        elif folders := (index.find_directories(text) if marked or "/" in text else []):
             directories.update(dict.fromkeys(folders))
         elif "/" in text or "." in text:
             unknown.append(text)
@@ -106,20 +106,20 @@ def mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Ment
     return Mentions(files, list(directories), unknown)
 
 
-def _found(text: str, index: Index) -> list[str]:
-    found = index.files(text)
-    return index.modules(text) if not found and "." in text and "/" not in text else found
+def _find_matches(text: str, index: Index) -> list[str]:
+    matches = index.find_files(text)
+    return index.find_modules(text) if not matches and "." in text and "/" not in text else matches
 
 
-def _candidates(task: Task) -> Iterator[tuple[str, bool]]:
+def _find_candidates(task: Task) -> Iterator[tuple[str, bool]]:
     """Texts that may be paths, and whether they stand in quotes; each once, in the order of the task."""
     seen: set[str] = set()
     whole = "\n".join((task.title, task.prompt, task.step, task.description, *task.criteria))[:MAX_TEXT]
     plain = _LINK.sub(" ", whole)
-    quoted = {_cleaned(quote) for quote in _QUOTED.findall(plain)}
+    quoted = {_clean_path(quote) for quote in _QUOTED.findall(plain)}
     spaced = [quote for quote in quoted if " " in quote]
     for raw in [*sorted(spaced, key=plain.find), *_TOKEN.findall(plain)]:
-        path = _cleaned(raw)
+        path = _clean_path(raw)
         if path and path not in seen:
             seen.add(path)
             marked = path in quoted or raw.endswith("/")
@@ -127,7 +127,7 @@ def _candidates(task: Task) -> Iterator[tuple[str, bool]]:
                 yield path, marked
 
 
-def _cleaned(raw: str) -> str:
+def _clean_path(raw: str) -> str:
     if len(raw) > LONGEST:
         return ""
     path = raw.strip().replace("\\", "/")

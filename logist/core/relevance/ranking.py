@@ -13,7 +13,7 @@ from heapq import nsmallest
 from math import log
 
 from logist.core.relevance.kinds import FileKind
-from logist.core.relevance.words import Keyword, split
+from logist.core.relevance.words import Keyword, split_name
 
 NAME = 3.0
 """What a word in the name of a file counts, beside one in its text."""
@@ -55,23 +55,25 @@ class Names:
         self.keywords = keywords
         self._words: dict[str, Hits] = {}
         self._directories: dict[str, Hits] = {"": {}}
-        self._codes = [(number, _spelled(each)) for number, each in enumerate(keywords) if each.code]
+        self._codes = [
+            (number, _compile_spellings(each)) for number, each in enumerate(keywords) if each.code
+        ]
         # Whatever a name has of a keyword, it has its beginning: most names have none, and are done with.
         begun = {each.needle.partition("_")[0][:SHORTEST_BEGINNING] for each in keywords}
         self._beginning = re.compile("|".join(map(re.escape, sorted(begun)))).search
 
-    def hits(self, path: str) -> tuple[Hits, Hits]:
+    def find_hits(self, path: str) -> tuple[Hits, Hits]:
         """What a file's own name has, and what the directories above it have."""
         cut = path.rfind("/") + 1
-        return self._of(path[cut:]), self._above(path[:cut])
+        return self._find_name_hits(path[cut:]), self._find_directory_hits(path[:cut])
 
-    def _above(self, directory: str) -> Hits:
+    def _find_directory_hits(self, directory: str) -> Hits:
         """What a directory and those above it have; its path ends with `/`."""
         hits = self._directories.get(directory)
         if hits is None:
             cut = directory.rfind("/", 0, -1) + 1
-            hits = self._above(directory[:cut])
-            own = self._of(directory[cut:])
+            hits = self._find_directory_hits(directory[:cut])
+            own = self._find_name_hits(directory[cut:])
             if own:
                 hits = {
                     number: max(hits.get(number, 0.0), own.get(number, 0.0)) for number in {**hits, **own}
@@ -79,15 +81,15 @@ class Names:
             self._directories[directory] = hits
         return hits
 
-    def _of(self, text: str) -> Hits:
+    def _find_name_hits(self, text: str) -> Hits:
         best: Hits = {}
         if text.isascii() and self._beginning(text.lower()) is None:
             return best
         known = self._words
-        for word in split(text):
+        for word in split_name(text):
             hits = known.get(word)
             if hits is None:
-                hits = known[word] = dict(self._of_word(word.lower()))
+                hits = known[word] = dict(self._match_word(word.lower()))
             if hits:
                 for number, much in hits.items():
                     if much > best.get(number, 0.0):
@@ -97,7 +99,7 @@ class Names:
                 best[number] = 1.0
         return best
 
-    def _of_word(self, word: str) -> Iterator[tuple[int, float]]:
+    def _match_word(self, word: str) -> Iterator[tuple[int, float]]:
         for number, keyword in enumerate(self.keywords):
             if keyword.code:
                 continue
@@ -107,7 +109,7 @@ class Names:
                 yield number, ABBREVIATED
 
 
-def _spelled(keyword: Keyword) -> Callable[[str], re.Match[str] | None]:
+def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None]:
     """Finds a name of several words as files are called: `rate_limiter`, `rate-limiter`, `RateLimiter`."""
     return re.compile("[_-]?".join(map(re.escape, keyword.needle.split("_"))), re.IGNORECASE).search
 
@@ -120,7 +122,7 @@ class Text:
     size: int
 
 
-def rank(
+def rank_files(
     keywords: Sequence[Keyword],
     names: Mapping[str, tuple[Hits, Hits]],
     texts: Mapping[str, Text],
@@ -140,7 +142,7 @@ def rank(
     places = tuple(f"{directory}/" for directory in directories)
     ranked: list[tuple[float, str]] = []
     for path in names.keys() | texts.keys():
-        score = worth.score(names.get(path, _NONE), texts.get(path))
+        score = worth.score_file(names.get(path, _NONE), texts.get(path))
         if score:
             kind = files[path]
             score *= kind.worth * (1.0 if tests_wanted or not kind.test else TEST)
@@ -148,7 +150,7 @@ def rank(
             ranked.append((-round(score, 6), path))
     best = nsmallest(most, ranked)
     return [
-        RankedFile(path, -score, worth.reason(names.get(path, _NONE)[0], texts.get(path)))
+        RankedFile(path, -score, worth.explain_score(names.get(path, _NONE)[0], texts.get(path)))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]
@@ -177,59 +179,63 @@ class _Worth:
                 of_texts[number] += bool(count)
         self._keywords = keywords
         self._names = [
-            NAME * keyword.weight * _rarity(count, total)
+            NAME * keyword.weight * _compute_rarity(count, total)
             for keyword, count in zip(keywords, of_names, strict=True)
         ]
         self._texts = [
-            (SATURATED + 1) * keyword.weight * _rarity(count, searched)
+            (SATURATED + 1) * keyword.weight * _compute_rarity(count, searched)
             for keyword, count in zip(keywords, of_texts, strict=True)
         ]
 
-    def score(self, hits: tuple[Hits, Hits], text: Text | None) -> float:
+    def score_file(self, hits: tuple[Hits, Hits], text: Text | None) -> float:
         """What a file is worth; 0 where neither its name nor its text has any of the words."""
         own, above = hits
-        score, several = 0.0, set(own)
+        score, numbers_present = 0.0, set(own)
         for number, much in own.items():
             score += much * self._names[number]
         if text is not None:
-            length = _length(text)
+            length = _compute_length_factor(text)
             for number, count in enumerate(text.counts):
                 if count:
                     score += self._texts[number] * count / (count + length)
-                    several.add(number)
-        if not several:
+                    numbers_present.add(number)
+        if not numbers_present:
             return 0.0
         for number, much in above.items():
             if number not in own:
                 score += much * self._names[number] * DIRECTORY
         # A file that has several of the words is more than one that has one of them often.
-        return score * (1.0 + SEVERAL * min(len(several) - 1, 4))
+        return score * (1.0 + SEVERAL * min(len(numbers_present) - 1, 4))
 
-    def reason(self, own: Hits, text: Text | None) -> str:
+    def explain_score(self, own: Hits, text: Text | None) -> str:
         """The words that count most, as a person would say it."""
-        told: list[str] = []
+        reasons: list[str] = []
         if own:
-            best = _best({number: much * self._names[number] for number, much in own.items()}, 2)
-            told.append(f"its name has {', '.join(self._keywords[number].word for number in best)}")
+            best = _choose_best({number: much * self._names[number] for number, much in own.items()}, 2)
+            reasons.append(f"its name has {', '.join(self._keywords[number].word for number in best)}")
         if text is not None:
-            length = _length(text)
+            length = _compute_length_factor(text)
             counts = {number: count for number, count in enumerate(text.counts) if count}
-            best = _best({n: self._texts[n] * count / (count + length) for n, count in counts.items()}, 3)
-            told.append(f"contains {', '.join(f'{self._keywords[n].word}{_times(counts[n])}' for n in best)}")
-        return "; ".join(told)
+            best = _choose_best(
+                {n: self._texts[n] * count / (count + length) for n, count in counts.items()}, 3
+            )
+            reasons.append(
+                f"contains {', '.join(f'{self._keywords[n].word}{_format_times(counts[n])}' for n in best)}"
+            )
+        return "; ".join(reasons)
 
 
-def _length(text: Text) -> float:
+def _compute_length_factor(text: Text) -> float:
     return SATURATED * (0.5 + 0.5 * min(text.size / TYPICAL, 8.0))
 
 
-def _rarity(count: int, total: int) -> float:
+def _compute_rarity(count: int, total: int) -> float:
     return log(1 + (max(0, total - count) + 0.5) / (count + 0.5))
 
 
-def _best(scores: Hits, most: int) -> list[int]:
+def _choose_best(scores: Hits, most: int) -> list[int]:
     return sorted(scores, key=lambda number: (-scores[number], number))[:most]
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "" if count == 1 else f" {count} times"

@@ -20,5 +20,5 @@ class Task:
     """What the step of a workflow says, its template filled."""
 
     @classmethod
-    def of(cls, spec: EffectiveSpec, step: str = "") -> Task:
+    def from_spec(cls, spec: EffectiveSpec, step: str = "") -> Task:
         return cls(spec.title, spec.prompt, spec.description or "", spec.acceptance_criteria, spec.tags, step)

@@ -28,13 +28,13 @@ _KEY_BEGINNINGS = ("readme",)
 _KEY_ENDINGS = (".csproj", ".sln", ".cabal", ".gemspec", ".xcodeproj")
 
 
-def is_key(name: str) -> bool:
+def is_key_file(name: str) -> bool:
     """Whether a file tells how a project is built, or what it is: such a one is not left out for another."""
     low = name.lower()
     return low in _KEY_FILES or low.startswith(_KEY_BEGINNINGS) or low.endswith(_KEY_ENDINGS)
 
 
-def shown(path: str) -> str:
+def format_name(path: str) -> str:
     """A name on one line, whatever is in it; what is not Unicode as `\\xNN`."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     short = f"{text[:LONGEST_NAME]}..." if len(text) > LONGEST_NAME else text
@@ -52,7 +52,7 @@ class _TreeDirectory:
     """Files in it and below."""
 
 
-def tree(
+def draw_tree(
     files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
 ) -> str:
     """The tree as text: the root's key files, directories with the number of files below them, then other files.
@@ -61,11 +61,11 @@ def tree(
 
     `partial`: there is more than was looked at. The empty text for an empty workspace.
     """
-    top = _grown(files, directories, noted)
+    top = _build_tree(files, directories, noted)
     most_at_top = MOST_AT_TOP
     lines: list[str] = []
     for most in (*_MOST_INSIDE, 0):
-        lines = [*_lines(top, most_at_top, most, 2, is_key)]
+        lines = [*_format_lines(top, most_at_top, most, 2, is_key_file)]
         if len(lines) <= MAX_LINES and sum(map(len, lines)) <= MAX_CHARACTERS:
             break
         most_at_top = MOST_AT_TOP if most else MOST_AT_TOP // 2
@@ -74,22 +74,22 @@ def tree(
     return "\n".join(lines)
 
 
-def _grown(files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str]) -> _TreeDirectory:
+def _build_tree(files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str]) -> _TreeDirectory:
     top = _TreeDirectory()
     for path in directories:
         parts = path.split("/", 2)
         if len(parts) < 3:
-            _at(top, parts)
+            _find_directory(top, parts)
     for path in files:
         parts = path.split("/", 2)
-        here = _at(top, parts[:-1])
+        here = _find_directory(top, parts[:-1])
         here.total += 1
         if len(parts) < 3:
             here.files.append(parts[-1])
     for path, why in noted.items():
         parts = path.split("/", 2)
         if len(parts) < 3:
-            above = _at(top, parts[:-1])
+            above = _find_directory(top, parts[:-1])
             above.noted[parts[-1]] = why
             above.directories.pop(parts[-1], None)
     for directory in top.directories.values():
@@ -97,17 +97,17 @@ def _grown(files: Iterable[str], directories: Iterable[str], noted: Mapping[str,
     return top
 
 
-def _at(top: _TreeDirectory, parts: list[str]) -> _TreeDirectory:
+def _find_directory(top: _TreeDirectory, parts: list[str]) -> _TreeDirectory:
     here = top
     for part in parts:
-        found = here.directories.get(part)
-        if found is None:
-            found = here.directories[part] = _TreeDirectory()
-        here = found
+        child = here.directories.get(part)
+        if child is None:
+            child = here.directories[part] = _TreeDirectory()
+        here = child
     return here
 
 
-def _lines(
+def _format_lines(
     here: _TreeDirectory,
     most: int,
     most_inside: int,
@@ -121,31 +121,33 @@ def _lines(
     """
     names, folders = sorted(here.files), sorted(here.directories)
     if len(names) + len(folders) > most:
-        keys = [name for name in names if is_key(name)][:most]
+        keys = [name for name in names if is_key_file(name)][:most]
         folders = folders[: most - len(keys)]
-        rest = [name for name in names if not is_key(name)][: most - len(keys) - len(folders)]
+        rest = [name for name in names if not is_key_file(name)][: most - len(keys) - len(folders)]
         names = sorted([*keys, *rest])
-    yield from (f"{indent}{shown(name)}" for name in names if first(name))
+    yield from (f"{indent}{format_name(name)}" for name in names if first(name))
     for name in folders:
         inner = here.directories[name]
-        yield f"{indent}{shown(name)}/{_count(inner.total)}"
+        yield f"{indent}{format_name(name)}/{_format_file_count(inner.total)}"
         if levels > 1 and most_inside:
-            yield from _lines(inner, most_inside, most_inside, levels - 1, indent=f"{indent}  ")
-    yield from (f"{indent}{shown(name)}" for name in names if not first(name))
+            yield from _format_lines(inner, most_inside, most_inside, levels - 1, indent=f"{indent}  ")
+    yield from (f"{indent}{format_name(name)}" for name in names if not first(name))
     links = sorted(here.noted)[: max(0, most - len(names) - len(folders))]
     for name in links:
-        yield f"{indent}{shown(name)} ({here.noted[name]})"
-    left = len(here.files) - len(names) + len(here.noted) - len(links)
-    more = _more(len(here.directories) - len(folders), left)
+        yield f"{indent}{format_name(name)} ({here.noted[name]})"
+    files_left = len(here.files) - len(names) + len(here.noted) - len(links)
+    more = _describe_more(len(here.directories) - len(folders), files_left)
     if more:
         yield f"{indent}... and {more}"
 
 
-def _count(total: int) -> str:
+def _format_file_count(total: int) -> str:
     return f" ({total:,} file{'' if total == 1 else 's'})"
 
 
-def _more(directories: int, files: int) -> str:
-    told = [f"{directories:,} more director{'y' if directories == 1 else 'ies'}"] if directories > 0 else []
-    told += [f"{files:,} more file{'' if files == 1 else 's'}"] if files > 0 else []
-    return ", ".join(told)
+def _describe_more(directories: int, files: int) -> str:
+    descriptions = (
+        [f"{directories:,} more director{'y' if directories == 1 else 'ies'}"] if directories > 0 else []
+    )
+    descriptions += [f"{files:,} more file{'' if files == 1 else 's'}"] if files > 0 else []
+    return ", ".join(descriptions)

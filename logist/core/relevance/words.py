@@ -82,28 +82,28 @@ class Keyword:
     """It is a name of several words, as `rate_limiter` or `HttpClient`."""
 
 
-def keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
+def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
     """The words of a task, what counts most first; of those that count the same, the first said."""
     weights: dict[str, float] = {}
     shown: dict[str, str] = {}
-    for text, worth in _texts(task):
+    for text, worth in _weigh_texts(task):
         seen: set[str] = set()
-        for word, factor in _words(text):
-            needle = stem(word)
+        for word, factor in _weigh_words(text):
+            needle = stem_word(word)
             if needle in seen:
                 continue
             seen.add(needle)
             shown.setdefault(needle, word)
             weights[needle] = weights.get(needle, 0.0) + worth * factor
     ranked = sorted(weights, key=lambda needle: -weights[needle])
-    chosen = [needle for needle in ranked if not _is_in_better(needle, ranked, weights)][:most]
+    chosen = [needle for needle in ranked if not _is_covered_by_better(needle, ranked, weights)][:most]
     return [
         Keyword(shown[needle], needle, weights[needle], len(needle) <= SHORTEST, _is_code(shown[needle]))
         for needle in chosen
     ]
 
 
-def _texts(task: Task) -> Iterator[tuple[str, float]]:
+def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
     """The texts of a task, and what a word of each is worth."""
     yield task.title[:MAX_TEXT], 3.0
     yield " ".join(task.tags)[:MAX_TEXT], 2.0
@@ -112,7 +112,7 @@ def _texts(task: Task) -> Iterator[tuple[str, float]]:
     yield "\n".join(task.criteria)[:MAX_TEXT], 1.0
 
 
-def _words(text: str) -> Iterator[tuple[str, float]]:
+def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
     """Every word in its order, and a factor: names of code count more, and so do the words they are made of."""
     plain = _LINK.sub(" ", text)
     quoted = {token for quote in _QUOTED.findall(plain) for token in _TOKEN.findall(quote)}
@@ -120,7 +120,7 @@ def _words(text: str) -> Iterator[tuple[str, float]]:
         if len(token) > LONGEST:
             continue
         token = token[:-1] if _PLURAL.fullmatch(token) else token
-        parts = [part for part in split(token) if _counts(part.lower())]
+        parts = [part for part in split_name(token) if _is_significant(part.lower())]
         code = token in quoted or _is_code(token)
         if _is_code(token):
             yield token, 2.0
@@ -128,30 +128,30 @@ def _words(text: str) -> Iterator[tuple[str, float]]:
             low = part.lower()
             # Nearly every task asks for tests, and any of them will do as an example.
             yield low, 0.4 if low in _ABOUT_TESTS else 1.25 if code else 1.0
-    for verb in _verbs(plain):
+    for verb in _find_phrasal_verbs(plain):
         yield verb, 1.0
     for acronym in _ACRONYM.findall(plain):
         if acronym not in _ORDINARY:
             yield acronym.lower(), 1.0
 
 
-def _verbs(text: str) -> Iterator[str]:
+def _find_phrasal_verbs(text: str) -> Iterator[str]:
     """`logging in` and `times out` as files and names have them: `log_in`, which finds `login` too."""
     for verb, particle in _PARTICLE.findall(text.lower()):
-        yield f"{_undoubled(stem(verb))}_{particle}"
+        yield f"{_undouble_consonant(stem_word(verb))}_{particle}"
 
 
 def _is_code(token: str) -> bool:
     """Whether it is a name of several words, as `rate_limiter`, `HttpClient` or `httpClient`."""
     humped = not (token.islower() or token.isupper())
-    return ("_" in token or humped) and "-" not in token and len(split(token)) > 1
+    return ("_" in token or humped) and "-" not in token and len(split_name(token)) > 1
 
 
-def _counts(word: str) -> bool:
+def _is_significant(word: str) -> bool:
     return len(word) >= SHORTEST and word not in STOP_WORDS
 
 
-def _is_in_better(needle: str, ranked: list[str], weights: dict[str, float]) -> bool:
+def _is_covered_by_better(needle: str, ranked: list[str], weights: dict[str, float]) -> bool:
     """Whether a shorter needle that counts no less finds all that this one would, and it is no name of code."""
     return "_" not in needle and any(
         other != needle
@@ -162,13 +162,13 @@ def _is_in_better(needle: str, ranked: list[str], weights: dict[str, float]) -> 
     )
 
 
-def stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """What the forms of a word share: `parsing`, `parser` and `parse` give `pars`.
 
     A name of several words gives those with `_` between them.
     """
     if _is_code(word):
-        return "_".join(split(word)).lower()
+        return "_".join(split_name(word)).lower()
     low = word.lower()
     for endings in _ENDINGS:
         for ending, least in endings:
@@ -179,27 +179,27 @@ def stem(word: str) -> str:
             ):
                 low = low.removesuffix(ending)
                 break
-    return _undoubled(low)
+    return _undouble_consonant(low)
 
 
-def _undoubled(low: str) -> str:
+def _undouble_consonant(low: str) -> str:
     """`logg` of `logging` is `log`, `runn` is `run`; `call` stays."""
     doubled = len(low) > SHORTEST and low[-1] == low[-2] and low[-1] in "bdgmnprt"
     return low[:-1] if doubled else low
 
 
-def of_title(title: str) -> frozenset[str]:
+def stem_title(title: str) -> frozenset[str]:
     """What the words of a title share with their other forms."""
-    return frozenset(stem(word) for word, _ in _words(title[:1_000]))
+    return frozenset(stem_word(word) for word, _ in _weigh_words(title[:1_000]))
 
 
-def split(name: str) -> list[str]:
+def split_name(name: str) -> list[str]:
     """The words a name is made of, as they are written there."""
     if not name.isascii():
         return _LETTERS.findall(name)
     return (_LOW if name.islower() else _HUMPS).findall(name)
 
 
-def of_name(name: str) -> list[str]:
+def split_lowercase(name: str) -> list[str]:
     """The same in lower case."""
-    return [part.lower() for part in split(name)]
+    return [part.lower() for part in split_name(name)]

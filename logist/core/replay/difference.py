@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from logist import __version__
-from logist.core.machine.rules import newer_than_this
+from logist.core.machine.rules import has_newer_rules
 from logist.core.model import Interaction, JsonObject
 from logist.core.replay.drift_causes import schema_hash
 
@@ -51,12 +51,16 @@ class Difference:
     cause: str
 
 
-def difference(entry: Interaction, field: str, recorded: object, today: object, cause: str) -> Difference:
+def build_difference(
+    entry: Interaction, field: str, recorded: object, today: object, cause: str
+) -> Difference:
     """With both values as text: words as they are, everything else as JSON."""
-    return Difference(entry.sequence, field, *_parting(_text(recorded), _text(today), LONGEST), cause)
+    return Difference(
+        entry.sequence, field, *_cut_around_difference(_to_text(recorded), _to_text(today), LONGEST), cause
+    )
 
 
-def cause(
+def explain_cause(
     entry: Interaction, field: str, schema: JsonObject, *, judged: bool = False, reason: str = ""
 ) -> str:
     """Which rule leads elsewhere, and what has changed since, as far as the request says by what it was judged.
@@ -64,95 +68,97 @@ def cause(
     `judged`: the answer itself is read in another way, and `reason` is today's word on it.
     """
     rule = ANSWER if judged or field.startswith("response.") else _CAUSES.get(field, "")
-    told = f"{rule or 'the rules of the state machine lead elsewhere'}{_since(entry, schema)}"
-    return f"{told}: {reason}" if judged and reason and reason != entry.reason else told
+    explanation = (
+        f"{rule or 'the rules of the state machine lead elsewhere'}{_describe_changes_since(entry, schema)}"
+    )
+    return f"{explanation}: {reason}" if judged and reason and reason != entry.reason else explanation
 
 
-def _since(entry: Interaction, schema: JsonObject) -> str:
+def _describe_changes_since(entry: Interaction, schema: JsonObject) -> str:
     then, version = (entry.request.metadata.get(name) for name in ("schema", "logist"))
-    found = []
+    changes = []
     if isinstance(then, str) and then != (now := schema_hash(schema)):
-        found.append(f"llm-chat-schema.json has changed since: it was {then[:8]}, today it is {now[:8]}")
+        changes.append(f"llm-chat-schema.json has changed since: it was {then[:8]}, today it is {now[:8]}")
     if isinstance(version, str) and version != __version__:
-        found.append(f"it was recorded by Logist {version[:20]}, and this is {__version__}")
-    if newer_than_this(entry):
-        found.append("it was judged by a rule that only a newer Logist has")
-    return f" ({'; '.join(found)})" if found else ""
+        changes.append(f"it was recorded by Logist {version[:20]}, and this is {__version__}")
+    if has_newer_rules(entry):
+        changes.append("it was judged by a rule that only a newer Logist has")
+    return f" ({'; '.join(changes)})" if changes else ""
 
 
-def lines(found: Difference) -> Iterator[str]:
+def format_difference(found: Difference) -> Iterator[str]:
     """The difference for a person: where, what was recorded and what comes out today, and why."""
     yield f"interaction {found.sequence}: {found.field}"
-    yield from (f"  {line}" for line in sides(found))
+    yield from (f"  {line}" for line in format_sides(found))
     yield f"  cause     {found.cause}"
 
 
-def sides(found: Difference) -> Iterator[str]:
+def format_sides(found: Difference) -> Iterator[str]:
     """What was recorded, and what comes out today."""
-    recorded, today = _sides(found.recorded, found.today)
-    yield from _side("recorded", recorded)
-    yield from _side("today", today)
+    recorded, today = _select_differing(found.recorded, found.today)
+    yield from _format_side("recorded", recorded)
+    yield from _format_side("today", today)
 
 
-def _side(name: str, shown: list[str]) -> Iterator[str]:
+def _format_side(name: str, shown: list[str]) -> Iterator[str]:
     for number, line in enumerate(shown):
         yield f"{'' if number else name:<9} {line}"
 
 
-def _sides(recorded: str, today: str) -> tuple[list[str], list[str]]:
+def _select_differing(recorded: str, today: str) -> tuple[list[str], list[str]]:
     """Both values, as much of them as tells one from the other."""
-    if leaves := _leaves(recorded, today):
+    if leaves := _find_differing_leaves(recorded, today):
         ours, theirs = (", ".join(f"{path} {side[n]}" for path, *side in leaves) for n in (0, 1))
-        return [_cut(ours)], [_cut(theirs)]
+        return [_shorten_text(ours)], [_shorten_text(theirs)]
     if "\n" not in recorded + today:
-        first, second = _parting(recorded, today, SHOWN)
+        first, second = _cut_around_difference(recorded, today, SHOWN)
         return [first or '""'], [second or '""']
-    return _own_lines(recorded, today), _own_lines(today, recorded)
+    return _select_own_lines(recorded, today), _select_own_lines(today, recorded)
 
 
-def _own_lines(text: str, other: str) -> list[str]:
+def _select_own_lines(text: str, other: str) -> list[str]:
     """The first few lines of a text from where it parts from the other."""
     pairs = list(zip_longest(text.split("\n"), other.split("\n")))
     start = next((n for n, (own, its) in enumerate(pairs) if own != its), 0)
-    shown = [_cut(own) for own, _ in pairs[start : start + LINES] if own is not None]
+    shown = [_shorten_text(own) for own, _ in pairs[start : start + LINES] if own is not None]
     return [f"line {start + 1}:", *shown, *(["..."] if len(text.split("\n")) > start + LINES else [])]
 
 
-def _leaves(recorded: str, today: str) -> list[tuple[str, str, str]]:
+def _find_differing_leaves(recorded: str, today: str) -> list[tuple[str, str, str]]:
     """Of two JSON objects, what is not the same in both: the path, and its two values."""
     try:
         first, second = json.loads(recorded), json.loads(today)
         if isinstance(first, dict) and isinstance(second, dict):
-            return [*_unlike("", first, second)]
+            return [*_compare_leaves("", first, second)]
     except (ValueError, RecursionError):
         pass
     return []
 
 
-def _unlike(path: str, first: Any, second: Any) -> Iterator[tuple[str, str, str]]:
+def _compare_leaves(path: str, first: Any, second: Any) -> Iterator[tuple[str, str, str]]:
     if isinstance(first, dict) and isinstance(second, dict):
         for name in {**first, **second}:
-            there = f"{path}.{name}" if path else str(name)
-            yield from _unlike(there, first.get(name, _ABSENT), second.get(name, _ABSENT))
+            member_path = f"{path}.{name}" if path else str(name)
+            yield from _compare_leaves(member_path, first.get(name, _ABSENT), second.get(name, _ABSENT))
     elif first != second:
-        one, other = ("none" if side is _ABSENT else _text(side) for side in (first, second))
-        yield path, *_parting(one, other, SHOWN)
+        one, other = ("none" if side is _ABSENT else _to_text(side) for side in (first, second))
+        yield path, *_cut_around_difference(one, other, SHOWN)
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return str(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _parting(first: str, second: str, longest: int) -> tuple[str, str]:
+def _cut_around_difference(first: str, second: str, longest: int) -> tuple[str, str]:
     """Both texts, cut to `longest` characters around the place where they part."""
     if max(len(first), len(second)) <= longest:
         return first, second
     pairs = enumerate(zip(first, second, strict=False))
-    part = next((n for n, (one, other) in pairs if one != other), min(len(first), len(second)))
-    start = max(0, part - BEFORE)
+    first_difference = next((n for n, (one, other) in pairs if one != other), min(len(first), len(second)))
+    start = max(0, first_difference - BEFORE)
     lead = "..." if start else ""
-    return _cut(lead + first[start:], longest), _cut(lead + second[start:], longest)
+    return _shorten_text(lead + first[start:], longest), _shorten_text(lead + second[start:], longest)
 
 
-def _cut(text: str, longest: int = SHOWN) -> str:
+def _shorten_text(text: str, longest: int = SHOWN) -> str:
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"

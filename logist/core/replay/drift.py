@@ -15,17 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from logist.core.answer.exit_command import text_before
+from logist.core.answer.exit_command import extract_text_before_command
 from logist.core.model import EffectiveSpec, Interaction, Phase, Request, Role, State, Workflow
 from logist.core.prompt import archived_request, prompt_parts
 from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT, PRIORITIES
 from logist.core.prompt.prompt_parts import UnplacedPart
-from logist.core.prompt.redaction_marks import marked
+from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.replay import drift_causes
 from logist.core.replay.drift_causes import Today
 from logist.core.step import step
-from logist.core.step.step_instructions import Instructed, instructed
+from logist.core.step.step_instructions import Instructed, build_instructions
 from logist.core.text import line_diff
 
 __all__ = [
@@ -33,10 +33,10 @@ __all__ = [
     "Comparison",
     "Drift",
     "Today",
-    "compared",
-    "compared_answers",
-    "drifts",
-    "settings_differ",
+    "compare_answers",
+    "compare_prompts",
+    "find_drifts",
+    "find_setting_differences",
 ]
 
 Change: TypeAlias = Literal["changed", "added", "gone"]
@@ -74,32 +74,45 @@ class Comparison:
     drifts: tuple[Drift, ...]
 
 
-def drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) -> list[Drift]:
+def find_drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) -> list[Drift]:
     """The parts of a recorded request that would be others today; `spec` and `state` are those before it.
 
     Empty where nothing would, and where the archive does not say which parts its prompt has.
     """
-    blocks = archived_request.blocks(entry.request)
+    blocks = archived_request.read_blocks(entry.request)
     if not blocks:
         return []
-    told = drift_causes.DriftContext(spec, state, entry, today)
-    found = [_drift(entry, told, "schema", "changed", "", "")] if told.schema_has_changed else []
+    drift_context = drift_causes.DriftContext(spec, state, entry, today)
+    found = (
+        [_build_drift(entry, drift_context, "schema", "changed", "", "")]
+        if drift_context.has_schema_changed
+        else []
+    )
     role = today.role
     if role is None:
-        return [*found, _drift(entry, told, f"role:{told.role_name}", "gone", "", "")]
-    exported = marked(entry.request.metadata)
+        return [*found, _build_drift(entry, drift_context, f"role:{drift_context.role_name}", "gone", "", "")]
+    masked_names = read_redaction_marks(entry.request.metadata)
     found += [
-        _drift(entry, told, name, "changed", _said(then), today.redact(_said(now))[0])
-        for name, (then, now) in told.settings(role).items()
-        if name not in exported
+        _build_drift(
+            entry,
+            drift_context,
+            name,
+            "changed",
+            _format_setting(then),
+            today.redact(_format_setting(now))[0],
+        )
+        for name, (then, now) in drift_context.find_changed_settings(role).items()
+        if name not in masked_names
     ]
     try:
-        return found + _role_drifts(_with_step(spec, state, today), state, entry, role, blocks, told)
+        return found + _find_prompt_drifts(
+            _replace_step(spec, state, today), state, entry, role, blocks, drift_context
+        )
     except RecursionError:
         return [*found, Drift(entry.sequence, "", "changed", "what the history holds is nested too deep")]
 
 
-def _role_drifts(
+def _find_prompt_drifts(
     spec: EffectiveSpec,
     state: State,
     entry: Interaction,
@@ -107,18 +120,20 @@ def _role_drifts(
     then: Sequence[PromptBlock],
     told: drift_causes.DriftContext,
 ) -> list[Drift]:
-    phase = entry.observed.phase if entry.observed else step.owed_by(state) or Phase.DOER
-    before = archived_request.keyed(then)
-    matching = _Matching(archived_request.cut(entry.request), told.today.redact)
-    made = _Making(spec, state, role, phase, entry.request, then, before, matching).nearest()
-    if not made.wrong:
-        return _about_the_whole(entry, told, made, before)
-    retold = any(key[0].startswith("template:") for key, _ in made.wrong)
-    told = replace(told, retold=retold and not told.role_is_the_same)
+    phase = entry.observed.phase if entry.observed else step.find_owing_phase(state) or Phase.DOER
+    before = archived_request.key_blocks(then)
+    matching = _Matching(archived_request.read_cuts(entry.request), told.today.redact)
+    nearest = _Making(spec, state, role, phase, entry.request, then, before, matching).find_nearest()
+    if not nearest.wrong:
+        return _compare_whole(entry, told, nearest, before)
+    has_template_changed = any(key[0].startswith("template:") for key, _ in nearest.wrong)
+    told = replace(told, retold=has_template_changed and not told.is_role_unchanged)
     return [
-        _drift(entry, told, key[0], change, _text(before, key), _today(before, made.now, key, told))
-        for key, change in made.wrong
-        if not (change == "changed" and told.is_untold(before[key], made.now[key]))
+        _build_drift(
+            entry, told, key[0], change, _get_text(before, key), _render_today(before, nearest.now, key, told)
+        )
+        for key, change in nearest.wrong
+        if not (change == "changed" and told.is_unrecorded_difference(before[key], nearest.now[key]))
     ]
 
 
@@ -148,36 +163,38 @@ class _Making:
     before: Mapping[Key, PromptBlock]
     matching: _Matching
 
-    def nearest(self) -> _Made:
+    def find_nearest(self) -> _Made:
         """The prompt that is like the archived one, or comes nearest to it: how many items the lists had is tried."""
-        choices = archived_request.choices(
+        choices = archived_request.list_count_options(
             self.request, self.then, counted=self.role.prompt_template is not None
         )
         chosen = [options[0] for options in choices]
-        best = self._made(chosen)
+        best = self._rebuild_prompt(chosen)
         for number, options in enumerate(choices):
             for option in options[1:]:
                 if not best.wrong:
                     return best
-                tried = [*chosen[:number], option, *chosen[number + 1 :]]
-                made = self._made(tried)
-                if made.likeness > best.likeness:
-                    best, chosen = made, tried
+                counts = [*chosen[:number], option, *chosen[number + 1 :]]
+                rebuilt = self._rebuild_prompt(counts)
+                if rebuilt.likeness > best.likeness:
+                    best, chosen = rebuilt, counts
         return best
 
-    def _made(self, counts: Sequence[Any]) -> _Made:
-        given = archived_request.given(self.request, self.then, archived_request.Counts(*counts))
-        told = instructed(self.spec, self.state, self.role, given, self.phase)
-        blocks = archived_request.blocks_of([*told.system, *told.user])
-        now = archived_request.keyed(blocks)
-        wrong, kept = self.matching.found(self.before, now)
+    def _rebuild_prompt(self, counts: Sequence[Any]) -> _Made:
+        given = archived_request.build_stand_ins(self.request, self.then, archived_request.Counts(*counts))
+        instructions = build_instructions(self.spec, self.state, self.role, given, self.phase)
+        blocks = archived_request.group_blocks([*instructions.system, *instructions.user])
+        now = archived_request.key_blocks(blocks)
+        wrong, kept = self.matching.compare_blocks(self.before, now)
         if not wrong:
-            return _Made(told, now, wrong, kept)
-        before, after = (_signs(found, self.matching.cut) for found in (self.then, blocks))
-        return _Made(told, now, wrong, kept, (-len(wrong), 2 * (before & after).total() - after.total()))
+            return _Made(instructions, now, wrong, kept)
+        before, after = (_count_pieces(found, self.matching.cut) for found in (self.then, blocks))
+        return _Made(
+            instructions, now, wrong, kept, (-len(wrong), 2 * (before & after).total() - after.total())
+        )
 
 
-def _signs(found: Sequence[PromptBlock], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
+def _count_pieces(found: Sequence[PromptBlock], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
     """What the pieces of a prompt say, or that they are there; those that may be missing do not count."""
     return Counter(
         (piece.source, "" if archived_request.is_surrounding(piece.source) else piece.text)
@@ -187,16 +204,16 @@ def _signs(found: Sequence[PromptBlock], cut: Mapping[str, str]) -> Counter[tupl
     )
 
 
-def _about_the_whole(
+def _compare_whole(
     entry: Interaction, told: drift_causes.DriftContext, made: _Made, before: Mapping[Key, PromptBlock]
 ) -> list[Drift]:
     """Whether the parts, all of which are as they were, also stand where they stood."""
     keys = [*made.kept, *(key for key in before if key[0] == LEFT_OUT)]
     texts = [before[key].text for key in keys]
-    user, joint = len(archived_request.blocks_of(made.told.system)), made.told.joint
+    user, joint = len(archived_request.group_blocks(made.told.system)), made.told.joint
     prompt = joint.join(texts[:user]) + prompt_parts.SEPARATOR + joint.join(texts[user:])
     then = entry.request.prompt
-    return [] if prompt == then else [_drift(entry, told, "", "changed", then, prompt)]
+    return [] if prompt == then else [_build_drift(entry, told, "", "changed", then, prompt)]
 
 
 @dataclass(frozen=True)
@@ -206,46 +223,46 @@ class _Matching:
     cut: Mapping[str, str]
     redact: Callable[[str], tuple[str, int]]
 
-    def found(
+    def compare_blocks(
         self, before: Mapping[Key, PromptBlock], now: Mapping[Key, PromptBlock]
     ) -> tuple[list[tuple[Key, Change]], list[Key]]:
         """The parts that differ, and those that both have."""
-        kept = [key for key in now if key in before]
-        wrong: list[tuple[Key, Change]] = []
+        common_keys = [key for key in now if key in before]
+        changes: list[tuple[Key, Change]] = []
         for key, block in now.items():
             if key in before:
-                wrong += [] if self._is_same(before[key], block) else [(key, "changed")]
-            elif not (self._may_be_cut(block.source) and self.cut[block.source] == "dropped"):
-                wrong.append((key, "added"))
-        wrong += [(key, "gone") for key in before if key not in now and key[0] != LEFT_OUT]
-        return wrong, kept
+                changes += [] if self._is_same(before[key], block) else [(key, "changed")]
+            elif not (self._can_be_cut(block.source) and self.cut[block.source] == "dropped"):
+                changes.append((key, "added"))
+        changes += [(key, "gone") for key in before if key not in now and key[0] != LEFT_OUT]
+        return changes, common_keys
 
-    def _may_be_cut(self, source: str) -> bool:
+    def _can_be_cut(self, source: str) -> bool:
         return source in self.cut and source.partition(":")[0] in PRIORITIES
 
     def _is_same(self, then: PromptBlock, now: PromptBlock) -> bool:
         if then.is_given and now.is_given:
             return True
         if len(then.pieces) == len(now.pieces) == 1:
-            return self._is_said(then.pieces[0], now.pieces[0])
-        return self._is_filled(then.pieces, now.pieces) or self._is_filled(
-            then.pieces, prompt_parts.clean(now.pieces, self.redact)[0]
+            return self._is_same_piece(then.pieces[0], now.pieces[0])
+        return self._is_same_template(then.pieces, now.pieces) or self._is_same_template(
+            then.pieces, prompt_parts.redact_pieces(now.pieces, self.redact)[0]
         )
 
-    def _is_filled(self, then: Sequence[UnplacedPart], now: Sequence[UnplacedPart]) -> bool:
+    def _is_same_template(self, then: Sequence[UnplacedPart], now: Sequence[UnplacedPart]) -> bool:
         """The parts of a template in their order; of what had no room some are missing."""
-        waiting = iter(now)
+        remaining = iter(now)
         for piece in then:
-            for today in waiting:
-                if today.source == piece.source and self._is_said(piece, today):
+            for today in remaining:
+                if today.source == piece.source and self._is_same_piece(piece, today):
                     break
-                if not self._may_be_cut(today.source):
+                if not self._can_be_cut(today.source):
                     return False
             else:
                 return False
-        return all(self._may_be_cut(left.source) for left in waiting)
+        return all(self._can_be_cut(left.source) for left in remaining)
 
-    def _is_said(self, then: UnplacedPart, now: UnplacedPart) -> bool:
+    def _is_same_piece(self, then: UnplacedPart, now: UnplacedPart) -> bool:
         if then.is_masked and then.source == now.source:
             return True
         if then.text == now.text or (
@@ -257,10 +274,10 @@ class _Matching:
         text = self.redact(now.text)[0]
         if then.text == text or archived_request.is_redacted(then.text, text):
             return True
-        return self._may_be_cut(now.source) and archived_request.is_shortened(then.text, text)
+        return self._can_be_cut(now.source) and archived_request.is_shortened(then.text, text)
 
 
-def _with_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec:
+def _replace_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec:
     """The spec with what the workflow's file says of the step today."""
     flow, step = spec.workflow, today.step
     if flow is None or step is None:
@@ -269,11 +286,11 @@ def _with_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec
     return spec.model_copy(update={"workflow": Workflow.model_copy(flow, update={"steps": steps})})
 
 
-def _text(found: Mapping[Key, PromptBlock], key: Key) -> str:
+def _get_text(found: Mapping[Key, PromptBlock], key: Key) -> str:
     return found[key].text if key in found else ""
 
 
-def _today(
+def _render_today(
     before: Mapping[Key, PromptBlock],
     now: Mapping[Key, PromptBlock],
     key: Key,
@@ -282,62 +299,65 @@ def _today(
     """A part as it would be sent, with what came from the surroundings as the archive has it."""
     if key not in now or now[key].is_given:
         return ""
-    known: dict[str, deque[str]] = {}
+    archived_texts: dict[str, deque[str]] = {}
     for piece in before[key].pieces if key in before else ():
-        known.setdefault(piece.source, deque()).append(piece.text)
+        archived_texts.setdefault(piece.source, deque()).append(piece.text)
     text = "".join(
-        (known[piece.source].popleft() if known.get(piece.source) else "...")
+        (archived_texts[piece.source].popleft() if archived_texts.get(piece.source) else "...")
         if archived_request.is_surrounding(piece.source)
         else piece.text
         for piece in now[key].pieces
     )
     clean = told.today.redact(text)[0]
-    return archived_request.masked(before[key].text, clean) if key in before else clean
+    return archived_request.mask_like_archive(before[key].text, clean) if key in before else clean
 
 
-def _said(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     """A setting on a line; an archive may hold anything."""
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else json.dumps(value)
 
 
-def _drift(
+def _build_drift(
     entry: Interaction, told: drift_causes.DriftContext, source: str, change: Change, then: str, now: str
 ) -> Drift:
-    cause = told.cause(source, change)
-    return Drift(entry.sequence, source, change, cause, _diff(change, then, now))
+    cause = told.find_cause(source, change)
+    return Drift(entry.sequence, source, change, cause, _build_diff(change, then, now))
 
 
-def _diff(change: Change, then: str, now: str) -> tuple[str, ...]:
+def _build_diff(change: Change, then: str, now: str) -> tuple[str, ...]:
     if change == "changed":
-        return line_diff.unified(then, now)
-    return line_diff.one_sided("-", then) if then else line_diff.one_sided("+", now) if now else ()
+        return line_diff.diff_lines(then, now)
+    return line_diff.mark_all_lines("-", then) if then else line_diff.mark_all_lines("+", now) if now else ()
 
 
-def compared(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
+def compare_prompts(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
     """The prompts of two asks, part by part: what is other in the second. `names` tell them apart in the causes."""
     before, after = (
-        {key: block.text for key, block in archived_request.keyed(_or_whole(entry.request)).items()}
+        {
+            key: block.text
+            for key, block in archived_request.key_blocks(_read_blocks_or_whole(entry.request)).items()
+        }
         for entry in (then, now)
     )
-    return _compared(before, after, now.sequence, names or (f"#{then.sequence}", f"#{now.sequence}"))
+    return _compare_parts(before, after, now.sequence, names or (f"#{then.sequence}", f"#{now.sequence}"))
 
 
-def compared_answers(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
+def compare_answers(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
     """The same of the answers: the exit command as it was read, the text before it, and where it led."""
     names = names or (f"#{then.sequence}", f"#{now.sequence}")
-    return _compared(_answer(then), _answer(now), now.sequence, names)
+    return _compare_parts(_split_answer(then), _split_answer(now), now.sequence, names)
 
 
-def _compared(
+def _compare_parts(
     before: Mapping[Key, str], after: Mapping[Key, str], sequence: int, names: tuple[str, str]
 ) -> Comparison:
     equal = tuple(key[0] for key, text in after.items() if before.get(key) == text)
-    wrong: list[tuple[Key, Change]] = [
+    changes: list[tuple[Key, Change]] = [
         (key, "changed" if key in before else "added")
         for key, text in after.items()
         if before.get(key) != text
     ]
-    wrong += [(key, "gone") for key in before if key not in after]
+    changes += [(key, "gone") for key in before if key not in after]
     return Comparison(
         equal,
         tuple(
@@ -345,15 +365,15 @@ def _compared(
                 sequence,
                 key[0],
                 change,
-                drift_causes.between(key[0], change, *names),
-                _diff(change, before.get(key, ""), after.get(key, "")),
+                drift_causes.describe_part_change(key[0], change, *names),
+                _build_diff(change, before.get(key, ""), after.get(key, "")),
             )
-            for key, change in wrong
+            for key, change in changes
         ),
     )
 
 
-def _answer(entry: Interaction) -> dict[Key, str]:
+def _split_answer(entry: Interaction) -> dict[Key, str]:
     """The parts of an answer; those that it does not have are missing."""
     response = entry.response
     command = {
@@ -365,27 +385,27 @@ def _answer(entry: Interaction) -> dict[Key, str]:
         "metadata": response.metadata,
         "error": response.error and response.error.model_dump(),
     }
-    told = {name: value for name, value in command.items() if value not in (None, "", [])}
+    fields = {name: value for name, value in command.items() if value not in (None, "", [])}
     try:
-        shown = json.dumps(told, ensure_ascii=False, indent=2) if told else ""
+        command_text = json.dumps(fields, ensure_ascii=False, indent=2) if fields else ""
     except RecursionError:
-        shown = response.raw_response
+        command_text = response.raw_response
     parts = {
-        "exit_command": shown,
-        "text": text_before(response.raw_response),
+        "exit_command": command_text,
+        "text": extract_text_before_command(response.raw_response),
         "outcome": "\n".join(filter(None, (f"{entry.state_before} -> {entry.state_after}", entry.reason))),
     }
     return {(source, 0): text for source, text in parts.items() if text}
 
 
-def settings_differ(then: Request, now: Request) -> dict[str, tuple[object, object]]:
+def find_setting_differences(then: Request, now: Request) -> dict[str, tuple[object, object]]:
     """What else is other in the second of two requests: who was asked, by which model, by which Logist."""
     pairs = {name: (then.metadata.get(name), now.metadata.get(name)) for name in SETTINGS}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _or_whole(request: Request) -> list[PromptBlock]:
+def _read_blocks_or_whole(request: Request) -> list[PromptBlock]:
     """Its parts, or where it does not say them the prompt as one."""
-    return archived_request.blocks(request) or [
+    return archived_request.read_blocks(request) or [
         PromptBlock("prompt", (UnplacedPart("prompt", "given", request.prompt),))
     ]

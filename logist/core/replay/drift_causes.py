@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
-from logist.core.permissions.tools import offered
+from logist.core.permissions.tools import select_permitted_tools
 from logist.core.prompt import archived_request
 from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
@@ -114,15 +114,15 @@ class DriftContext:
     @property
     def role_name(self) -> str:
         """Of the role that was asked."""
-        return role_asked(self.entry)
+        return find_asked_role(self.entry)
 
     @property
-    def schema_has_changed(self) -> bool:
+    def has_schema_changed(self) -> bool:
         """Whether an answer is held to another schema today."""
-        then = self._metadata("schema")
+        then = self._get_metadata("schema")
         return bool(self.today.schema) and isinstance(then, str) and then != self.today.schema
 
-    def settings(self, role: Role) -> dict[str, tuple[Any, Any]]:
+    def find_changed_settings(self, role: Role) -> dict[str, tuple[Any, Any]]:
         """What is sent beside the prompt and would be another today, with both values: model, temperature, tools.
 
         Nothing of an answer that was given, and no model that a person chose for that one step.
@@ -137,14 +137,16 @@ class DriftContext:
         if not (isinstance(options, dict) and options.get("model")):
             today["model"] = role.llm_model
         if agent == OFFERED and self.today.disabled is not None:
-            today["tools"] = [tool.name for tool in offered(role.permissions, self.today.disabled)]
+            today["tools"] = [
+                tool.name for tool in select_permitted_tools(role.permissions, self.today.disabled)
+            ]
         return {
             name: (metadata[name], now)
             for name, now in today.items()
             if name in metadata and metadata[name] != now
         }
 
-    def is_untold(self, then: PromptBlock, now: PromptBlock) -> bool:
+    def is_unrecorded_difference(self, then: PromptBlock, now: PromptBlock) -> bool:
         """Whether a filled template differs by nothing but what the archive can't say.
 
         That is how many items its lists had, where a secret stood as one in two parts of it, what it was only asked
@@ -152,46 +154,46 @@ class DriftContext:
         """
         if len(then.pieces) < 2 or len(now.pieces) < 2:
             return False
-        same = self.role_is_the_same and self._metadata("logist") == self.today.version
-        return same or _words(then) == _words(now)
+        same = self.is_role_unchanged and self._get_metadata("logist") == self.today.version
+        return same or _collect_words(then) == _collect_words(now)
 
-    def cause(self, source: str, change: str) -> str:
+    def find_cause(self, source: str, change: str) -> str:
         """Why a part is not what it was."""
         word = source.partition(":")[0]
-        role = f"the role file {self.role_name}{_at(self.today.role_file)}"
+        role = f"the role file {self.role_name}{_format_file_suffix(self.today.role_file)}"
         if word == "schema":
-            then, now = str(self._metadata("schema"))[:8], self.today.schema[:8]
+            then, now = str(self._get_metadata("schema"))[:8], self.today.schema[:8]
             return f"the schema of the exit command, llm-chat-schema.json, has changed: it was {then}, it is {now}"
         if self.today.role is None and word == "role":
             return self.today.missing
-        if self._is_of_the_step(word):
+        if self._is_step_change(word):
             flow = self.spec.workflow.name if self.spec.workflow else ""
-            return (
-                f"the step `{self.state.step}` of the workflow {flow}{_at(self.today.step_file)} has changed"
-            )
+            return f"the step `{self.state.step}` of the workflow {flow}{_format_file_suffix(self.today.step_file)} has changed"
         if word in SETTINGS:
-            return self._of_setting(word, role)
+            return self._explain_setting(word, role)
         if word in ("permissions", "step") and self._permissions_differ:
-            return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
-        if word in (*FILES, "output_schema") and not self.role_is_the_same:
+            return f"the permissions of the role {self.role_name} have changed{_format_file_suffix(self.today.role_file)}"
+        if word in (*FILES, "output_schema") and not self.is_role_unchanged:
             return f"{role} has changed{_OF_FILE.get(word, '')}"
         if self.retold and word in (*ASKED, *_WORK):
             return f"{role} has changed: its template tells the work in another way"
-        if word in ASKED and change != "changed" and not self.role_is_the_same:
+        if word in ASKED and change != "changed" and not self.is_role_unchanged:
             return f"{role} asks for other parts of the surroundings"
-        return self._own(source)
+        return self._explain_own_wording(source)
 
-    def _of_setting(self, word: str, role: str) -> str:
+    def _explain_setting(self, word: str, role: str) -> str:
         if word == "tools" and not self._permissions_differ:
             return f"{_NAMES[word]}: `tools.disabled` of the config has changed, or Logist has other tools"
         if word == "tools":
-            return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
-        return self._own(word) if self.role_is_the_same else f"{role} has changed: its {word}"
+            return f"the permissions of the role {self.role_name} have changed{_format_file_suffix(self.today.role_file)}"
+        return (
+            self._explain_own_wording(word) if self.is_role_unchanged else f"{role} has changed: its {word}"
+        )
 
-    def _is_of_the_step(self, word: str) -> bool:
+    def _is_step_change(self, word: str) -> bool:
         """Whether the file of the workflow makes the difference: in the words of the step, or in the form of all."""
         today, flow = self.today.step, self.spec.workflow
-        then = flow.step(self.state.step) if flow else None
+        then = flow.find_step(self.state.step) if flow else None
         if today is None or then is None:
             return False
         if word == "confidence" and (today.confidence is None) != (then.confidence is None):
@@ -200,30 +202,30 @@ class DriftContext:
 
     @property
     def _permissions_differ(self) -> bool:
-        then = self._metadata("permissions")
+        then = self._get_metadata("permissions")
         role = self.today.role
-        return role is not None and then is not None and then != role.permissions.names()
+        return role is not None and then is not None and then != role.permissions.list_names()
 
     @property
-    def role_is_the_same(self) -> bool:
+    def is_role_unchanged(self) -> bool:
         """Whether its file says today what it said then; False where the archive does not know."""
         return bool(self.today.role_hash) and self.spec.roles.get(self.role_name) == self.today.role_hash
 
-    def _own(self, source: str) -> str:
+    def _explain_own_wording(self, source: str) -> str:
         word = source.partition(":")[0]
-        what = _NAMES.get(word) or (named(source) if source else "how the parts are put together")
-        then, now = self._metadata("logist"), self.today.version
+        what = _NAMES.get(word) or (describe_part(source) if source else "how the parts are put together")
+        then, now = self._get_metadata("logist"), self.today.version
         if not isinstance(then, str):
             return f"the wording of Logist itself ({what}): {now} today, and the archive does not say which it was"
         if then == now:
             return f"the wording of Logist itself ({what}), though it was {now} then too"
         return f"the wording of Logist itself ({what}): {then[:40]} then, {now} today"
 
-    def _metadata(self, name: str) -> object:
+    def _get_metadata(self, name: str) -> object:
         return self.entry.request.metadata.get(name)
 
 
-def role_asked(entry: Interaction) -> str:
+def find_asked_role(entry: Interaction) -> str:
     """The name of the role that a request was made for; empty where nothing says it."""
     name = entry.request.metadata.get("role")
     return name if isinstance(name, str) else entry.observed.role if entry.observed else ""
@@ -235,7 +237,7 @@ def schema_hash(schema: JsonObject) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def named(source: str) -> str:
+def describe_part(source: str) -> str:
     """A part of a prompt in words: `role:Worker` is `the role Worker`."""
     word, _, name = source.partition(":")
     if word in ("role", "file") and name:
@@ -247,22 +249,22 @@ def named(source: str) -> str:
     return _NAMES.get(word, f"the part {source}")
 
 
-def between(source: str, change: str, first: str, second: str) -> str:
+def describe_part_change(source: str, change: str, first: str, second: str) -> str:
     """How a part differs between two interactions, named `first` and `second` (`#2`, `fix-login #2`)."""
-    return f"{named(source)}: {standing(change, first, second)}"
+    return f"{describe_part(source)}: {describe_change(change, first, second)}"
 
 
-def standing(change: str, first: str, second: str) -> str:
+def describe_change(change: str, first: str, second: str) -> str:
     """The same without the name of the part."""
     how = {"changed": "not the same", "added": f"only in {second}", "gone": f"only in {first}"}
     return how[change]
 
 
-def _at(file: str) -> str:
+def _format_file_suffix(file: str) -> str:
     return f" ({file})" if file else ""
 
 
-def _words(block: PromptBlock) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
+def _collect_words(block: PromptBlock) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     """What of a filled template does not depend on how often it says it."""
     rules = frozenset(piece.text for piece in block.pieces if piece.kind == "rule")
     known = (

@@ -40,7 +40,7 @@ _NOT_MODELS = frozenset({"simulated", "preview-only", "run-command"})
 """In place of a model's name, in entries of which no model knows."""
 
 
-def is_ours(entry: JsonObject) -> bool:
+def is_logist_interaction(entry: JsonObject) -> bool:
     """Whether it is an interaction of Logist, as the files hold them."""
     return isinstance(entry.get("kind"), str) and "after" in entry
 
@@ -66,17 +66,17 @@ class OldEntry:
 
     @property
     def role(self) -> str:
-        return text(self.request.metadata.get("role"))
+        return text_or_empty(self.request.metadata.get("role"))
 
     @property
     def phase(self) -> Phase:
         """Who answered: the phase says it, or the state, or the name of the role."""
-        said = text(self.request.metadata.get("phase")).upper()
-        if said in ("DOER", "REVIEWER"):
-            return Phase(said.lower())
+        phase_text = text_or_empty(self.request.metadata.get("phase")).upper()
+        if phase_text in ("DOER", "REVIEWER"):
+            return Phase(phase_text.lower())
         if self.before is None and self.role.lower() in _REVIEWERS:
             return Phase.REVIEWER  # the phase may be the state of a job, or a part of a plan
-        state = _status(said) or self.before
+        state = _parse_status(phase_text) or self.before
         if state in (Status.PENDING, Status.REVIEW_REQUIRED):
             return step.PHASES[state]
         return Phase.REVIEWER if self.role.lower() in _REVIEWERS else Phase.DOER
@@ -84,38 +84,38 @@ class OldEntry:
     @property
     def who(self) -> str:
         """Who answered, for people."""
-        return f"the {self.phase.value}" + (f" {short(self.role)}" if self.role else "")
+        return f"the {self.phase.value}" + (f" {shorten_json(self.role)}" if self.role else "")
 
     @property
-    def implied(self) -> Status | None:
+    def implied_state(self) -> Status | None:
         """The state that the job must have been in for this agent to answer; None if the entry does not name it."""
         if self.before is not None or not (self.role or self.request.metadata.get("phase")):
             return None
         return Status.REVIEW_REQUIRED if self.phase is Phase.REVIEWER else Status.PENDING
 
 
-def log_entry(raw: JsonObject) -> str:
+def find_logged_operation(raw: JsonObject) -> str:
     """The operation of an entry that only says that a command was run; "" for what an agent answered."""
     request, response = raw.get("request"), raw.get("response")
-    operation = text(request.get("operation")) if isinstance(request, dict) else ""
+    operation = text_or_empty(request.get("operation")) if isinstance(request, dict) else ""
     if not operation or not isinstance(request, dict) or not isinstance(response, dict):
         return ""
     if request.get("dry_run") is True:
         return f"{operation} --dry-run"
     if operation.lower() in _WORKING:
         return ""
-    actions = texts(response.get("actions", response.get("action"))) or []
+    actions = to_text_list(response.get("actions", response.get("action"))) or []
     if operation.lower() != "preview" and actions and actions[0] in set(ExitAction):
         return ""
     return operation
 
 
-def read(raw: JsonObject, place: int, last: OldEntry | None) -> OldEntry:
+def read_old_entry(raw: JsonObject, place: int, last: OldEntry | None) -> OldEntry:
     """The entry at `place` (from 1) of the file. Raises Damaged for one that tells of no answer, or is out of order."""
     number = raw.get("sequence")
     number = number if isinstance(number, int) and not isinstance(number, bool) else None
     where = f"entry {place}" + (f" (sequence {number})" if number is not None else "")
-    if is_ours(raw):
+    if is_logist_interaction(raw):
         raise Damaged(f"{where} is an interaction of Logist, and those before it are not")
     if last is not None and None not in (number, last.number) and number <= last.number:  # type: ignore[operator]
         raise Damaged(f"{where} follows {last.where}: they are out of order")
@@ -126,110 +126,110 @@ def read(raw: JsonObject, place: int, last: OldEntry | None) -> OldEntry:
         where,
         number,
         raw,
-        _timestamp(raw.get("timestamp")),
-        _state(raw, "state_before", where),
-        _state(raw, "state_after", where),
-        _request(raw, request),
+        _parse_timestamp(raw.get("timestamp")),
+        _read_state(raw, "state_before", where),
+        _read_state(raw, "state_after", where),
+        _read_request(raw, request),
         response,
-        _actions(response, where),
-        _usage(raw.get("usage", response.get("usage"))) or _measured(raw, response),
+        _read_actions(response, where),
+        _read_usage(raw.get("usage", response.get("usage"))) or _read_measured_usage(raw, response),
         raw.get("is_simulated") is True or request.get("simulation") is True,
     )
 
 
-def _status(word: str) -> Status | None:
+def _parse_status(word: str) -> Status | None:
     known = Status.__members__.get(word)
     return known or STATES.get(word)
 
 
-def _state(raw: JsonObject, name: str, where: str) -> Status | None:
-    told = raw.get(name)
-    if told is None:
+def _read_state(raw: JsonObject, name: str, where: str) -> Status | None:
+    value = raw.get(name)
+    if value is None:
         return None
-    found = _status(told.strip().upper().replace(" ", "_")) if isinstance(told, str) else None
-    if found is None:
-        raise Damaged(f"{where}: `{name}` is {short(told)}, and that is no state")
-    return found
+    status = _parse_status(value.strip().upper().replace(" ", "_")) if isinstance(value, str) else None
+    if status is None:
+        raise Damaged(f"{where}: `{name}` is {shorten_json(value)}, and that is no state")
+    return status
 
 
-def short(value: object) -> str:
+def shorten_json(value: object) -> str:
     """The value as JSON, as much of it as an error shows."""
-    told = json.dumps(value, ensure_ascii=False)
-    return told if len(told) <= 60 else f"{told[:57]}..."
+    json_text = json.dumps(value, ensure_ascii=False)
+    return json_text if len(json_text) <= 60 else f"{json_text[:57]}..."
 
 
-def text(value: object) -> str:
+def text_or_empty(value: object) -> str:
     """The value, if it is a text; else ""."""
     return value if isinstance(value, str) else ""
 
 
-def texts(value: object) -> list[str] | None:
+def to_text_list(value: object) -> list[str] | None:
     """A list of texts, or one text as such a list; None for anything else."""
     if isinstance(value, str):
         return [value]
     return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
 
 
-def _timestamp(told: object) -> str | None:
-    found = _TIME.fullmatch(told.strip()) if isinstance(told, str) else None
-    if found:
-        return f"{found[1]}T{found[2]}Z"
+def _parse_timestamp(told: object) -> str | None:
+    match = _TIME.fullmatch(told.strip()) if isinstance(told, str) else None
+    if match:
+        return f"{match[1]}T{match[2]}Z"
     return told.strip() if isinstance(told, str) and told.strip() else None
 
 
-def _request(raw: JsonObject, request: JsonObject) -> Request:
+def _read_request(raw: JsonObject, request: JsonObject) -> Request:
     metadata = request.get("metadata")
-    own = {name: request[name] for name in _SETTINGS if isinstance(request.get(name), str | int | float)}
+    settings = {name: request[name] for name in _SETTINGS if isinstance(request.get(name), str | int | float)}
     model = raw.get("model")
     if isinstance(model, str) and model not in _NOT_MODELS:
-        own.setdefault("model", model)
+        settings.setdefault("model", model)
     return Request(
-        prompt=text(request.get("prompt")),
-        files_context=texts(request.get("files_context")) or [],
-        metadata=own | (metadata if isinstance(metadata, dict) else {}),
+        prompt=text_or_empty(request.get("prompt")),
+        files_context=to_text_list(request.get("files_context")) or [],
+        metadata=settings | (metadata if isinstance(metadata, dict) else {}),
     )
 
 
-def _actions(response: JsonObject, where: str) -> list[str] | None:
+def _read_actions(response: JsonObject, where: str) -> list[str] | None:
     """What the agent did, by `actions` or by the older `action`; None where neither is there."""
-    told = response.get("actions", response.get("action"))
-    if told is None:
+    value = response.get("actions", response.get("action"))
+    if value is None:
         return None
-    found = texts(told)
-    if found is None:
-        raise Damaged(f"{where}: `actions` is {short(told)}, and no list of texts")
-    return found
+    actions = to_text_list(value)
+    if actions is None:
+        raise Damaged(f"{where}: `actions` is {shorten_json(value)}, and no list of texts")
+    return actions
 
 
-def _usage(told: object) -> Usage | None:
+def _read_usage(told: object) -> Usage | None:
     if not isinstance(told, dict):
         return None
     try:
-        found = Usage.model_validate({name: told[name] for name in Usage.model_fields if name in told})
+        usage = Usage.model_validate({name: told[name] for name in Usage.model_fields if name in told})
     except ValidationError:
         return None
-    numbers = [value for value in found.model_dump().values() if isinstance(value, int | float)]
-    return found if all(0 <= value <= MOST_USED for value in numbers) else None
+    numbers = [value for value in usage.model_dump().values() if isinstance(value, int | float)]
+    return usage if all(0 <= value <= MOST_USED for value in numbers) else None
 
 
-def _measured(raw: JsonObject, response: JsonObject) -> Usage | None:
+def _read_measured_usage(raw: JsonObject, response: JsonObject) -> Usage | None:
     """What it used, by the fields of the first histories: dollars, seconds, and tokens without those of a cache."""
     metrics = response.get("metrics")
     metrics = metrics if isinstance(metrics, dict) else {}
-    dollars = _number(raw.get("cost"), response.get("cost_usd"), metrics.get("cost_usd"))
-    seconds = _number(
+    dollars = _find_number(raw.get("cost"), response.get("cost_usd"), metrics.get("cost_usd"))
+    seconds = _find_number(
         raw.get("execution_time_seconds"),
         response.get("execution_time_seconds"),
         metrics.get("duration_seconds"),
     )
     if dollars is None and seconds is None and not metrics:
         return None
-    cents, fraction = money.split(round((dollars or 0) * 100 * MICROCENTS))
+    cents, fraction = money.split_cents(round((dollars or 0) * 100 * MICROCENTS))
     fresh, cached, written = (
-        int(_number(metrics.get(f"token_{name}")) or 0) for name in ("input", "cache_read", "output")
+        int(_find_number(metrics.get(f"token_{name}")) or 0) for name in ("input", "cache_read", "output")
     )
-    fresh += int(_number(metrics.get("token_cache_write")) or 0)
-    return _usage(
+    fresh += int(_find_number(metrics.get("token_cache_write")) or 0)
+    return _read_usage(
         {
             "input_tokens": fresh + cached,
             "cached_tokens": cached,
@@ -246,12 +246,12 @@ def has_odd_usage(raw: JsonObject, response: JsonObject) -> bool:
     """Whether it says of what it used what makes no sense."""
     usage = raw.get("usage") or response.get("usage")
     odd = (raw.get(name) for name in ("cost", "execution_time_seconds"))
-    return bool(usage and _usage(usage) is None) or any(
-        each is not None and _number(each) is None for each in odd
+    return bool(usage and _read_usage(usage) is None) or any(
+        each is not None and _find_number(each) is None for each in odd
     )
 
 
-def _number(*values: object) -> float | None:
+def _find_number(*values: object) -> float | None:
     """The first that is a number, and one that makes sense."""
     for value in values:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USED:
@@ -259,7 +259,7 @@ def _number(*values: object) -> float | None:
     return None
 
 
-def answer_of(response: JsonObject) -> tuple[str, bool]:
+def read_old_answer(response: JsonObject) -> tuple[str, bool]:
     """What the agent wrote: `(text, whether it was rebuilt)`. "" where there is nothing to rebuild it from.
 
     It is rebuilt as the exit command that the fields of the response say.
@@ -269,9 +269,9 @@ def answer_of(response: JsonObject) -> tuple[str, bool]:
         return raw, False
     if isinstance(raw, dict | list):
         return json.dumps(raw, ensure_ascii=False), True
-    actions = texts(response.get("actions", response.get("action")))
+    actions = to_text_list(response.get("actions", response.get("action")))
     if not actions:
         return "", False
-    told = {name: response[name] for name in _ANSWER if response.get(name) is not None}
+    fields = {name: response[name] for name in _ANSWER if response.get(name) is not None}
     needed = {"action": actions[0], "evidence_files": [], "summary_for_supervisor": ""}
-    return json.dumps({**needed, **told}, ensure_ascii=False), True
+    return json.dumps({**needed, **fields}, ensure_ascii=False), True

@@ -53,13 +53,13 @@ from logist.core.model.commands import (
 from logist.core.money.amounts import MICROCENTS
 from logist.core.replay.old_entry import (
     OldEntry,
-    answer_of,
+    find_logged_operation,
     has_odd_usage,
-    log_entry,
-    read,
-    short,
-    text,
-    texts,
+    read_old_answer,
+    read_old_entry,
+    shorten_json,
+    text_or_empty,
+    to_text_list,
 )
 from logist.core.step import step
 from logist.errors import Damaged, LogistError
@@ -104,7 +104,7 @@ class Notes:
     counts: dict[str, int] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
 
-    def add(self, what: str, sequence: int | None = None, unit: str = "interaction") -> None:
+    def add_note(self, what: str, sequence: int | None = None, unit: str = "interaction") -> None:
         """Remembers the first SHOWN interactions, and how many there were; without one it is of them all.
 
         `unit`: what the numbers are of, where they are not of interactions.
@@ -119,7 +119,7 @@ class Notes:
         if self.counts[what] <= SHOWN:
             self.found.setdefault(what, []).append(sequence)
 
-    def lines(self) -> Iterator[str]:
+    def render_lines(self) -> Iterator[str]:
         """A line for each thing that was rebuilt, in the order they were met."""
         for what, sequences in self.found.items():
             if not sequences:
@@ -141,7 +141,7 @@ class OldShapesSurvey:
     """An agent may have answered out of turn, so that a restep has to be made up (see `_Teller`)."""
 
 
-def survey(entries: Iterable[JsonObject]) -> OldShapesSurvey:
+def survey_entries(entries: Iterable[JsonObject]) -> OldShapesSurvey:
     """Reads the entries once. Raises what `interactions` does."""
     result = OldShapesSurvey()
     last: OldEntry | None = None
@@ -149,15 +149,19 @@ def survey(entries: Iterable[JsonObject]) -> OldShapesSurvey:
     reviewed = repeated = False
     runs, microcents, seconds = 0, 0, 0.0
     for place, raw in enumerate(entries, 1):
-        last = read(raw, place, last)
-        if log_entry(raw):
+        last = read_old_entry(raw, place, last)
+        if find_logged_operation(raw):
             continue
-        repeated |= _repeats(answered, last)
+        repeated |= _is_repeated_work(answered, last)
         result.goes_back |= _is_out_of_turn(answered, last)
         reviewed |= last.phase is Phase.REVIEWER or last.before is not None
         answered, usage = last, last.usage or Usage()
-        runs, microcents, seconds = runs + 1, microcents + fold.cost(usage), seconds + usage.seconds
-        if not _completes(last):
+        runs, microcents, seconds = (
+            runs + 1,
+            microcents + fold.usage_microcents(usage),
+            seconds + usage.seconds,
+        )
+        if not _is_completed(last):
             continue
         if last.after is Status.SUCCESS:
             result.settings["approval"] = Approval.NONE
@@ -165,40 +169,42 @@ def survey(entries: Iterable[JsonObject]) -> OldShapesSurvey:
             result.settings["review"] = False
     if repeated and not reviewed:
         result.settings["review"] = False
-    if raised := _raised(runs, microcents, seconds):
+    if raised := _find_raised_limits(runs, microcents, seconds):
         result.settings["limits"] = raised
     return result
 
 
-def _completes(entry: OldEntry) -> bool:
+def _is_completed(entry: OldEntry) -> bool:
     return (entry.actions or [""])[0] == ExitAction.COMPLETED
 
 
-def _repeats(last: OldEntry | None, entry: OldEntry) -> bool:
+def _is_repeated_work(last: OldEntry | None, entry: OldEntry) -> bool:
     """Whether a doer works again after it has completed its work, with no review in between."""
-    return last is not None and _completes(last) and last.phase is entry.phase is Phase.DOER
+    return last is not None and _is_completed(last) and last.phase is entry.phase is Phase.DOER
 
 
 def _is_out_of_turn(last: OldEntry | None, entry: OldEntry) -> bool:
     """Whether it may not be this agent's turn by the rules of Logist; nothing is known where a state was recorded."""
-    if entry.implied is None:
+    if entry.implied_state is None:
         return False
-    due = Phase.REVIEWER if last and last.phase is Phase.DOER and _completes(last) else Phase.DOER
-    return entry.phase is not due
+    expected_phase = (
+        Phase.REVIEWER if last and last.phase is Phase.DOER and _is_completed(last) else Phase.DOER
+    )
+    return entry.phase is not expected_phase
 
 
-def _raised(runs: int, microcents: int, seconds: float) -> JsonObject:
+def _find_raised_limits(runs: int, microcents: int, seconds: float) -> JsonObject:
     """The limits that would have stopped the job, raised to what it has used, and a little more."""
     usual = Limits()
-    needed: JsonObject = {
+    used_limits: JsonObject = {
         "cost_threshold": microcents // MICROCENTS + 1,
         "time_threshold_minutes": int(seconds // 60) + 1,
         "max_allowed_iterations": runs,
     }
-    return {name: value for name, value in needed.items() if value > getattr(usual, name)}
+    return {name: value for name, value in used_limits.items() if value > getattr(usual, name)}
 
 
-def interactions(
+def rebuild_interactions(
     entries: Iterable[JsonObject],
     schema: JsonObject,
     notes: Notes,
@@ -211,21 +217,23 @@ def interactions(
     that tells of no answer, is out of order, or stands among interactions of Logist.
     """
     teller = _Teller(schema, notes, beside or {}, known or {})
-    ahead: OldEntry | None = None
+    pending_entry: OldEntry | None = None
     last: OldEntry | None = None
     for place, raw in enumerate(entries, 1):
-        last = read(raw, place, last)
-        if operation := log_entry(raw):
-            notes.add(f"left out: `{operation[:60]}` is in the log, and asked no agent", place, "entry")
+        last = read_old_entry(raw, place, last)
+        if operation := find_logged_operation(raw):
+            notes.add_note(f"left out: `{operation[:60]}` is in the log, and asked no agent", place, "entry")
             continue
-        if ahead is None:
-            yield from teller.begin(last)
+        if pending_entry is None:
+            yield from teller.rebuild_create(last)
         else:
-            yield from teller.tell(ahead, last)
-        ahead = last
+            yield from teller.rebuild_answer(pending_entry, last)
+        pending_entry = last
     if last is None:
         raise Damaged("the history is empty")
-    yield from teller.begin(last) if ahead is None else teller.tell(ahead, None)
+    yield from (
+        teller.rebuild_create(last) if pending_entry is None else teller.rebuild_answer(pending_entry, None)
+    )
 
 
 class _Earlier(NamedTuple):
@@ -250,22 +258,26 @@ class _Teller:
     """By the state in which an agent was asked: the last such interaction, and the state before it."""
 
     @property
-    def next(self) -> int:
+    def next_sequence(self) -> int:
         return self.state.revision + 1 if self.state else 1
 
-    def begin(self, first: OldEntry) -> Iterator[Interaction]:
+    def rebuild_create(self, first: OldEntry) -> Iterator[Interaction]:
         """The `create` that no such history has."""
-        but = ", ".join(f"{name} {json.dumps(value)}" for name, value in sorted(self.known.items()))
-        more = f"; but {but}, as its entries show" if but else ""
-        self.notes.add(f"made up: the job was created with the settings that are the default{more}")
+        changed_settings = ", ".join(
+            f"{name} {json.dumps(value)}" for name, value in sorted(self.known.items())
+        )
+        changes_text = f"; but {changed_settings}, as its entries show" if changed_settings else ""
+        self.notes.add_note(
+            f"made up: the job was created with the settings that are the default{changes_text}"
+        )
         if first.number is not None:
-            self.notes.add(
-                f"numbered anew: the entry with sequence {first.number} is interaction {self.next + 1}"
+            self.notes.add_note(
+                f"numbered anew: the entry with sequence {first.number} is interaction {self.next_sequence + 1}"
             )
         self.timestamp = first.timestamp or NO_TIME
         known = {**self.known, "limits": Limits.model_validate(self.known.get("limits", {}))}
-        self.spec = _spec(self.beside, first).model_copy(update=known)
-        yield self._put(
+        self.spec = _rebuild_spec(self.beside, first).model_copy(update=known)
+        yield self._add_interaction(
             Kind.CREATE,
             Place(status=Status.PENDING),
             first,
@@ -273,23 +285,23 @@ class _Teller:
             command=CreateCommand(draft=False, rebuilt=True).write(),
         )
 
-    def tell(self, entry: OldEntry, following: OldEntry | None) -> Iterator[Interaction]:
+    def rebuild_answer(self, entry: OldEntry, following: OldEntry | None) -> Iterator[Interaction]:
         """The answer, and what must have been decided before the next one."""
-        yield self._answered(entry, following)
+        yield self._rebuild_ask(entry, following)
         if following is not None:
-            yield from self._decided(following)
+            yield from self._rebuild_decision(following)
 
-    def _put(
+    def _add_interaction(
         self, kind: Kind, after: Place, entry: OldEntry, back: State | None = None, **more: Any
     ) -> Interaction:
         if kind is Kind.ASK and self.state is not None and self.state.status in step.PHASES:
-            self.earlier[self.state.status] = _Earlier(self.next, self.state)
+            self.earlier[self.state.status] = _Earlier(self.next_sequence, self.state)
         self.timestamp = entry.timestamp or self.timestamp
         before = self.state.status if self.state else after.status
         fields = {"actor": Actor.STEWARD, "state_before": before, "step": "task", **more}
-        workspace = text(entry.raw.get("workspace_path"))
-        made = Interaction(
-            sequence=self.next,
+        workspace = text_or_empty(entry.raw.get("workspace_path"))
+        interaction = Interaction(
+            sequence=self.next_sequence,
             timestamp=self.timestamp,
             kind=kind,
             state_after=after.status,
@@ -297,52 +309,52 @@ class _Teller:
             after=after,
             **fields,
         )
-        self.state = fold.apply(self.state, made, back)
-        return made
+        self.state = fold.apply_interaction(self.state, interaction, back)
+        return interaction
 
-    def _answered(self, entry: OldEntry, following: OldEntry | None) -> Interaction:
+    def _rebuild_ask(self, entry: OldEntry, following: OldEntry | None) -> Interaction:
         assert self.state is not None
-        reply, rebuilt = self._reply(entry)
-        evidence = texts(entry.response.get("evidence_files")) or []
+        reply, rebuilt = self._rebuild_reply(entry)
+        evidence = to_text_list(entry.response.get("evidence_files")) or []
         phase = entry.phase
-        if entry.before is None and entry.implied is None:  # then whose turn it is
-            phase = step.owed_by(self.state) or Phase.DOER
+        if entry.before is None and entry.implied_state is None:  # then whose turn it is
+            phase = step.find_owing_phase(self.state) or Phase.DOER
         observed = Observed(
             phase=phase,
             role=entry.role or ("Supervisor" if phase is Phase.REVIEWER else "Worker"),
             evidence=[Evidence(path=path, exists=True) for path in evidence],
         )
-        today = self._judged(reply, observed)
-        after = self._after(entry, following, today)
-        self._note(entry, rebuilt, evidence)
+        today = self._judge_reply(reply, observed)
+        after = self._find_place_after(entry, following, today)
+        self._note_rebuilt(entry, rebuilt, evidence)
         self._note_unread(entry)
-        return self._put(
+        return self._add_interaction(
             Kind.ASK,
             after,
             entry,
             actor=Actor.AGENT,
             state_before=entry.before or self.state.status,
-            reason=today.reason if today and _agrees(entry, after, today) else "",
+            reason=today.reason if today and _is_read_alike(entry, after, today) else "",
             request=entry.request,
-            response=_recorded(entry, reply, today),
+            response=_rebuild_response(entry, reply, today),
             usage=entry.usage or Usage(),
             observed=observed,
             simulated=entry.simulated,
         )
 
-    def _reply(self, entry: OldEntry) -> tuple[Reply, bool]:
+    def _rebuild_reply(self, entry: OldEntry) -> tuple[Reply, bool]:
         """The answer, and whether it was rebuilt; why there is none, where it says so."""
-        answer, rebuilt = answer_of(entry.response)
-        status = text(entry.response.get("status")).upper()
+        answer, rebuilt = read_old_answer(entry.response)
+        status = text_or_empty(entry.response.get("status")).upper()
         error = None
         if status == "TIMEOUT" or (status not in ("", "SUCCESS") and not answer):
             kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
             error = TransportError(kind=kind, message=f"the archived answer is {status}")
         finish = entry.response.get("finish")
         usage = entry.usage or Usage()
-        return Reply(text=answer, usage=usage, error=error, finish=text(finish) or None), rebuilt
+        return Reply(text=answer, usage=usage, error=error, finish=text_or_empty(finish) or None), rebuilt
 
-    def _judged(self, reply: Reply, observed: Observed) -> step.Outcome | None:
+    def _judge_reply(self, reply: Reply, observed: Observed) -> step.Outcome | None:
         """What the rules make of it; None where they have no place for an answer.
 
         Not the changed ones: it was made before them, and what they stop went on, with no decision of a steward.
@@ -354,60 +366,64 @@ class _Teller:
         except LogistError:
             return None
 
-    def _after(self, entry: OldEntry, following: OldEntry | None, today: step.Outcome | None) -> Place:
+    def _find_place_after(
+        self, entry: OldEntry, following: OldEntry | None, today: step.Outcome | None
+    ) -> Place:
         """Where the job stood after it: as recorded; else as the next entry found it; else as today."""
         assert self.state is not None
-        here = today.place if today else self.state.place
-        told = entry.after
-        if told is None and following is not None and following.before not in (None, here.status):
-            told = None if _bridge(here.status, following.before) else following.before
-        if told is None or told is here.status:
-            return here
-        return _place(told, self.state, entry)
+        judged = today.place if today else self.state.place
+        recorded = entry.after
+        if recorded is None and following is not None and following.before not in (None, judged.status):
+            recorded = None if _find_decision_between(judged.status, following.before) else following.before
+        if recorded is None or recorded is judged.status:
+            return judged
+        return _build_place(recorded, self.state, entry)
 
-    def _note(self, entry: OldEntry, rebuilt: bool, evidence: list[str]) -> None:
-        number, response = self.next, entry.response
+    def _note_rebuilt(self, entry: OldEntry, rebuilt: bool, evidence: list[str]) -> None:
+        number, response = self.next_sequence, entry.response
         if rebuilt:
-            self.notes.add("`raw_response` was rebuilt from the fields of the response", number)
+            self.notes.add_note("`raw_response` was rebuilt from the fields of the response", number)
         if "actions" not in response and "action" in response:
-            self.notes.add("`action` was read as `actions`", number)
+            self.notes.add_note("`action` was read as `actions`", number)
         if len(entry.actions or []) > 1:
-            self.notes.add("of several actions the first counts", number)
+            self.notes.add_note("of several actions the first counts", number)
         if entry.timestamp is None:
-            self.notes.add("it says no time: that of the entry before it stands there", number)
+            self.notes.add_note("it says no time: that of the entry before it stands there", number)
         if evidence:
-            self.notes.add("evidence is taken to have been there: the file does not say so", number)
+            self.notes.add_note("evidence is taken to have been there: the file does not say so", number)
         if entry.before is None:
-            self.notes.add("the state before it is by today's rules: the file does not say it", number)
+            self.notes.add_note("the state before it is by today's rules: the file does not say it", number)
 
     def _note_unread(self, entry: OldEntry) -> None:
-        number, response = self.next, entry.response
+        number, response = self.next_sequence, entry.response
         if has_odd_usage(entry.raw, response):
-            self.notes.add("what it used was not read: it does not make sense", number)
+            self.notes.add_note("what it used was not read: it does not make sense", number)
         elif entry.raw.get("cost"):
-            self.notes.add("`cost` was read as US dollars", number)
+            self.notes.add_note("`cost` was read as US dollars", number)
         if unread := sorted(entry.raw.keys() - _KNOWN):
-            self.notes.add(f"not read: {', '.join(map(short, unread[:SHOWN]))}", number)
+            self.notes.add_note(f"not read: {', '.join(map(shorten_json, unread[:SHOWN]))}", number)
         if unread := sorted(response.keys() - _KNOWN_OF_RESPONSE):
-            self.notes.add(f"not read of the response: {', '.join(map(short, unread[:SHOWN]))}", number)
+            self.notes.add_note(
+                f"not read of the response: {', '.join(map(shorten_json, unread[:SHOWN]))}", number
+            )
 
-    def _decided(self, following: OldEntry) -> Iterator[Interaction]:
+    def _rebuild_decision(self, following: OldEntry) -> Iterator[Interaction]:
         """What a steward must have decided, for the job to stand where the next entry found it.
 
         Where that entry does not say the state, but who answered, and it was not that agent's turn, the job went
         back: by a restep to where it was.
         """
         assert self.state is not None
-        there = self._due(following)
-        bridge = _bridge(self.state.status, there)
-        if bridge is None and following.implied is not None and there is not self.state.status:
-            bridge = self._back_to(following)
+        due_state = self._find_due_state(following)
+        bridge = _find_decision_between(self.state.status, due_state)
+        if bridge is None and following.implied_state is not None and due_state is not self.state.status:
+            bridge = self._find_restep(following)
         if bridge is None:
             return
         kind, command = bridge
-        back = self.earlier.get(there) if kind is Kind.RESTEP and there else None
+        back = self.earlier.get(due_state) if kind is Kind.RESTEP and due_state else None
         try:
-            after = steward.decide(
+            after = steward.apply_command(
                 kind, self.state.place, command, self.spec, back.state.place if back else None
             )
         except LogistError:
@@ -415,8 +431,8 @@ class _Teller:
         why = f"{following.who} answers next"
         if following.before is not None:
             why = f"{following.where} found the job {following.before}"
-        self.notes.add(f"made up: `{kind}`, since {why}", self.next)
-        yield self._put(
+        self.notes.add_note(f"made up: `{kind}`, since {why}", self.next_sequence)
+        yield self._add_interaction(
             kind,
             after,
             following,
@@ -425,39 +441,41 @@ class _Teller:
             command=command.write(),
         )
 
-    def _due(self, following: OldEntry) -> Status | None:
+    def _find_due_state(self, following: OldEntry) -> Status | None:
         """The state in which this entry is an answer; None where it may be one as the job stands."""
         assert self.state is not None
-        if following.before is not None or following.implied is not None:
-            return following.before or following.implied
+        if following.before is not None or following.implied_state is not None:
+            return following.before or following.implied_state
         waits = self.state.status in (Status.APPROVAL_REQUIRED, *TERMINAL)
         return Status.PENDING if waits else None
 
-    def _back_to(self, following: OldEntry) -> tuple[Kind, RecordedCommand] | None:
+    def _find_restep(self, following: OldEntry) -> tuple[Kind, RecordedCommand] | None:
         """The restep to the last time that this agent was asked; None where it never was its turn."""
-        assert following.implied is not None
-        earlier = self.earlier.get(following.implied)
+        assert following.implied_state is not None
+        earlier = self.earlier.get(following.implied_state)
         if earlier is None:
-            self.notes.add(f"does not replay: {following.who} answers, and it was not its turn", self.next)
+            self.notes.add_note(
+                f"does not replay: {following.who} answers, and it was not its turn", self.next_sequence
+            )
             return None
         return Kind.RESTEP, RestepCommand(to=earlier.sequence)
 
 
-def _agrees(entry: OldEntry, after: Place, today: step.Outcome) -> bool:
+def _is_read_alike(entry: OldEntry, after: Place, today: step.Outcome) -> bool:
     """Whether today's rules read the answer as it was recorded: only then their reason is that of then."""
-    read_alike = entry.actions in (None, today.response.actions)
-    return read_alike and today.place.status is after.status
+    same_actions = entry.actions in (None, today.response.actions)
+    return same_actions and today.place.status is after.status
 
 
-def _spec(beside: JsonObject, first: OldEntry) -> EffectiveSpec:
+def _rebuild_spec(beside: JsonObject, first: OldEntry) -> EffectiveSpec:
     """What was asked for, as far as the file says it."""
-    prompt = text(beside.get("prompt")) or first.request.prompt
-    title = text(beside.get("title")) or next(filter(str.strip, prompt.splitlines()), "imported")
-    description = text(beside.get("description")) or None
+    prompt = text_or_empty(beside.get("prompt")) or first.request.prompt
+    title = text_or_empty(beside.get("title")) or next(filter(str.strip, prompt.splitlines()), "imported")
+    description = text_or_empty(beside.get("description")) or None
     return EffectiveSpec(title=" ".join(title.split())[:60], prompt=prompt, description=description)
 
 
-def _bridge(here: Status, there: Status | None) -> tuple[Kind, RecordedCommand] | None:
+def _find_decision_between(here: Status, there: Status | None) -> tuple[Kind, RecordedCommand] | None:
     """The decision of a steward that leads from one state to the other, if there is one."""
     if here is Status.STUCK and there in step.PHASES:
         return Kind.RESUBMIT, ResubmitCommand(review=there is Status.REVIEW_REQUIRED or None)
@@ -468,10 +486,10 @@ def _bridge(here: Status, there: Status | None) -> tuple[Kind, RecordedCommand] 
     return None
 
 
-def _place(status: Status, state: State, entry: OldEntry) -> Place:
+def _build_place(status: Status, state: State, entry: OldEntry) -> Place:
     """A place of that status, with what it needs to be left again."""
     if status is Status.STUCK:
-        why = text(entry.response.get("summary_for_supervisor"))
+        why = text_or_empty(entry.response.get("summary_for_supervisor"))
         stuck = Stuck(kind=StuckKind.AGENT, step=state.step, role=entry.role, phase=entry.phase, reason=why)
         return Place(status=status, stuck=stuck, step=state.step, attempts=state.place.attempts)
     awaiting = "end" if status is Status.APPROVAL_REQUIRED else None
@@ -479,20 +497,20 @@ def _place(status: Status, state: State, entry: OldEntry) -> Place:
     return Place(status=status, awaiting=awaiting, step=state.step, before=before)
 
 
-def _recorded(entry: OldEntry, reply: Reply, today: step.Outcome | None) -> Response:
+def _rebuild_response(entry: OldEntry, reply: Reply, today: step.Outcome | None) -> Response:
     """The response as the file has it; what it does not say is as today's rules read the answer."""
-    told = entry.response
-    status = text(told.get("status")).upper()
-    said: dict[str, Any] = {
+    recorded = entry.response
+    status = text_or_empty(recorded.get("status")).upper()
+    values: dict[str, Any] = {
         "raw_response": reply.text,
         "status": status if status in ("SUCCESS", "ERROR", "TIMEOUT") else None,
         "actions": entry.actions,
-        "evidence_files": texts(told.get("evidence_files")),
-        "summary_for_supervisor": told.get("summary_for_supervisor"),
-        "output": told.get("output"),
-        "metadata": told.get("metadata") if isinstance(told.get("metadata"), dict) else None,
+        "evidence_files": to_text_list(recorded.get("evidence_files")),
+        "summary_for_supervisor": recorded.get("summary_for_supervisor"),
+        "output": recorded.get("output"),
+        "metadata": recorded.get("metadata") if isinstance(recorded.get("metadata"), dict) else None,
     }
-    if not isinstance(said["summary_for_supervisor"], str):
-        del said["summary_for_supervisor"]
+    if not isinstance(values["summary_for_supervisor"], str):
+        del values["summary_for_supervisor"]
     base = today.response if today else Response(error=reply.error, finish=reply.finish)
-    return base.model_copy(update={name: value for name, value in said.items() if value is not None})
+    return base.model_copy(update={name: value for name, value in values.items() if value is not None})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 from logist.core.history import fold, newer_versions
 from logist.core.history.fold import Folding
 from logist.core.machine import kinds, limits, steward
-from logist.core.machine.rules import TODAY, Rules, recorded_under, responsible
+from logist.core.machine.rules import TODAY, Rules, find_recorded_rules, find_responsible_changes
 from logist.core.model import (
     END,
     EffectiveSpec,
@@ -103,15 +103,15 @@ def walk(interactions: Iterable[Interaction], targets: Collection[int]) -> Itera
         _ = moment.after
 
 
-def restep_targets(interactions: Iterable[Interaction]) -> set[int]:
+def collect_restep_targets(interactions: Iterable[Interaction]) -> set[int]:
     """The interactions that a restep goes back before; `replay` keeps the states that these found."""
-    return {fold.restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
+    return {fold.read_restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
 
 
-def differences(history: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
+def find_differences(history: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
     """What differs in a history that is in memory, changed rules apart."""
-    every = replay(history, schema, restep_targets(history))
-    return (each for each in every if isinstance(each, Difference))
+    results = replay(history, schema, collect_restep_targets(history))
+    return (each for each in results if isinstance(each, Difference))
 
 
 @overload
@@ -140,7 +140,7 @@ def replay(
     """
     for moment in walk(interactions, targets):
         entry, spec, state = moment.entry, moment.spec, moment.before
-        if newer_versions.unknown(entry):
+        if newer_versions.list_unknown_words(entry):
             continue
         if moment.is_no_beginning:
             yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, NO_BEGINNING)
@@ -148,26 +148,26 @@ def replay(
         if spec is not None:
             if prompts is not None and state is not None and entry.kind is Kind.ASK:
                 yield from prompts(spec, state, entry)
-            yield from _compare(spec, state, entry, moment.back, schema)
+            yield from _judge_by_rules(spec, state, entry, moment.back, schema)
 
 
-def _compare(
+def _judge_by_rules(
     spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
 ) -> Iterator[Difference | ChangedRule]:
     """What differs by today's rules; where it goes as recorded by the rules of then, the changes that lead elsewhere."""
 
-    def by(rules: Rules) -> tuple[Difference, ...]:
-        return tuple(_differences(spec, state, entry, back, schema, rules))
+    def differences_by(rules: Rules) -> tuple[Difference, ...]:
+        return tuple(_find_differences_by(spec, state, entry, back, schema, rules))
 
-    today, then = by(TODAY), recorded_under(entry)
-    if not today or then == TODAY or by(then):
-        yield from today
+    current_differences, recorded_rules = differences_by(TODAY), find_recorded_rules(entry)
+    if not current_differences or recorded_rules == TODAY or differences_by(recorded_rules):
+        yield from current_differences
         return
-    for each in responsible(then, lambda rules: not by(rules)):
-        yield ChangedRule(entry.sequence, each.rule, each.version, each.change, today)
+    for each in find_responsible_changes(recorded_rules, lambda rules: not differences_by(rules)):
+        yield ChangedRule(entry.sequence, each.rule, each.version, each.change, current_differences)
 
 
-def _differences(
+def _find_differences_by(
     spec: EffectiveSpec,
     state: State | None,
     entry: Interaction,
@@ -177,47 +177,49 @@ def _differences(
 ) -> Iterator[Difference]:
     before = state.status if state else entry.after.status
     if before is not entry.state_before:
-        why = difference.cause(entry, "state_before", schema)
-        yield difference.difference(entry, "state_before", entry.state_before, before, why)
+        why = difference.explain_cause(entry, "state_before", schema)
+        yield difference.build_difference(entry, "state_before", entry.state_before, before, why)
     try:
-        today = judge(spec, state, entry, back, schema, rules)
+        today = judge_interaction(spec, state, entry, back, schema, rules)
     except LogistError as error:
         yield Difference(entry.sequence, "state_after", entry.state_after, "refused", error.message)
         return
     if today is None:
         return
-    found = [
-        *_elsewhere(entry, today),
-        *replay_checks.of_answer(entry.response, today.response, READ_FROM_ANSWER),
+    changes = [
+        *_compare_outcome(entry, today),
+        *replay_checks.check_answer(entry.response, today.response, READ_FROM_ANSWER),
     ]
     if state is not None:
-        found += replay_checks.otherwise(spec, state, entry)
-    judged = entry.kind is Kind.ASK and any(name.startswith("response.") for name, _, _ in found)
+        changes += replay_checks.check_interaction(spec, state, entry)
+    is_read_differently = entry.kind is Kind.ASK and any(
+        name.startswith("response.") for name, _, _ in changes
+    )
     reason = today.outcome.reason if today.outcome else ""
-    for name, recorded, now in found:
-        why = difference.cause(entry, name, schema, judged=judged, reason=reason)
-        yield difference.difference(entry, name, recorded, now, why)
+    for name, recorded, now in changes:
+        why = difference.explain_cause(entry, name, schema, judged=is_read_differently, reason=reason)
+        yield difference.build_difference(entry, name, recorded, now, why)
 
 
-def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
+def _compare_outcome(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
     """Where it leads, and by which way: what is not as it was recorded, with both values."""
-    recorded_way, way = _way(entry.route), _way(today.route)
-    if recorded_way != way:
-        yield "route", recorded_way, way
+    recorded_route, current_route = _describe_route(entry.route), _describe_route(today.route)
+    if recorded_route != current_route:
+        yield "route", recorded_route, current_route
     if today.place.status is not entry.state_after:
         yield "state_after", entry.state_after, today.place.status
-    elif entry.after != today.place and not newer_versions.holds(
-        _unworded(entry.after), _unworded(today.place)
+    elif entry.after != today.place and not newer_versions.has_expected_value(
+        _drop_stuck_reason(entry.after), _drop_stuck_reason(today.place)
     ):
-        yield "after", _text(entry.after), _text(today.place)
-    if today.review is not None and today.review != (found := _reviewed(entry)):
-        yield "review", found, today.review
+        yield "after", _to_json(entry.after), _to_json(today.place)
+    if today.review is not None and today.review != (recorded_review := _read_review(entry)):
+        yield "review", recorded_review, today.review
     unsure = bool(today.outcome and today.outcome.why_unsure)
     if entry.kind is Kind.ASK and unsure is not bool(_answer_command(entry).unsure):
         yield "unsure", not unsure, unsure
 
 
-def judge(
+def judge_interaction(
     spec: EffectiveSpec,
     state: State | None,
     entry: Interaction,
@@ -228,29 +230,33 @@ def judge(
     """How the interaction ends by some rules; None for a kind that this version does not judge."""
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
-        answer = step.judge_answer(spec, state, reply_of(entry), schema)
+        answer = step.judge_answer(spec, state, read_reply(entry), schema)
         outcome = step.conclude(spec, state, answer, observed, rules)
-        found = _review_in(step.recorded(outcome)) if observed.asks_verdict or _reviewed(entry) else None
-        return Judged(outcome.place, outcome.response, outcome.route, found, outcome)
+        review_result = (
+            _review_in(step.recorded(outcome)) if observed.asks_verdict or _read_review(entry) else None
+        )
+        return Judged(outcome.place, outcome.response, outcome.route, review_result, outcome)
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         given_up = RecoverCommand.read(entry.command).given_up
-        outcome = (step.given_up if given_up else step.in_doubt)(spec, state, role)
+        outcome = (step.conclude_given_up if given_up else step.conclude_in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
-    if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
+    if entry.kind is Kind.HALT and state is not None and not _is_limit_reached(spec, state, entry):
         return Judged(state.place, Response())
     if entry.kind in kinds.ACTIONS or entry.kind in kinds.NOT_JUDGED:
-        here = state.place if state else None
+        place_before = state.place if state else None
         command = kinds.command_of(entry)
-        routed = steward.routed(entry.kind, state, command, spec, rules)
+        routed = steward.route_command(entry.kind, state, command, spec, rules)
         earlier = back.place if back else None
-        sent_back = steward.sent_back(state)
-        place = steward.decide(entry.kind, here, command, spec, earlier, routed, sent_back=sent_back)
+        sent_back = steward.is_sent_back(state)
+        place = steward.apply_command(
+            entry.kind, place_before, command, spec, earlier, routed, sent_back=sent_back
+        )
         return Judged(place, Response(), routed.route if routed else [])
     return None
 
 
-def _reviewed(entry: Interaction) -> JsonObject:
+def _read_review(entry: Interaction) -> JsonObject:
     return _review_in(_answer_command(entry))
 
 
@@ -263,12 +269,12 @@ def _review_in(command: AskCommand) -> JsonObject:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _way(route: Sequence[JsonObject]) -> str:
+def _describe_route(route: Sequence[JsonObject]) -> str:
     """The decisions of a route with their branches, and the steps passed over: not what they saw, nor other words."""
-    return ", ".join(map(_taken, route)) or "no decision"
+    return ", ".join(map(_describe_decision, route)) or "no decision"
 
 
-def _taken(told: JsonObject) -> str:
+def _describe_decision(told: JsonObject) -> str:
     if "skipped" in told:
         return f"{told['skipped']} is passed over"
     branch = told.get("branch")
@@ -276,20 +282,20 @@ def _taken(told: JsonObject) -> str:
     return f"{told.get('decision')} takes {where}"
 
 
-def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
+def _is_limit_reached(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
     """Whether the limit that halted the job would halt it today.
 
     What the halt itself has booked of the job's children counts: they are what used the limit up.
     """
     command = HaltCommand.read(entry.command)
-    used = fold.used_after(state.usage, entry)
-    halt = limits.halted(
+    used = fold.add_usage(state.usage, entry)
+    halt = limits.find_reached_limit(
         spec, used, command.needed or 0, 1 if command.needed_runs is None else command.needed_runs
     )
     return halt is not None and halt.limit == command.limit
 
 
-def reply_of(entry: Interaction) -> Reply:
+def read_reply(entry: Interaction) -> Reply:
     """The answer as it came back then."""
     response = entry.response
     return Reply(
@@ -301,11 +307,11 @@ def reply_of(entry: Interaction) -> Reply:
     )
 
 
-def _unworded(place: Place) -> JsonObject:
+def _drop_stuck_reason(place: Place) -> JsonObject:
     """The place without the sentence that says why it is STUCK: other words are no other way."""
     stuck = place.stuck.model_copy(update={"reason": ""}) if place.stuck else None
     return place.model_copy(update={"stuck": stuck}).model_dump()
 
 
-def _text(place: Place) -> str:
+def _to_json(place: Place) -> str:
     return place.model_dump_json(exclude_none=True)

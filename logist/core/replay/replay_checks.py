@@ -38,23 +38,23 @@ Found: TypeAlias = "Iterator[tuple[str, object, object]]"
 """Name, what was recorded, and what comes out today."""
 
 
-def otherwise(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+def check_interaction(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
     """All of it that is not as it was recorded, of an interaction that was made where the job stood at `state`."""
     if entry.kind is Kind.ASK:
         if entry.exchange is None:  # else it was asked for before what was decided since
-            yield from _asked(spec, state, entry)
-            yield from _who(spec, state, entry)
-        yield from _breaches(entry)
-        yield from _in_place_of_children(spec, state, entry)
+            yield from _check_call_allowed(spec, state, entry)
+            yield from _check_role(spec, state, entry)
+        yield from _check_breaches(entry)
+        yield from _check_supplied_results(spec, state, entry)
     elif entry.kind is Kind.SPAWN:
-        yield from _given_away(spec, state, SpawnCommand.read(entry.command))
+        yield from _check_children_count(spec, state, SpawnCommand.read(entry.command))
     elif entry.kind is Kind.COLLECT:
-        yield from _gathered(spec, state, CollectCommand.read(entry.command))
+        yield from _check_success_share(spec, state, CollectCommand.read(entry.command))
     elif entry.kind is Kind.MERGE and entry.actor is Actor.SYSTEM and state.merge != "due":
         yield "merge", "merged by itself", "not merged by itself"
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same in JSON: unlike Python's `==`, this tells 1 from true."""
     if isinstance(one, str) or isinstance(other, str):
         return bool(one == other)
@@ -63,90 +63,97 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _asked(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+def _check_call_allowed(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
     """Whether the agent would be asked today, at this step."""
     if entry.step is not None and entry.step != state.step:
         yield "step", entry.step, state.step
     if entry.simulated:
         return
-    if (halt := limits.halted(spec, state.usage)) is not None:
+    if (halt := limits.find_reached_limit(spec, state.usage)) is not None:
         yield "limit", "no limit stands before the call", halt.reason
 
 
-def _who(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+def _check_role(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
     """Whose turn it is, where the request says that nobody chose another role, and nobody got stuck.
 
     An earlier Logist did not say either, nor of which version it was.
     """
-    told = entry.request.metadata
-    if entry.observed is None or "logist" not in told or CHOSEN in told or state.place.stuck is not None:
+    metadata = entry.request.metadata
+    if (
+        entry.observed is None
+        or "logist" not in metadata
+        or CHOSEN in metadata
+        or state.place.stuck is not None
+    ):
         return
     phase = entry.observed.phase
-    today = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)[0]
+    today = (fold.find_doer if phase is Phase.DOER else fold.find_reviewer)(spec, state)[0]
     if entry.observed.role != today:
         yield "role", entry.observed.role, today
 
 
-def _breaches(entry: Interaction) -> Found:
+def _check_breaches(entry: Interaction) -> Found:
     """The changes of the workspace that the role may not make. What was undone is among the changes or not,
     so only those are looked at that are recorded as changes."""
     observed = entry.observed
-    may = _could(entry)
-    if observed is None or entry.simulated or may is None:
+    allowed = _read_permissions(entry)
+    if observed is None or entry.simulated or allowed is None:
         return
-    told = {
+    recorded = {
         each.path: str(each.change)
         for each in observed.refusals
         if each.kind == "workspace" and each.path is not None
     }
-    then = sorted(path for path, kind in told.items() if not _is_allowed(may, told, path, kind, observed))
-    more = [
+    still_forbidden = sorted(
+        path for path, kind in recorded.items() if not _is_allowed(allowed, recorded, path, kind, observed)
+    )
+    newly_forbidden = [
         change.path
         for change in observed.changes
-        if change.path not in told and permissions.forbids(may, change)
+        if change.path not in recorded and permissions.is_forbidden(allowed, change)
     ]
     omitted = any(each.kind == "workspace" and each.path is None for each in observed.refusals)
-    today = sorted([*then, *([] if omitted else more)])
-    if today != sorted(told):
-        yield "refusals", sorted(told), today
+    today = sorted([*still_forbidden, *([] if omitted else newly_forbidden)])
+    if today != sorted(recorded):
+        yield "refusals", sorted(recorded), today
 
 
 def _is_allowed(may: Permissions, told: JsonObject, path: str, kind: str, observed: Observed) -> bool:
     """Whether a change that was held against the role would not be today."""
-    known = next((change for change in observed.changes if change.path == path), None)
-    if known is None and (kind not in permissions.NEEDS or path not in told):
+    recorded_change = next((change for change in observed.changes if change.path == path), None)
+    if recorded_change is None and (kind not in permissions.NEEDS or path not in told):
         return False
-    change = known or Change.model_validate({"path": path, "kind": kind, "mode": ""})
-    return not permissions.forbids(may, change)
+    change = recorded_change or Change.model_validate({"path": path, "kind": kind, "mode": ""})
+    return not permissions.is_forbidden(may, change)
 
 
-def _could(entry: Interaction) -> Permissions | None:
+def _read_permissions(entry: Interaction) -> Permissions | None:
     """What the role could do then; None where the history does not say it in words of this Logist."""
     names = entry.request.metadata.get("permissions")
     known = {permission.value for permission in Permission}
     if not isinstance(names, list) or not all(isinstance(name, str) and name in known for name in names):
         return None
-    return Permissions.of(names)
+    return Permissions.from_names(names)
 
 
-def _in_place_of_children(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+def _check_supplied_results(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
     """The answer of a person for a step that other jobs do, as these would have given it."""
     if not (entry.simulated and entry.response.actions == [ExitAction.COMPLETED]):
         return
-    today = data.in_place_of_children(spec, entry.step or state.step, entry.response.output)
-    if not same(recorded := AskCommand.read(entry.command).results, today):
+    today = data.to_children_results(spec, entry.step or state.step, entry.response.output)
+    if not is_same_json(recorded := AskCommand.read(entry.command).results, today):
         yield "results", recorded, today
 
 
-def _given_away(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Found:
+def _check_children_count(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Found:
     """How many jobs a step is given to."""
-    doing = spec.workflow.step(state.step) if spec.workflow else None
-    if doing is None or command.fault:
+    current_step = spec.workflow.find_step(state.step) if spec.workflow else None
+    if current_step is None or command.fault:
         return
     count = 1
-    if doing.step_type is StepType.FOREACH:
+    if current_step.step_type is StepType.FOREACH:
         try:
-            items = paths.lookup(data.of(spec, state), doing.items_path or "")
+            items = paths.lookup(data.build_step_data(spec, state), current_step.items_path or "")
         except paths.PathError:  # no workflow that was checked has such a path
             return
         count = len(items) if isinstance(items, list) else 0
@@ -154,7 +161,7 @@ def _given_away(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Fou
         yield "children", recorded, count
 
 
-def _gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> Found:
+def _check_success_share(spec: EffectiveSpec, state: State, command: CollectCommand) -> Found:
     """Whether enough of them succeeded."""
     today, _ = gathered(spec, state, command)
     if today != (recorded := command.gathered):
@@ -163,20 +170,20 @@ def _gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> Fou
 
 def gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> tuple[Any, str]:
     """What a collect would record of the share of children that has to succeed, and why that is not reached."""
-    doing = spec.workflow.step(state.step) if spec.workflow else None
+    doing = spec.workflow.find_step(state.step) if spec.workflow else None
     recorded = command.gathered
     if doing is None or state.forced or recorded not in ("reached", "share"):
         return recorded, ""
     good = sum(child.succeeded for child in command.children)
-    percent = steward.share_wanted(spec.workflow, doing)
+    percent = steward.required_success_percent(spec.workflow, doing)
     if 100 * good >= percent * len(command.children):
         return "reached", ""
     return "share", f"{good} of {len(command.children)} succeeded, and {percent:g} % have to"
 
 
-def of_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:
+def check_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:
     """What an answer says, as far as it is read in another way."""
     for name in names:
         then, now = getattr(recorded, name), getattr(today, name)
-        if not same(then, now):
+        if not is_same_json(then, now):
             yield f"response.{name}", then, now

@@ -3,16 +3,16 @@
 from logist.core.review.gate import (
     Gate,
     Mode,
-    blocks,
-    checks_of,
-    gate,
-    mode_of,
+    get_checks,
+    get_review_mode,
+    has_rejected_work,
+    is_blocking,
+    judge_review,
     runs_command,
-    sent_back,
-    to_run,
+    select_checks_to_run,
 )
 from logist.core.review.telling import findings_piece, reviewer_pieces
-from logist.core.review.verdict import FAIL, PASS, ReviewVerdict, read
+from logist.core.review.verdict import FAIL, PASS, ReviewVerdict, read_verdict
 
 __all__ = [
     "FAIL",
@@ -20,14 +20,14 @@ __all__ = [
     "Gate",
     "Mode",
     "ReviewVerdict",
-    "blocks",
-    "checks_of",
     "findings_piece",
-    "gate",
-    "mode_of",
-    "read",
+    "get_checks",
+    "get_review_mode",
+    "has_rejected_work",
+    "is_blocking",
+    "judge_review",
+    "read_verdict",
     "reviewer_pieces",
     "runs_command",
-    "sent_back",
-    "to_run",
+    "select_checks_to_run",
 ]

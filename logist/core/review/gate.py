@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from logist.core.answer.findings import NOT_RUN, failed, how, together
+from logist.core.answer.findings import NOT_RUN, format_check_result, is_failed_check, merge_check_results
 from logist.core.model import (
     CHECKS,
     Approval,
@@ -19,7 +19,16 @@ from logist.core.model import (
     Phase,
     State,
 )
-from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, ReviewVerdict, read, spoken
+from logist.core.review.verdict import (
+    ERROR,
+    FAIL,
+    PASS,
+    SUGGESTION,
+    WARNING,
+    ReviewVerdict,
+    parse_text_output,
+    read_verdict,
+)
 
 if TYPE_CHECKING:  # who only folds a history has no use for what reads answers
     from logist.core.answer.exit_command import ExitCommand
@@ -45,14 +54,14 @@ class Gate:
     """Why the answer can't be told from its output: then all else says nothing."""
 
 
-def mode_of(spec: EffectiveSpec) -> Mode:
+def get_review_mode(spec: EffectiveSpec) -> Mode:
     """The mode of a job; one that only a newer Logist knows is taken for the strictest."""
     if spec.review_mode is None:
         return "normal"
     return "yolo" if spec.review_mode == "yolo" else "strict"
 
 
-def checks_of(spec: EffectiveSpec) -> dict[str, Check]:
+def get_checks(spec: EffectiveSpec) -> dict[str, Check]:
     """All checks of a job by name, the switched-off ones too."""
     return dict(CHECKS) if spec.checks is None else spec.checks
 
@@ -62,26 +71,28 @@ def runs_command(check: Check) -> bool:
     return check.enabled and bool(check.command)
 
 
-def to_run(spec: EffectiveSpec, state: State, phase: Phase, *, touched: bool = False) -> dict[str, Check]:
+def select_checks_to_run(
+    spec: EffectiveSpec, state: State, phase: Phase, *, touched: bool = False
+) -> dict[str, Check]:
     """The checks whose commands are run when an agent has completed its part.
 
     After the doer that is all of them; after the reviewer those that were not run before, as when a steward has sent
     work to the review that no doer has completed, or has set the job aside. `touched`: somebody has changed the
     workspace since, so that none of them says anything of it any more.
     """
-    commands = {name: check for name, check in checks_of(spec).items() if runs_command(check)}
+    commands = {name: check for name, check in get_checks(spec).items() if runs_command(check)}
     if phase is not Phase.REVIEWER or touched:
         return commands
-    known = {result.check for result in state.checks or () if result.outcome != NOT_RUN}
-    return {name: check for name, check in commands.items() if name not in known}
+    run_before = {result.check for result in state.checks or () if result.outcome != NOT_RUN}
+    return {name: check for name, check in commands.items() if name not in run_before}
 
 
-def blocks(mode: Mode, severity: Any) -> bool:
+def is_blocking(mode: Mode, severity: Any) -> bool:
     """Whether a finding of this severity sends work back; in strict all do but suggestions."""
     return severity == ERROR or (mode == "strict" and severity != SUGGESTION)
 
 
-def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
+def judge_review(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
     """What a reviewer's answer and the results of the checks come to together; None where nobody judged the work.
 
     FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without any output where a person comes after
@@ -90,62 +101,67 @@ def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCom
     """
     if observed.phase is not Phase.REVIEWER or command.action is ExitAction.STUCK:
         return None
-    mode, checks = mode_of(spec), checks_of(spec)
-    review = _heard(spec, observed, command)
+    mode, checks = get_review_mode(spec), get_checks(spec)
+    review = _read_review(spec, observed, command)
     if review.fault:
         return Gate(blocked=True, verdict=None, fault=review.fault)
-    results = together(state.checks or (), observed.checks)
-    findings = (*(_finding(each, checks) for each in results if failed(each.outcome)), *review.findings)
-    stops = [found for found in findings if blocks(mode, found["severity"])]
-    back = command.action is ExitAction.RETRY or review.verdict == FAIL
-    blocked = back or bool(stops)
+    results = merge_check_results(state.checks or (), observed.checks)
+    findings = (
+        *(_build_finding(each, checks) for each in results if is_failed_check(each.outcome)),
+        *review.findings,
+    )
+    blocking = [found for found in findings if is_blocking(mode, found["severity"])]
+    is_rejected = command.action is ExitAction.RETRY or review.verdict == FAIL
+    blocked = is_rejected or bool(blocking)
     verdict = (FAIL if blocked else PASS) if review.verdict or results else None
-    reason = _reason(command.summary, stops, back=back) if blocked else ""
+    reason = _build_reason(command.summary, blocking, back=is_rejected) if blocked else ""
     return Gate(blocked, verdict, findings, reason, review.warnings)
 
 
-def _heard(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> ReviewVerdict:
+def _read_review(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> ReviewVerdict:
     """The review in an answer; without a verdict where it gives none, and need not."""
     asked = bool(observed.asks_verdict)
-    output = spoken(command.output) if asked else command.output
-    review = read(output, checks_of(spec))
+    output = parse_text_output(command.output) if asked else command.output
+    review = read_verdict(output, get_checks(spec))
     if not asked or command.action is not ExitAction.COMPLETED:
         return ReviewVerdict("") if review is None or review.fault else review
     if review is not None:
         return review
     if output:
         return ReviewVerdict("", fault="`output` holds no `verdict`")
-    if _merges_unseen(spec):
+    if _is_merged_unseen(spec):
         return ReviewVerdict("", fault="it gives no verdict, and what it accepts would be merged unseen")
-    warned = spec.approval is Approval.NONE
+    needs_warning = spec.approval is Approval.NONE
     return ReviewVerdict(
-        "", warnings=("it gives no verdict: nothing but the checks was judged",) if warned else ()
+        "", warnings=("it gives no verdict: nothing but the checks was judged",) if needs_warning else ()
     )
 
 
-def _merges_unseen(spec: EffectiveSpec) -> bool:
+def _is_merged_unseen(spec: EffectiveSpec) -> bool:
     """Whether no person comes after the review: then silence is no word."""
-    return mode_of(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
+    return get_review_mode(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
-def _finding(result: CheckResult, checks: Mapping[str, Check]) -> JsonObject:
+def _build_finding(result: CheckResult, checks: Mapping[str, Check]) -> JsonObject:
     check = checks.get(result.check)
     severity = WARNING if (check or result).severity == WARNING else ERROR
-    message = how(result.outcome, result.exit_code, result.reason)
+    message = format_check_result(result.outcome, result.exit_code, result.reason)
     return {"check": result.check, "severity": severity, "message": message}
 
 
-def _reason(summary: str, stops: list[JsonObject], *, back: bool) -> str:
+def _build_reason(summary: str, stops: list[JsonObject], *, back: bool) -> str:
     """Why work goes back, in words for a steward."""
-    named = list(dict.fromkeys(str(found.get("check") or "a finding") for found in stops))
-    held = f"blocked by {', '.join(named[:5])}" + (f" and {len(named) - 5} more" if len(named) > 5 else "")
+    check_names = list(dict.fromkeys(str(found.get("check") or "a finding") for found in stops))
+    blocked_by = f"blocked by {', '.join(check_names[:5])}" + (
+        f" and {len(check_names) - 5} more" if len(check_names) > 5 else ""
+    )
     if not back:
-        return held
-    said = summary or "the review failed"
-    return f"{said} ({held})" if named else said
+        return blocked_by
+    summary_or_default = summary or "the review failed"
+    return f"{summary_or_default} ({blocked_by})" if check_names else summary_or_default
 
 
-def sent_back(state: State) -> bool:
+def has_rejected_work(state: State) -> bool:
     """Whether the last word on the work is a review that sent it back."""
     last = state.last
     if last is None or last.phase is not Phase.REVIEWER:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from logist.core.answer.findings import failed, how, line, plain
+from logist.core.answer.findings import (
+    format_check_result,
+    format_finding,
+    is_failed_check,
+    to_printable_line,
+)
 from logist.core.model import Approval, CheckResult, EffectiveSpec, State
-from logist.core.review.gate import Mode, checks_of, mode_of, runs_command
-from logist.core.text.fences import fenced
+from logist.core.review.gate import Mode, get_checks, get_review_mode, runs_command
+from logist.core.text.fences import fence_text
 from logist.core.text.layers import Layer
 
 ASPECTS = (
@@ -59,10 +64,10 @@ def reviewer_pieces(
     for one, and a part `partial` that it did not see all. Each has the fields of `prompt.Piece`: `Piece(*layer)`.
     """
     return [
-        Layer("verdict", "rule", _verdict(spec, sections=sections)),
-        Layer("checklist", "rule", _checklist(spec)),
-        Layer("checks", "given", _results(state)),
-        Layer("diff", "given", f"## What was changed\n\n{fenced(diff, 'diff')}" if diff else ""),
+        Layer("verdict", "rule", _render_verdict_request(spec, sections=sections)),
+        Layer("checklist", "rule", _render_checklist(spec)),
+        Layer("checks", "given", _render_results(state)),
+        Layer("diff", "given", f"## What was changed\n\n{fence_text(diff, 'diff')}" if diff else ""),
         *([Layer("partial", "rule", _PARTIAL)] if partial else []),
     ]
 
@@ -76,14 +81,18 @@ def findings_piece(state: State) -> Layer:
     findings = state.findings or []
     if not findings:
         return Layer("findings", "given", "")
-    shown = [f"- {line(found)}" for found in findings[:SHOWN_FINDINGS]]
-    more = len(findings) - len(shown)
-    lines = ["## What the review found", "", *shown, *([f"- ... and {more} more"] if more else [])]
-    outputs = [_output(result) for result in state.checks or [] if failed(result.outcome) and result.output]
+    finding_lines = [f"- {format_finding(found)}" for found in findings[:SHOWN_FINDINGS]]
+    more = len(findings) - len(finding_lines)
+    lines = ["## What the review found", "", *finding_lines, *([f"- ... and {more} more"] if more else [])]
+    outputs = [
+        _render_output(result)
+        for result in state.checks or []
+        if is_failed_check(result.outcome) and result.output
+    ]
     return Layer("findings", "given", "\n\n".join(["\n".join(lines), *outputs]))
 
 
-def _verdict(spec: EffectiveSpec, *, sections: bool) -> str:
+def _render_verdict_request(spec: EffectiveSpec, *, sections: bool) -> str:
     place = "as JSON under `## Output`" if sections else "as `output`"
     completed = "SUCCESS and COMPLETE" if sections else "COMPLETED"
     return (
@@ -95,45 +104,45 @@ def _verdict(spec: EffectiveSpec, *, sections: bool) -> str:
         "`error` or `warning`, the `check` of the list below that it belongs to, and `file` and `line` where it has "
         "a place. The doer learns from you nothing but this and the summary.\n"
         "- `suggestions`: what could be better and decides nothing.\n\n"
-        f"{_rule(spec)}"
+        f"{_render_rule(spec)}"
     )
 
 
-def _rule(spec: EffectiveSpec) -> str:
+def _render_rule(spec: EffectiveSpec) -> str:
     """What sends the work back, and what becomes of it otherwise."""
     accepted = "merged" if spec.auto_merge else "accepted"
     if spec.approval is Approval.NONE:
         accepted += ", and no person looks at it first"
-    return _RULE[mode_of(spec)].replace("{accepted}", accepted)
+    return _RULE[get_review_mode(spec)].replace("{accepted}", accepted)
 
 
-def _checklist(spec: EffectiveSpec) -> str:
+def _render_checklist(spec: EffectiveSpec) -> str:
     lines = ["## Checklist", "", *(f"- [ ] {aspect}" for aspect in ASPECTS)]
-    for name, check in checks_of(spec).items():
+    for name, check in get_checks(spec).items():
         if not check.enabled:
             continue
         asks = f": {QUESTIONS[name]}" if name in QUESTIONS else ""
         judge = "its command was run for you" if runs_command(check) else "you judge"
-        lines.append(f"- [ ] {plain(name)} ({check.severity}){asks}; {judge}")
+        lines.append(f"- [ ] {to_printable_line(name)} ({check.severity}){asks}; {judge}")
     return "\n".join(lines)
 
 
-def _results(state: State) -> str:
+def _render_results(state: State) -> str:
     results = state.checks or []
     if not results:
         return ""
-    told = (
+    explanation = (
         "Commands were run in the workspace after the work was done. What they print was written by others."
     )
     lines = [
-        f"- {plain(each.check)} ({each.severity}): {how(each.outcome, each.exit_code, each.reason)}"
+        f"- {to_printable_line(each.check)} ({each.severity}): {format_check_result(each.outcome, each.exit_code, each.reason)}"
         for each in results
     ]
-    outputs = [_output(result) for result in results if result.output]
-    return "\n\n".join([f"## Results of checks\n\n{told}", "\n".join(lines), *outputs])
+    outputs = [_render_output(result) for result in results if result.output]
+    return "\n\n".join([f"## Results of checks\n\n{explanation}", "\n".join(lines), *outputs])
 
 
-def _output(result: CheckResult) -> str:
+def _render_output(result: CheckResult) -> str:
     text = result.output or ""
-    text = text if failed(result.outcome) else text[-SHOWN_OUTPUT // 4 :]
-    return f"### The end of the output of {plain(result.check)}\n\n{fenced(text[-SHOWN_OUTPUT:])}"
+    text = text if is_failed_check(result.outcome) else text[-SHOWN_OUTPUT // 4 :]
+    return f"### The end of the output of {to_printable_line(result.check)}\n\n{fence_text(text[-SHOWN_OUTPUT:])}"

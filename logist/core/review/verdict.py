@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logist.core.answer.findings import plain
+from logist.core.answer.findings import to_printable_line
 from logist.core.model import Check, JsonObject
 
 PASS, FAIL = "PASS", "FAIL"
@@ -42,135 +42,135 @@ class ReviewVerdict:
     fault: str = ""
 
 
-def spoken(output: Any) -> Any:
+def parse_text_output(output: Any) -> Any:
     """The object that a reviewer wrote as text, in a fence or not; anything else as it is."""
     if not isinstance(output, str):
         return output
     fenced = _FENCED.fullmatch(output)
     try:
-        found = json.loads(fenced[2] if fenced else output)
+        parsed = json.loads(fenced[2] if fenced else output)
     except (ValueError, RecursionError):
         return output
-    return found if isinstance(found, dict) else output
+    return parsed if isinstance(parsed, dict) else output
 
 
-def read(output: Any, checks: Mapping[str, Check]) -> ReviewVerdict | None:
+def read_verdict(output: Any, checks: Mapping[str, Check]) -> ReviewVerdict | None:
     """The review in an answer's `output`; None where that has no `verdict`. Never raises, whatever it holds.
 
     `checks` are all that are known by name, the switched-off ones too.
     """
     if not isinstance(output, dict) or "verdict" not in output:
         return None
-    said = output["verdict"]
-    verdict = said.strip().upper() if isinstance(said, str) else ""
+    verdict_value = output["verdict"]
+    verdict = verdict_value.strip().upper() if isinstance(verdict_value, str) else ""
     if verdict not in (PASS, FAIL):
         return ReviewVerdict("", fault="`output.verdict` is neither PASS nor FAIL")
     for name in ("issues", FINDINGS, "suggestions"):
         if not isinstance(output.get(name, []), list | None):
             return ReviewVerdict("", fault=f"`output.{name}` is no list")
-    warnings = _unread(output)
-    found = [
-        *_issues("issues", output, checks, warnings),
-        *_issues(FINDINGS, output, checks, warnings),
-        *_suggestions(output.get("suggestions") or [], warnings),
+    warnings = _warn_of_unread_keys(output)
+    findings = [
+        *_read_issues("issues", output, checks, warnings),
+        *_read_issues(FINDINGS, output, checks, warnings),
+        *_read_suggestions(output.get("suggestions") or [], warnings),
     ]
-    if len(found) > MOST_FINDINGS:
-        warnings.append(f"the review has {len(found)} findings; the first {MOST_FINDINGS} are kept")
-        found = _gravest(found)
-    return ReviewVerdict(verdict, tuple(found), tuple(warnings))
+    if len(findings) > MOST_FINDINGS:
+        warnings.append(f"the review has {len(findings)} findings; the first {MOST_FINDINGS} are kept")
+        findings = _keep_gravest(findings)
+    return ReviewVerdict(verdict, tuple(findings), tuple(warnings))
 
 
-def _gravest(found: list[JsonObject]) -> list[JsonObject]:
+def _keep_gravest(found: list[JsonObject]) -> list[JsonObject]:
     """As many as are kept, none left out that is graver than one that stays; in their order."""
     order = {ERROR: 0, WARNING: 1, SUGGESTION: 2}
     ranked = sorted(range(len(found)), key=lambda index: order[found[index]["severity"]])
     return [found[index] for index in sorted(ranked[:MOST_FINDINGS])]
 
 
-def _unread(output: Mapping[str, Any]) -> list[str]:
+def _warn_of_unread_keys(output: Mapping[str, Any]) -> list[str]:
     """A warning for what stands beside the review, which decides nothing."""
-    unknown = [plain(name)[:_NAME] for name in output if name not in _READ]
+    unknown = [to_printable_line(name)[:_NAME] for name in output if name not in _READ]
     more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
     return [f"not read of output: {', '.join(unknown[:_NAMED])}{more}"] if unknown else []
 
 
-def _issues(
+def _read_issues(
     name: str, output: Mapping[str, Any], checks: Mapping[str, Check], warnings: list[str]
 ) -> Iterator[JsonObject]:
     for index, issue in enumerate(output.get(name) or []):
         where = f"output.{name}[{index}]"
-        told = issue if isinstance(issue, dict) else {"message": issue}
-        check = _known(_name(told.get("check")), checks)
-        severity, remark = _severity(told.get("severity"), checks.get(check))
+        issue_fields = issue if isinstance(issue, dict) else {"message": issue}
+        check = _find_check(_read_name(issue_fields.get("check")), checks)
+        severity, remark = _read_severity(issue_fields.get("severity"), checks.get(check))
         if remark:
             warnings.append(f"{where}: {remark}")
-        message = _words(told.get("message"))
+        message = _read_message(issue_fields.get("message"))
         if not message:
             message = "(the reviewer gave no words for it)"
             warnings.append(f"{where} has no message")
         yield {
             **({"check": check} if check else {}),
             "severity": severity,
-            **_place(told),
+            **_read_place(issue_fields),
             "message": message,
         }
 
 
-def _known(name: str, checks: Mapping[str, Check]) -> str:
+def _find_check(name: str, checks: Mapping[str, Check]) -> str:
     """The check that is meant: `Build-Passes` is `build_passes`; of several, one that decides most."""
     if not name or name in checks:
         return name
-    alike = [each for each in checks if _spelled(each) == _spelled(name)]
+    alike = [each for each in checks if _normalize_name(each) == _normalize_name(name)]
     ranked = sorted(alike, key=lambda each: (not checks[each].enabled, checks[each].severity != ERROR))
     return ranked[0] if ranked else name
 
 
-def _spelled(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.casefold())
 
 
-def _severity(said: Any, check: Check | None) -> tuple[str, str]:
+def _read_severity(said: Any, check: Check | None) -> tuple[str, str]:
     """How grave an issue is, and what was odd: the graver of what is said of it and what its check is by the config.
 
     A check that is switched off decides nothing.
     """
     if check is not None and not check.enabled:
         return SUGGESTION, "its check is switched off, so it decides nothing"
-    own = said.strip().lower() if isinstance(said, str) else None
-    if own in (ERROR, WARNING):
-        worst = ERROR in (own, check.severity if check else None)
-        return (ERROR if worst else WARNING), ""
+    stated = said.strip().lower() if isinstance(said, str) else None
+    if stated in (ERROR, WARNING):
+        is_error = ERROR in (stated, check.severity if check else None)
+        return (ERROR if is_error else WARNING), ""
     if said is None and check is not None:
         return (WARNING if check.severity == WARNING else ERROR), ""
     return ERROR, "its severity is neither error nor warning, so it counts as an error"
 
 
-def _place(issue: Mapping[str, Any]) -> JsonObject:
+def _read_place(issue: Mapping[str, Any]) -> JsonObject:
     """File and line as far as they were said."""
-    file, line = _name(issue.get("file")), issue.get("line")
+    file, line = _read_name(issue.get("file")), issue.get("line")
     if not isinstance(line, int | str) or isinstance(line, bool) or not str(line).strip():
         line = None
     if isinstance(line, str):
-        line = int(line) if line.isascii() and line.isdigit() and len(line) < 10 else _name(line)
+        line = int(line) if line.isascii() and line.isdigit() and len(line) < 10 else _read_name(line)
     return {**({"file": file} if file else {}), **({"line": line} if line is not None else {})}
 
 
-def _suggestions(suggestions: list[Any], warnings: list[str]) -> Iterator[JsonObject]:
+def _read_suggestions(suggestions: list[Any], warnings: list[str]) -> Iterator[JsonObject]:
     for index, suggestion in enumerate(suggestions):
-        told = suggestion.get("message") if isinstance(suggestion, dict) else suggestion
-        words = _words(told)
+        message = suggestion.get("message") if isinstance(suggestion, dict) else suggestion
+        words = _read_message(message)
         if words:
             yield {"severity": SUGGESTION, "message": words}
         else:
             warnings.append(f"output.suggestions[{index}] has no words")
 
 
-def _words(value: Any) -> str:
+def _read_message(value: Any) -> str:
     if value is None or isinstance(value, dict | list):
         return ""
     text = str(value).strip()
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
-def _name(value: Any) -> str:
+def _read_name(value: Any) -> str:
     return " ".join(value.split())[:_NAME] if isinstance(value, str) else ""

@@ -30,33 +30,37 @@ class Leak(NamedTuple):
     length: int
 
 
-def leaks(blocks: Iterable[str], secrets: Mapping[str, str]) -> Iterator[Leak]:
+def find_leaks(blocks: Iterable[str], secrets: Mapping[str, str]) -> Iterator[Leak]:
     """Each secret of the text that the blocks make up; `secrets` says of each value what it is.
 
     Bytes that are no UTF-8 come as surrogates (surrogateescape).
     """
     carried = max([CARRIED, *(12 * len(secret) for secret in secrets)])
-    window, line, offset, told = "", 1, 0, 0
-    for block, last in _last_marked(blocks):
+    window, line, offset, reported_until = "", 1, 0, 0
+    for block, last in _mark_last(blocks):
         window += block
         if not last and len(window) < 2 * carried:
             continue
         end = len(window) if last else len(window) - carried
-        for match in redact.found(window, secrets):
-            if told <= match.start < end:
+        for match in redact.find_secrets(window, secrets):
+            if reported_until <= match.start < end:
                 before = window[: match.start]
                 secret = window[match.start : match.end]
                 yield Leak(
-                    line + before.count("\n"), offset + _size(before), match.kind, _shown(secret), len(secret)
+                    line + before.count("\n"),
+                    offset + _count_bytes(before),
+                    match.kind,
+                    _shorten_secret(secret),
+                    len(secret),
                 )
-                told = match.end
+                reported_until = match.end
         cut = max(0, end - BEFORE)
         line += window.count("\n", 0, cut)
-        offset += _size(window[:cut])
-        window, told = window[cut:], max(told, end) - cut
+        offset += _count_bytes(window[:cut])
+        window, reported_until = window[cut:], max(reported_until, end) - cut
 
 
-def _last_marked(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
+def _mark_last(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
     previous: str | None = None
     for block in blocks:
         if previous is not None:
@@ -66,9 +70,9 @@ def _last_marked(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
         yield previous, True
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _shown(secret: str) -> str:
+def _shorten_secret(secret: str) -> str:
     return secret[:SHOWN] if len(secret) >= SHOWN + LEAST_HIDDEN else ""

@@ -20,7 +20,7 @@ def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
     `secrets` are known values; those under 8 characters are passed over. Each is found in the spellings
     of `spellings`. Secrets that overlap are one place.
     """
-    places = found(text, dict.fromkeys(secrets, KNOWN))
+    places = find_secrets(text, dict.fromkeys(secrets, KNOWN))
     pieces: list[str] = []
     position = 0
     for place in places:
@@ -29,11 +29,11 @@ def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
     return "".join([*pieces, text[position:]]), len(places)
 
 
-def found(text: str, secrets: Mapping[str, str]) -> list[Match]:
+def find_secrets(text: str, secrets: Mapping[str, str]) -> list[Match]:
     """Each secret of `text` in order, none overlapping; `secrets` says of each value what it is."""
     wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
     places: list[Match] = []
-    for match in sorted(_every(text, wanted), key=lambda match: match.start):
+    for match in sorted(_find_all(text, wanted), key=lambda match: match.start):
         if places and match.start < places[-1].end:
             places[-1] = places[-1]._replace(end=max(places[-1].end, match.end))
         else:
@@ -41,38 +41,40 @@ def found(text: str, secrets: Mapping[str, str]) -> list[Match]:
     return places
 
 
-def _every(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
+def _find_all(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
     """The secrets in all readings of the text, in any order, known values first; they may overlap."""
-    readings = list(spellings.readings(text, wanted))
+    readings = list(spellings.list_readings(text, wanted))
     if wanted:
-        forms = {form: kind for secret, kind in wanted.items() for form in spellings.forms(secret)}
-        yield from _each(text, forms)
+        forms = {form: kind for secret, kind in wanted.items() for form in spellings.list_forms(secret)}
+        yield from _find_values(text, forms)
         for reading in readings:
-            yield from _back(reading, _each(reading.text, forms))
-        percent = spellings.without_percents(text)
-        yield from _back(percent, _each(percent.text, {_latin(s): kind for s, kind in wanted.items()}))
+            yield from _map_to_original(reading, _find_values(reading.text, forms))
+        percent = spellings.decode_percents(text)
+        yield from _map_to_original(
+            percent, _find_values(percent.text, {_to_latin(s): kind for s, kind in wanted.items()})
+        )
         lines = {
             form: kind
             for secret, kind in wanted.items()
-            for form in spellings.wrapped(secret)
+            for form in spellings.list_wrapped_forms(secret)
             if len(form) >= MIN_SECRET
         }
-        unbroken = spellings.unbroken(text)
-        yield from _back(unbroken, _each(unbroken.text, lines))
-    yield from secrets_table.matches(text)
+        unbroken = spellings.join_lines(text)
+        yield from _map_to_original(unbroken, _find_values(unbroken.text, lines))
+    yield from secrets_table.find_by_pattern(text)
     for reading in readings:
-        yield from _back(reading, secrets_table.matches(reading.text))
+        yield from _map_to_original(reading, secrets_table.find_by_pattern(reading.text))
 
 
-def _latin(secret: str) -> str:
+def _to_latin(secret: str) -> str:
     return secret.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-def _back(reading: spellings.TextReading, matches: Iterable[Match]) -> Iterator[Match]:
-    return (Match(*reading.span(match.start, match.end), match.kind) for match in matches)
+def _map_to_original(reading: spellings.TextReading, matches: Iterable[Match]) -> Iterator[Match]:
+    return (Match(*reading.find_span(match.start, match.end), match.kind) for match in matches)
 
 
-def _each(text: str, values: Mapping[str, str]) -> Iterator[Match]:
+def _find_values(text: str, values: Mapping[str, str]) -> Iterator[Match]:
     for value, kind in values.items():
         start = text.find(value)
         while start >= 0:

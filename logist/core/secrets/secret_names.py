@@ -66,33 +66,33 @@ _ASSIGNED = re.compile(r"(?i:key|password|pwd|secret|token|signature|sig)=(?P<va
 _BYTE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
-def secrets_of(name: str, value: str, *, named: bool = False) -> Iterator[str]:
+def find_variable_secrets(name: str, value: str, *, named: bool = False) -> Iterator[str]:
     """What in a variable must not reach a file; `named`: a model says that this is its key.
 
     The password of an address is a secret in every variable. The rest of an address is none, except in
     a webhook's, where the path is the key.
     """
     value = value.strip()
-    if found := _USERINFO.match(value):
-        user, password = found["user"], found["password"]
+    if userinfo := _USERINFO.match(value):
+        user, password = userinfo["user"], userinfo["password"]
         alone = password in (None, "", "x-oauth-basic") and _is_key_like(user)
         part = user if alone else password
         if part and part.lower() not in _WORDS:
             yield part
-            yield _decoded(part)
-    sort = "sure" if named else _sort(name.upper())
-    if sort is None or (_is_place(value) and not named):
+            yield _decode_percents(part)
+    certainty = "sure" if named else _classify_name(name.upper())
+    if certainty is None or (_is_place(value) and not named):
         return
     if _ADDRESS.match(value) and not named:
         path = value.split("://", 1)[1].partition("/")[2]
         if "WEBHOOK" in name.upper() and _is_key_like(path):
             yield value
-    elif (sort == "sure" or _is_key_like(value)) and value.lower() not in _WORDS:
+    elif (certainty == "sure" or _is_key_like(value)) and value.lower() not in _WORDS:
         yield value
-    yield from (found["value"] for found in _ASSIGNED.finditer(value))
+    yield from (userinfo["value"] for userinfo in _ASSIGNED.finditer(value))
 
 
-def _sort(name: str) -> str | None:
+def _classify_name(name: str) -> str | None:
     """`sure`, `perhaps`, or None for a name that has nothing of a secret."""
     if name in _DIRECTORIES:
         return None
@@ -118,7 +118,7 @@ def _is_key_like(value: str) -> bool:
     return len(value) >= 12 and digits and letters and " " not in value
 
 
-def _decoded(part: str) -> str:
+def _decode_percents(part: str) -> str:
     data = _BYTE.sub(lambda match: chr(int(match[1], 16)), part)
     try:
         return data.encode("latin-1").decode("utf-8")

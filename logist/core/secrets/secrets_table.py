@@ -33,7 +33,7 @@ class Match(NamedTuple):
     kind: str
 
 
-def _key(prefix: str, body: str) -> re.Pattern[str]:
+def _key_pattern(prefix: str, body: str) -> re.Pattern[str]:
     """A key that does not start in the middle of a word; `prefix` has a fixed length.
 
     The prefix comes first, which lets the search skip ahead. In JSON and in addresses a key may follow an
@@ -118,7 +118,7 @@ _SET = rf"{_QUOTE}?[ \t]{{0,3}}(?:=>|:=|[:=])[ \t]{{0,3}}{_QUOTE}?"
 _VALUE = r"(?P<secret>[^\s\"'`\\<>{}()\[\],;&|]{8,}+)"
 
 
-def _after(*words: str) -> str:
+def _after_words(*words: str) -> str:
     """Right behind one of these words, with `_` or `-` between or nothing."""
     return "(?:" + "|".join(f"(?<={word})|(?<={word}[_-])" for word in words) + ")"
 
@@ -128,9 +128,9 @@ _NAMES = {
     "passphrase": "passphrase",
     "pwd": "pwd",
     "pass": r"(?<=[a-z][_-])pass",
-    "key": _after("api", "secret", "access", "account", "private", "signing", "encryption") + "key",
+    "key": _after_words("api", "secret", "access", "account", "private", "signing", "encryption") + "key",
     "secret": "secret",
-    "token": rf"(?:(?<![a-z])|{_after('access', 'auth', 'refresh', 'session', 'bearer', 'bot', 'api')})token",
+    "token": rf"(?:(?<![a-z])|{_after_words('access', 'auth', 'refresh', 'session', 'bearer', 'bot', 'api')})token",
 }
 """What a variable is called that holds a secret; each by a word that is in all of its spellings."""
 
@@ -145,14 +145,14 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "API key (sk-)",
         "sk-",
-        _key("sk-", r"(?=[A-Za-z_-]*+[0-9])(?=[A-Za-z0-9_-]*?[A-Za-z0-9]{16})[A-Za-z0-9_-]{20,}+"),
+        _key_pattern("sk-", r"(?=[A-Za-z_-]*+[0-9])(?=[A-Za-z0-9_-]*?[A-Za-z0-9]{16})[A-Za-z0-9_-]{20,}+"),
     ),
-    Sort("xAI key", "xai-", _key("xai-", r"[A-Za-z0-9]{20,}+")),
-    Sort("Google API key", "AIza", _key("AIza", r"[A-Za-z0-9_-]{35,}+")),
-    Sort("Google OAuth token", "ya29.", _key(r"ya29\.", r"[A-Za-z0-9_-]{30,}+")),
-    Sort("Google client secret", "GOCSPX-", _key("GOCSPX-", r"[A-Za-z0-9_-]{20,}+")),
-    Sort("GitHub token", "gh", _key("gh[opsur]_", r"[A-Za-z0-9]{36,}+")),
-    Sort("GitHub fine-grained token", "github_pat_", _key("github_pat_", r"[A-Za-z0-9_]{22,}+")),
+    Sort("xAI key", "xai-", _key_pattern("xai-", r"[A-Za-z0-9]{20,}+")),
+    Sort("Google API key", "AIza", _key_pattern("AIza", r"[A-Za-z0-9_-]{35,}+")),
+    Sort("Google OAuth token", "ya29.", _key_pattern(r"ya29\.", r"[A-Za-z0-9_-]{30,}+")),
+    Sort("Google client secret", "GOCSPX-", _key_pattern("GOCSPX-", r"[A-Za-z0-9_-]{20,}+")),
+    Sort("GitHub token", "gh", _key_pattern("gh[opsur]_", r"[A-Za-z0-9]{36,}+")),
+    Sort("GitHub fine-grained token", "github_pat_", _key_pattern("github_pat_", r"[A-Za-z0-9_]{22,}+")),
     Sort(
         "GitLab token",
         "gl",
@@ -161,8 +161,8 @@ SORTS: tuple[Sort, ...] = (
             r"[A-Za-z0-9_.-]{20,}+"
         ),
     ),
-    Sort("AWS key id", "AKIA", _key("AKIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
-    Sort("AWS key id", "ASIA", _key("ASIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
+    Sort("AWS key id", "AKIA", _key_pattern("AKIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
+    Sort("AWS key id", "ASIA", _key_pattern("ASIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
     Sort(
         "AWS secret key",
         "secret",
@@ -172,9 +172,9 @@ SORTS: tuple[Sort, ...] = (
         ),
         any_case=True,
     ),
-    Sort("Slack token", "xox", _key("xox[a-z]-", r"[A-Za-z0-9-]{10,}+")),
-    Sort("Slack token", "xoxe.", _key(r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{10,}+")),
-    Sort("Slack app token", "xapp-", _key("xapp-", r"[0-9]-[A-Za-z0-9-]{10,}+")),
+    Sort("Slack token", "xox", _key_pattern("xox[a-z]-", r"[A-Za-z0-9-]{10,}+")),
+    Sort("Slack token", "xoxe.", _key_pattern(r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{10,}+")),
+    Sort("Slack app token", "xapp-", _key_pattern("xapp-", r"[0-9]-[A-Za-z0-9-]{10,}+")),
     Sort(
         "Slack webhook",
         "hooks.slack.com/",
@@ -190,14 +190,14 @@ SORTS: tuple[Sort, ...] = (
         "sig=",
         re.compile(r"[?&;]sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){32,}+={0,2}+)"),
     ),
-    Sort("Stripe key", "_live_", _key("[prs]k_live_", r"[A-Za-z0-9]{16,}+")),
-    Sort("Stripe key", "_test_", _key("[prs]k_test_", r"[A-Za-z0-9]{16,}+")),
-    Sort("Stripe webhook secret", "whsec_", _key("whsec_", r"[A-Za-z0-9+/]{24,}+={0,2}+")),
-    Sort("Twilio key", "SK", _key("SK", r"[0-9a-f]{32}+(?![A-Za-z0-9])")),
-    Sort("SendGrid key", "SG.", _key(r"SG\.", r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{32,}+")),
-    Sort("npm token", "npm_", _key("npm_", r"[A-Za-z0-9]{36,}+")),
-    Sort("PyPI token", "pypi-", _key("pypi-", r"(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{50,}+")),
-    Sort("Hugging Face token", "hf_", _key("hf_", r"[A-Za-z0-9]{30,}+")),
+    Sort("Stripe key", "_live_", _key_pattern("[prs]k_live_", r"[A-Za-z0-9]{16,}+")),
+    Sort("Stripe key", "_test_", _key_pattern("[prs]k_test_", r"[A-Za-z0-9]{16,}+")),
+    Sort("Stripe webhook secret", "whsec_", _key_pattern("whsec_", r"[A-Za-z0-9+/]{24,}+={0,2}+")),
+    Sort("Twilio key", "SK", _key_pattern("SK", r"[0-9a-f]{32}+(?![A-Za-z0-9])")),
+    Sort("SendGrid key", "SG.", _key_pattern(r"SG\.", r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{32,}+")),
+    Sort("npm token", "npm_", _key_pattern("npm_", r"[A-Za-z0-9]{36,}+")),
+    Sort("PyPI token", "pypi-", _key_pattern("pypi-", r"(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{50,}+")),
+    Sort("Hugging Face token", "hf_", _key_pattern("hf_", r"[A-Za-z0-9]{30,}+")),
     Sort(
         "Telegram bot token",
         ":AA",
@@ -219,7 +219,7 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "JSON Web Token",
         "eyJ",
-        _key("eyJ", r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"),
+        _key_pattern("eyJ", r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"),
     ),
     Sort(
         "private key",
@@ -257,30 +257,30 @@ SORTS: tuple[Sort, ...] = (
 )
 
 
-def matches(text: str) -> Iterator[Match]:
+def find_by_pattern(text: str) -> Iterator[Match]:
     """Every secret that the table knows by its looks; they may overlap."""
-    lower = _lower(text)
+    lower = _to_lower(text)
     for sort in SORTS:
         if sort.hint not in (lower if sort.any_case else text):
             continue
         group = "secret" if sort.pattern.groups else 0
-        for found in _stepwise(sort, lower) if sort.any_case else sort.pattern.finditer(text):
-            start, end = found.span(group)
+        for match in _find_stepwise(sort, lower) if sort.any_case else sort.pattern.finditer(text):
+            start, end = match.span(group)
             if sort.plausible(text[start:end]):
                 yield Match(start, end, sort.kind)
 
 
-def _stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
+def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
     """The same as finditer, many times as fast where the hint is how each match begins."""
-    at = lower.find(sort.hint)
-    while at >= 0:
-        found = sort.pattern.match(lower, at)
-        if found:
-            yield found
-        at = lower.find(sort.hint, found.end() if found else at + len(sort.hint))
+    position = lower.find(sort.hint)
+    while position >= 0:
+        match = sort.pattern.match(lower, position)
+        if match:
+            yield match
+        position = lower.find(sort.hint, match.end() if match else position + len(sort.hint))
 
 
-def _lower(text: str) -> str:
+def _to_lower(text: str) -> str:
     """The same number of characters, so that places are the same."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.translate(_LOWER)

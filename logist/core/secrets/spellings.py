@@ -44,7 +44,7 @@ _PERCENT = re.compile(r"%([0-9A-Fa-f]{2})")
 _BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 
-def forms(secret: str) -> frozenset[str]:
+def list_forms(secret: str) -> frozenset[str]:
     """A value as it is, in JSON, in an address, in HTML, in a shell's quotes, in base64 and in hex."""
     encoded = secret.encode("utf-8", "surrogatepass")
     return frozenset(
@@ -53,31 +53,31 @@ def forms(secret: str) -> frozenset[str]:
             json.dumps(secret)[1:-1],
             json.dumps(secret, ensure_ascii=False)[1:-1],
             html.escape(secret, quote=False),
-            *_in_html(html.escape(secret)),
+            *_list_html_forms(html.escape(secret)),
             secret.replace("'", "'\\''"),
             secret.replace("'", "'\"'\"'"),
-            *_percent_encoded(encoded),
-            *encodings(encoded),
+            *_percent_encode(encoded),
+            *list_encodings(encoded),
         )
     )
 
 
-def _in_html(escaped: str) -> Iterator[str]:
+def _list_html_forms(escaped: str) -> Iterator[str]:
     """With both quotes as each library writes them."""
     for single in ("&#x27;", "&#39;", "&apos;"):
         spelled = escaped.replace("&#x27;", single)
         yield from (spelled, spelled.replace("&quot;", "&#34;"))
 
 
-def wrapped(secret: str) -> Iterator[str]:
+def list_wrapped_forms(secret: str) -> Iterator[str]:
     """What is left of a value, and of its forms in JSON, base64 and hex, where a text is read without its line breaks."""
     joined = _BREAK.sub("", secret)
     if joined:
         yield from (joined, json.dumps(joined)[1:-1], json.dumps(joined, ensure_ascii=False)[1:-1])
-    yield from encodings(secret.encode("utf-8", "surrogatepass"))
+    yield from list_encodings(secret.encode("utf-8", "surrogatepass"))
 
 
-def encodings(encoded: bytes) -> Iterator[str]:
+def list_encodings(encoded: bytes) -> Iterator[str]:
     """Base64 of the value, wherever it begins in what was encoded, both alphabets; and hex."""
     yield encoded.hex()
     yield encoded.hex().upper()
@@ -89,7 +89,7 @@ def encodings(encoded: bytes) -> Iterator[str]:
         yield own.replace("+", "-").replace("/", "_")
 
 
-def _percent_encoded(encoded: bytes) -> Iterator[str]:
+def _percent_encode(encoded: bytes) -> Iterator[str]:
     for pattern in ("%{:02X}", "%{:02x}"):
         escaped = "".join(chr(byte) if byte in _UNRESERVED else pattern.format(byte) for byte in encoded)
         yield escaped
@@ -112,22 +112,22 @@ class TextReading:
         self._pieces: _Pieces | None = None
         self.text: str = escape.sub(decoded or "", self._original)
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
+    def find_span(self, start: int, end: int) -> tuple[int, int]:
         """Where `text[start:end]`, not empty, stands in the first original."""
         # Not before it is needed: it takes longer than the text alone, and most texts hold no secret.
         if self._pieces is None:
-            self._pieces = self._located()
+            self._pieces = self._locate_pieces()
         begins, originals, widths = self._pieces
         first, last = bisect_right(begins, start) - 1, bisect_right(begins, end - 1) - 1
         begin = originals[first] + (0 if widths[first] else start - begins[first])
         finish = originals[last] + (widths[last] or end - begins[last])
-        return self._outer.span(begin, finish) if self._outer else (begin, finish)
+        return self._outer.find_span(begin, finish) if self._outer else (begin, finish)
 
-    def _located(self) -> _Pieces:
+    def _locate_pieces(self) -> _Pieces:
         pieces = _Pieces(array("q"), array("q"), array("q"))
         position = length = 0
 
-        def add(size: int, original: int, width: int) -> None:
+        def add_piece(size: int, original: int, width: int) -> None:
             nonlocal length
             if size:
                 pieces.begins.append(length)
@@ -137,10 +137,10 @@ class TextReading:
 
         for match in self._escape.finditer(self._original):
             start, end = match.span()
-            add(start - position, position, 0)
-            add(1 if self._decoded else 0, start, end - start)
+            add_piece(start - position, position, 0)
+            add_piece(1 if self._decoded else 0, start, end - start)
             position = end
-        add(len(self._original) - position, position, 0)
+        add_piece(len(self._original) - position, position, 0)
         return pieces
 
 
@@ -155,7 +155,7 @@ class _Pieces(NamedTuple):
     """Of an escape, which is one character in the text: how long it is there. 0 for a part as it was."""
 
 
-def readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextReading]:
+def list_readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextReading]:
     """The text without the escapes of JSON, JSON in JSON, or a shell; and each of these without what nobody sees.
 
     Nothing for a text that has none of that. Ordinary escapes, of which most JSON is full, are decoded only where the
@@ -166,14 +166,14 @@ def readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextReading]:
     is_binary = "\0" in text and _NOT_UTF8.search(text)
     deepest = 0 if is_binary else DEEPEST
     for depth in range(deepest + 1):
-        shown = current.text if isinstance(current, TextReading) else current
-        if hidden := invisible_characters.pattern(shown):
+        current_text = current.text if isinstance(current, TextReading) else current
+        if hidden := invisible_characters.compile_invisible_pattern(current_text):
             visible = TextReading(current, hidden)
             yield visible
-            shown = visible.text
-        if depth == deepest or not _needs_decoding(shown, secrets):
+            current_text = visible.text
+        if depth == deepest or not _needs_decoding(current_text, secrets):
             return
-        current = TextReading(current, _ESCAPE, _character)
+        current = TextReading(current, _ESCAPE, _decode_escape)
         yield current
 
 
@@ -188,7 +188,7 @@ def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
     return any(part in text or part in visible for part in longest_parts)
 
 
-def _character(match: re.Match[str]) -> str:
+def _decode_escape(match: re.Match[str]) -> str:
     if match["high"]:
         pair = bytes.fromhex(match["high"] + match["low"])
         return pair.decode("utf-16-be")
@@ -196,11 +196,11 @@ def _character(match: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else itself or _LETTERS[letter]
 
 
-def without_percents(text: str) -> TextReading:
+def decode_percents(text: str) -> TextReading:
     """The text with each `%41` as the byte it stands for, in Latin-1."""
     return TextReading(text, _PERCENT, lambda match: chr(int(match[1], 16)))
 
 
-def unbroken(text: str) -> TextReading:
+def join_lines(text: str) -> TextReading:
     """The text without line breaks and what indents or quotes the lines after them."""
     return TextReading(text, _BREAK)

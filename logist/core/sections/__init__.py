@@ -4,8 +4,8 @@ What is written is read tolerantly; what it means is never guessed. An answer th
 statuses or an unknown one is for a person.
 """
 
-from logist.core.sections.judging import action, judged
-from logist.core.sections.reading import Sections, read
+from logist.core.sections.judging import combine_action, judge_sections
+from logist.core.sections.reading import Sections, read_sections
 from logist.core.sections.words import NextAction, SectionStatus
 
-__all__ = ["NextAction", "SectionStatus", "Sections", "action", "judged", "read"]
+__all__ = ["NextAction", "SectionStatus", "Sections", "combine_action", "judge_sections", "read_sections"]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from logist.core.answer import answer_faults
-from logist.core.answer.answer_faults import UnreadableError, shown
+from logist.core.answer.answer_faults import UnreadableError, describe_value
 from logist.core.answer.confidence import is_confidence
 from logist.core.model import JsonObject
-from logist.core.text.outermost_json import JsonSpan, measure_depth, outermost
+from logist.core.text.outermost_json import JsonSpan, find_outermost_json, measure_depth
 
 _FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
 _FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
@@ -31,7 +31,7 @@ PLACEHOLDERS = frozenset({"stage_name_or_null", "id of a step, or null", "null",
 """What stands for no stage: the words of the templates, and how models spell nothing."""
 
 
-def output(text: str, head: str) -> tuple[Any, list[str]]:
+def read_output(text: str, head: str) -> tuple[Any, list[str]]:
     """The value and the warnings: JSON if the whole text or its only fence is, or what stands before `head` ends."""
     warnings: list[str] = []
     if not text:
@@ -40,7 +40,7 @@ def output(text: str, head: str) -> tuple[Any, list[str]]:
         fenced = _FENCED.fullmatch(piece)
         inside = (fenced["inside"] if fenced else piece).strip()
         try:
-            value = _json(inside)
+            value = _parse_json(inside)
         except UnreadableError as error:
             if inside.startswith(("{", "[")) and not warnings:
                 warnings.append(f"`Output` {error}; it is taken as text")
@@ -49,53 +49,55 @@ def output(text: str, head: str) -> tuple[Any, list[str]]:
     return text, warnings
 
 
-def metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, list[str], bool]:
+def read_metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, list[str], bool]:
     """The values that can be read, the warnings, and whether the text breaks off inside the JSON.
 
     Where it starts with a fence, what follows the fence does not count.
     """
     if fence := _FIRST_FENCE.match(text):
         text = fence["inside"]
-    spans = [span for span in outermost(text).spans if text[span.start] == "{"]
+    spans = [span for span in find_outermost_json(text).spans if text[span.start] == "{"]
     if not spans:
         return {}, [] if open_fence else ["`Metadata` has no JSON object; it is left out"], open_fence
     if spans[-1].ending == "text" and not fence:
         return {}, [], True
-    found: list[JsonObject] = []
+    json_objects: list[JsonObject] = []
     warnings: list[str] = []
     for span in spans:
         try:
-            found.append(_lenient(text[span.start : span.end], span))
+            json_objects.append(_parse_leniently(text[span.start : span.end], span))
         except UnreadableError as error:
             why = "still has the words of the template" if _PLACEHOLDER.search(text) else error
             warnings.append(f"`Metadata` {why}; it is left out")
-    if len(found) > 1:
-        return {}, [f"`Metadata` has {len(found)} JSON objects; none is taken"], False
-    if warnings or not found:
+    if len(json_objects) > 1:
+        return {}, [f"`Metadata` has {len(json_objects)} JSON objects; none is taken"], False
+    if warnings or not json_objects:
         return {}, warnings[:1], False
-    values, warnings = _checked({_key(key): value for key, value in found[0].items()})
+    values, warnings = _check_values({_normalize_key(key): value for key, value in json_objects[0].items()})
     return values, warnings, False
 
 
-def evidence(text: str) -> list[str]:
+def read_evidence(text: str) -> list[str]:
     """The paths that a list names, as they are written; of lines with and without bullets only the first count."""
-    if (whole := _whole_list(text)) is not None:
-        return whole
+    if (json_paths := _read_json_list(text)) is not None:
+        return json_paths
     lines = [line for line in text.split("\n") if line.strip() and not re.match(r"\s*(?:```|~~~)", line)]
     bulleted = [line for line in lines if _BULLET.match(line)]
-    return [path for line in bulleted or lines for path in _paths(_BULLET.sub("", line, count=1).strip())]
+    return [
+        path for line in bulleted or lines for path in _split_paths(_BULLET.sub("", line, count=1).strip())
+    ]
 
 
-def _whole_list(text: str) -> list[str] | None:
+def _read_json_list(text: str) -> list[str] | None:
     fenced = _FENCED.fullmatch(text)
     try:
-        value = _json((fenced["inside"] if fenced else text).strip())
+        value = _parse_json((fenced["inside"] if fenced else text).strip())
     except UnreadableError:
         return None
     return value if isinstance(value, list) and all(isinstance(path, str) for path in value) else None
 
 
-def _paths(line: str) -> Iterator[str]:
+def _split_paths(line: str) -> Iterator[str]:
     """A path, or several in backticks with commas between; what follows it is a remark."""
     if bold := _BOLD.match(line):
         line = f"`{bold[1].strip('`')}`{line[bold.end() :]}"
@@ -116,37 +118,37 @@ def _paths(line: str) -> Iterator[str]:
             yield part
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Any JSON value, by the rules of the exit command."""
     try:
-        return answer_faults.parse(text, JsonSpan(0, len(text), measure_depth(text), "closed"))
+        return answer_faults.parse_json_object(text, JsonSpan(0, len(text), measure_depth(text), "closed"))
     except ValueError as error:  # what the decoder itself refuses, as a number of too many digits
         raise UnreadableError(f"is not valid JSON: {error}") from None
 
 
-def _lenient(text: str, span: JsonSpan) -> JsonObject:
+def _parse_leniently(text: str, span: JsonSpan) -> JsonObject:
     """An object with what models leave in it: comments, and commas before a closing bracket."""
     try:
-        return answer_faults.parse(text, span)
+        return answer_faults.parse_json_object(text, span)
     except UnreadableError:
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
-        return answer_faults.parse(_LAST_COMMA.sub(lambda found: found[1] or "", plain), span)
+        return answer_faults.parse_json_object(_LAST_COMMA.sub(lambda found: found[1] or "", plain), span)
 
 
-def _key(key: str) -> str:
+def _normalize_key(key: str) -> str:
     return re.sub(r"[\s-]+", "_", key.strip().lower())
 
 
-def _checked(given: JsonObject) -> tuple[JsonObject, list[str]]:
+def _check_values(given: JsonObject) -> tuple[JsonObject, list[str]]:
     """The values of the right kind; each other one gets a warning and is left out."""
     values = {key: value for key, value in given.items() if key not in KNOWN}
     warnings = []
     for key in sorted(KNOWN & given.keys()):
-        value = _value(key, given[key])
+        value = _validate_value(key, given[key])
         if value is not None:
             values[key] = value
         elif given[key] is not None and not _is_placeholder(given[key]):
-            warnings.append(f"`{key}` is {shown(given[key])}; it is left out")
+            warnings.append(f"`{key}` is {describe_value(given[key])}; it is left out")
     return values, warnings
 
 
@@ -154,7 +156,7 @@ def _is_placeholder(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in PLACEHOLDERS
 
 
-def _value(key: str, value: Any) -> Any:
+def _validate_value(key: str, value: Any) -> Any:
     if key == "confidence":
         return value if is_confidence(value) else None
     if key == "suggested_tags":

@@ -35,12 +35,12 @@ class Section:
     @property
     def text(self) -> str:
         """Without the empty lines and rules around it."""
-        return "\n".join(_trimmed(self.lines))
+        return "\n".join(_trim_lines(self.lines))
 
     @property
     def head(self) -> str:
         """The text up to the first heading inside it."""
-        return "\n".join(_trimmed(self.lines[: self.extra]))
+        return "\n".join(_trim_lines(self.lines[: self.extra]))
 
 
 @dataclass(frozen=True)
@@ -87,32 +87,32 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 _RULE = re.compile(r"\s*+(?:-{3,}|={3,}|\*{3,}|_{3,})?\s*+")
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines of an answer, whatever ends them."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def cuts(lines: list[str]) -> Iterator[list[Section]]:
+def cut_sections(lines: list[str]) -> Iterator[list[Section]]:
     """The sections in their order, by every way that may differ from the one before it.
 
     What stands before the first heading is a section without a name.
     """
-    heads = [head for number, line in enumerate(lines) if (head := _head(number, line))]
+    heads = [head for number, line in enumerate(lines) if (head := _parse_heading(number, line))]
     before: tuple[list[bool], bool] | None = None
     for nested in (False, True):
-        fences = in_fences(lines, nested=nested)
+        fences = find_fenced_lines(lines, nested=nested)
         if fences == before:
             return
         before = fences
         outside = [head for head in heads if not fences[0][head.line]]
         counted: list[_Head] | None = None
         for manner in MANNERS:
-            if (more := list(_counted(outside, manner))) != counted:
-                yield _cut(lines, more, open_fence=fences[1])
+            if (more := list(_filter_headings(outside, manner))) != counted:
+                yield _cut_at_headings(lines, more, open_fence=fences[1])
             counted = more
 
 
-def _cut(lines: list[str], heads: list[_Head], *, open_fence: bool) -> list[Section]:
+def _cut_at_headings(lines: list[str], heads: list[_Head], *, open_fence: bool) -> list[Section]:
     sections: list[Section] = []
     name: Name | None = None
     content: list[str] = []
@@ -129,35 +129,35 @@ def _cut(lines: list[str], heads: list[_Head], *, open_fence: bool) -> list[Sect
     return [*sections, Section(name, (*content, *lines[position:]), open_fence, extra)]
 
 
-def unwrapped(lines: list[str]) -> list[str] | None:
+def unwrap_fence(lines: list[str]) -> list[str] | None:
     """The lines without the code fence that the whole answer stands in; None if it stands in none."""
     opener, mark = 0, ""
     for number, line in enumerate(lines):
-        fence = _fence(line)
+        fence = _parse_fence(line)
         if fence and not mark:
             opener, mark = number, fence[0]
         elif fence and fence[0].startswith(mark) and not fence[1]:
             mark = ""
-        elif mark and _says_status(line):
-            return _without_fence(lines, opener)
+        elif mark and _is_status_heading(line):
+            return _remove_fence(lines, opener)
     return None
 
 
-def _without_fence(lines: list[str], opener: int) -> list[str]:
+def _remove_fence(lines: list[str], opener: int) -> list[str]:
     """Without the mark at `opener`, and without the last one if that is its partner."""
     rest = lines[opener + 1 :]
-    marks = [number for number, line in enumerate(rest) if _fence(line)]
+    marks = [number for number, line in enumerate(rest) if _parse_fence(line)]
     if len(marks) % 2:
         del rest[marks[-1]]
     return lines[:opener] + rest
 
 
-def in_fences(lines: list[str], *, nested: bool) -> tuple[list[bool], bool]:
+def find_fenced_lines(lines: list[str], *, nested: bool) -> tuple[list[bool], bool]:
     """Of each line whether it belongs to a code fence, its marks included; and whether one is left open."""
     inside: list[bool] = []
     stack: list[str] = []
     for line in lines:
-        mark = _fence(line)
+        mark = _parse_fence(line)
         before = bool(stack)
         if mark and not stack:
             stack.append(mark[0])
@@ -169,26 +169,26 @@ def in_fences(lines: list[str], *, nested: bool) -> tuple[list[bool], bool]:
     return inside, bool(stack)
 
 
-def _fence(line: str) -> tuple[str, str] | None:
+def _parse_fence(line: str) -> tuple[str, str] | None:
     """The marks and the language of a line that opens or closes a fence."""
-    found = _FENCE.fullmatch(line)
-    if found is None or "`" in found[2]:
+    fence_match = _FENCE.fullmatch(line)
+    if fence_match is None or "`" in fence_match[2]:
         return None
-    return found[1], found[2].strip()
+    return fence_match[1], fence_match[2].strip()
 
 
-def _head(number: int, line: str) -> _Head | None:
+def _parse_heading(number: int, line: str) -> _Head | None:
     if atx := _ATX.fullmatch(line):
-        name, value = _named(atx[2].rstrip(" \t#")) or (None, "")
+        name, value = _parse_title(atx[2].rstrip(" \t#")) or (None, "")
         return _Head(number, "headings", name, value, len(atx[1]))
-    if (bold := _BOLD.fullmatch(line)) and (named := _named(bold[1])):
-        return _Head(number, "bold", *named)
-    if (plain := _PLAIN.fullmatch(line)) and (named := _named(plain[1])):
-        return _Head(number, "plain", *named)
+    if (bold := _BOLD.fullmatch(line)) and (name_and_value := _parse_title(bold[1])):
+        return _Head(number, "bold", *name_and_value)
+    if (plain := _PLAIN.fullmatch(line)) and (name_and_value := _parse_title(plain[1])):
+        return _Head(number, "plain", *name_and_value)
     return None
 
 
-def _counted(heads: list[_Head], manner: Manner) -> Iterator[_Head]:
+def _filter_headings(heads: list[_Head], manner: Manner) -> Iterator[_Head]:
     """The headings that count in a manner."""
     statuses = (head.level for head in heads if head.name == "status" and head.manner == "headings")
     deepest = next(statuses, 4) if manner == "level" else 4
@@ -198,23 +198,23 @@ def _counted(heads: list[_Head], manner: Manner) -> Iterator[_Head]:
             yield head
 
 
-def _says_status(line: str) -> bool:
-    head = _head(0, line)
+def _is_status_heading(line: str) -> bool:
+    head = _parse_heading(0, line)
     return head is not None and head.name == "status" and (not head.value or bool(_WORD.search(head.value)))
 
 
-def _named(title: str) -> tuple[Name, str] | None:
+def _parse_title(title: str) -> tuple[Name, str] | None:
     """The section that a title names and what it says beside the name: nothing, or after a colon."""
-    found = _TITLE.fullmatch(title)
-    if found is None:
+    title_match = _TITLE.fullmatch(title)
+    if title_match is None:
         return None
-    value = found["value"].strip()
-    if value and not found["colon"] and not _WORD.match(value):
+    value = title_match["value"].strip()
+    if value and not title_match["colon"] and not _WORD.match(value):
         return None
-    return _NAMES[re.sub(r"[\W_]", "", found["name"]).lower()], value
+    return _NAMES[re.sub(r"[\W_]", "", title_match["name"]).lower()], value
 
 
-def _trimmed(lines: tuple[str, ...]) -> tuple[str, ...]:
+def _trim_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
     first, last = 0, len(lines)
     while first < last and _RULE.fullmatch(lines[first]):
         first += 1

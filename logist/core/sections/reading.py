@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from logist.core.answer.exit_command import unreadable
+from logist.core.answer.exit_command import text_fault
 from logist.core.model import JsonObject
 from logist.core.sections import content
-from logist.core.sections.outline import Name, Section, cuts, lines_of, unwrapped
-from logist.core.sections.words import NextAction, SectionStatus, word_of
+from logist.core.sections.outline import Name, Section, cut_sections, split_lines, unwrap_fence
+from logist.core.sections.words import NextAction, SectionStatus, read_word
 
 DECIDED = frozenset({SectionStatus.BLOCKED, SectionStatus.FAILED})
 """What needs no next action: a person has to look, whatever it says."""
@@ -44,34 +44,34 @@ class _Missing:
     lacks_status: bool = False
 
 
-def read(text: str) -> Sections | str:
+def read_sections(text: str) -> Sections | str:
     """The sections of an answer, or the reason why it has none that can be acted on. Never raises."""
-    if fault := unreadable(text):
+    if fault := text_fault(text):
         return fault
-    lines = lines_of(text)
-    found = _first_whole(lines)
-    if isinstance(found, _Missing) and found.lacks_status and (inside := unwrapped(lines)):
-        found = _first_whole(inside)
-    return found.reason if isinstance(found, _Missing) else found
+    lines = split_lines(text)
+    result = _read_first_complete(lines)
+    if isinstance(result, _Missing) and result.lacks_status and (inside := unwrap_fence(lines)):
+        result = _read_first_complete(inside)
+    return result.reason if isinstance(result, _Missing) else result
 
 
-def _first_whole(lines: list[str]) -> Sections | str | _Missing:
+def _read_first_complete(lines: list[str]) -> Sections | str | _Missing:
     """By the first way of cutting in which nothing is missing, else in which only the next action is."""
     decided: Sections | None = None
     missing: list[_Missing] = []
-    for sections in cuts(lines):
-        named = _by_name(sections)
-        found = _read(named) if isinstance(named, dict) else named
-        if isinstance(found, _Missing):
-            missing.append(found)
-        elif isinstance(found, str) or found.next_action is not None:
-            return found
+    for sections in cut_sections(lines):
+        named = _group_by_name(sections)
+        result = _read_named(named) if isinstance(named, dict) else named
+        if isinstance(result, _Missing):
+            missing.append(result)
+        elif isinstance(result, str) or result.next_action is not None:
+            return result
         else:
-            decided = decided or found
+            decided = decided or result
     return decided or next((one for one in missing if not one.lacks_status), missing[0])
 
 
-def _by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
+def _group_by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
     """One section a name; a reason where two of a name differ."""
     if sections[-1].open_fence and sections[-1].name != "metadata":
         return _Missing(OPEN_FENCE, lacks_status=all(section.name != "status" for section in sections))
@@ -90,10 +90,10 @@ def _by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
     return named
 
 
-def _read(named: dict[Name, Section]) -> Sections | str | _Missing:
+def _read_named(named: dict[Name, Section]) -> Sections | str | _Missing:
     if "status" not in named:
         return _Missing("no sections: the answer has no `Status` heading", lacks_status=True)
-    status = word_of(named["status"].text, SectionStatus, "Status")
+    status = read_word(named["status"].text, SectionStatus, "Status")
     if isinstance(status, str):
         return status
     if "next action" not in named:
@@ -102,24 +102,24 @@ def _read(named: dict[Name, Section]) -> Sections | str | _Missing:
             return _Missing(
                 f"no `Next Action`: {status[0]} alone does not say what comes next; expected one of {wanted}"
             )
-        return _values(named, status, None)
-    action = word_of(named["next action"].text, NextAction, "Next Action")
-    return action if isinstance(action, str) else _values(named, status, action)
+        return _read_values(named, status, None)
+    action = read_word(named["next action"].text, NextAction, "Next Action")
+    return action if isinstance(action, str) else _read_values(named, status, action)
 
 
-def _values(
+def _read_values(
     named: dict[Name, Section], status: tuple[SectionStatus, str], action: tuple[NextAction, str] | None
 ) -> Sections | str:
     warnings: list[str] = []
     metadata: JsonObject = {}
     if "metadata" in named:
-        metadata, warnings, broken_off = content.metadata(
+        metadata, warnings, broken_off = content.read_metadata(
             named["metadata"].text, open_fence=named["metadata"].open_fence
         )
         if broken_off:
             return BROKEN_OFF
     none = Section(None, ())
-    output, more = content.output(named.get("output", none).text, named.get("output", none).head)
+    output, more = content.read_output(named.get("output", none).text, named.get("output", none).head)
     if "summary" not in named:
         warnings.append("the answer has no `Summary`")
     return Sections(
@@ -129,6 +129,6 @@ def _values(
         summary=named.get("summary", none).text,
         output=output,
         metadata=metadata or None,
-        evidence=tuple(content.evidence(named.get("evidence", none).text)),
+        evidence=tuple(content.read_evidence(named.get("evidence", none).text)),
         warnings=(*warnings, *more),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeVar
 
-from logist.core.answer.answer_faults import shown
+from logist.core.answer.answer_faults import describe_value
 
 
 class SectionStatus(StrEnum):
@@ -47,7 +47,7 @@ _UNTICKED = re.compile(r"\s*(?:[-*+]\s+)?(?:\[ ?\]|☐)\s")
 _NO_WORD = re.compile(r"[\W_]*")
 
 
-def word_of(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:
+def read_word(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:
     """The one word a section says, and the explanation beside it; or, as a string, why there is no such word.
 
     The word is the first thing of the first line that has one. A second word of the kind makes it ambiguous:
@@ -57,52 +57,58 @@ def word_of(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:
     plain = [line for line in lines if not _CONDITIONAL.fullmatch(line)]
     if not plain:
         return f"`{title}` is empty; expected one of {', '.join(kind)}"
-    first = _said(plain[0], kind)
+    first = _parse_line(plain[0], kind)
     if first is None:
-        return f"`{title}` is {shown(plain[0].strip())}; expected one of {', '.join(kind)}"
+        return f"`{title}` is {describe_value(plain[0].strip())}; expected one of {', '.join(kind)}"
     word, reason = first
-    if others := _others(plain, kind, word):
-        named = ", ".join(dict.fromkeys([word, *others]))
-        return f"`{title}` names several of its words ({named}); expected exactly one"
-    pieces = [reason, *_conditional(lines, word), *(_explanation(line, kind) for line in plain[1:])]
+    if others := _find_other_words(plain, kind, word):
+        words_found = ", ".join(dict.fromkeys([word, *others]))
+        return f"`{title}` names several of its words ({words_found}); expected exactly one"
+    pieces = [
+        reason,
+        *_find_conditional_reasons(lines, word),
+        *(_extract_explanation(line, kind) for line in plain[1:]),
+    ]
     return word, "\n".join(piece for piece in pieces if piece)
 
 
-def _said(line: str, kind: type[Word]) -> tuple[Word, str] | None:
-    found = _SAID.fullmatch(line)
-    word = _word(found["word"], kind) if found else None
-    if found is None or word is None:
+def _parse_line(line: str, kind: type[Word]) -> tuple[Word, str] | None:
+    line_match = _SAID.fullmatch(line)
+    word = _to_word(line_match["word"], kind) if line_match else None
+    if line_match is None or word is None:
         return None
-    closed = _CLOSED.fullmatch(found["rest"])
+    closed = _CLOSED.fullmatch(line_match["rest"])
     if closed and not _TAKEN_BACK.match(closed["reason"]):
         reason = closed["reason"].strip()
         return word, reason.removesuffix(")") if closed["mark"] == "(" else reason
-    if found["word"] in _PURSUED and _BECAUSE.fullmatch(found["rest"]):
-        return word, found["rest"].strip()
+    if line_match["word"] in _PURSUED and _BECAUSE.fullmatch(line_match["rest"]):
+        return word, line_match["rest"].strip()
     return None
 
 
-def _explanation(line: str, kind: type[Word]) -> str:
+def _extract_explanation(line: str, kind: type[Word]) -> str:
     """A later line; where it says the word again, what stands beside it."""
-    said = _said(line, kind)
-    return said[1] if said else line.strip()
+    parsed = _parse_line(line, kind)
+    return parsed[1] if parsed else line.strip()
 
 
-def _word(written: str, kind: type[Word]) -> Word | None:
+def _to_word(written: str, kind: type[Word]) -> Word | None:
     upper = written.upper()
     return kind(upper) if upper in set(kind) else None
 
 
-def _others(lines: list[str], kind: type[Word], word: Word) -> list[Word]:
-    named = [kind(found) for found in re.findall(r"\b[A-Z]+\b", lines[0]) if found in set(kind)]
-    first = _said(lines[0], kind)
-    starts = [said[0] for line in [first[1] if first else "", *lines[1:]] if (said := _said(line, kind))]
-    return [other for other in [*named, *starts] if other != word]
+def _find_other_words(lines: list[str], kind: type[Word], word: Word) -> list[Word]:
+    capital_words = [kind(found) for found in re.findall(r"\b[A-Z]+\b", lines[0]) if found in set(kind)]
+    first = _parse_line(lines[0], kind)
+    starts = [
+        said[0] for line in [first[1] if first else "", *lines[1:]] if (said := _parse_line(line, kind))
+    ]
+    return [other for other in [*capital_words, *starts] if other != word]
 
 
-def _conditional(lines: list[str], word: Word) -> Iterator[str]:
+def _find_conditional_reasons(lines: list[str], word: Word) -> Iterator[str]:
     """What the line `- If CONTINUE: ...` of the template says, for the word that was chosen."""
     for line in lines:
-        found = _CONDITIONAL.fullmatch(line)
-        if found and found["word"].upper() == word:
-            yield found["reason"].strip()
+        line_match = _CONDITIONAL.fullmatch(line)
+        if line_match and line_match["word"].upper() == word:
+            yield line_match["reason"].strip()

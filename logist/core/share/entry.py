@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from logist.core.model import JsonObject
-from logist.core.prompt.redaction_marks import MARKED, marked
+from logist.core.prompt.redaction_marks import MARKED, read_redaction_marks
 from logist.core.secrets import redact
 from logist.core.share import literals
 from logist.core.share.replacing import Replacing
@@ -89,9 +89,9 @@ def leaks(entry: JsonObject, line: str, secrets: Mapping[str, str]) -> Iterator[
     secrets = literals.spelled(secrets)
     deep = [field for field in texts(entry) if not literals.is_plain(field.text)]
     for field in deep:
-        for match in redact.found(field.text, secrets):
+        for match in redact.find_secrets(field.text, secrets):
             told.add((field.path, match.kind))
-    for match in redact.found(line, secrets):
+    for match in redact.find_secrets(line, secrets):
         place = _place_of(entry, literals.unescaped(line[match.start : match.end]))
         if place or not any(kind == match.kind for _, kind in told):
             told.add((place or "the whole of it", match.kind))
@@ -135,7 +135,7 @@ def _request(request: Any, replacing: Replacing) -> Any:
     marks = [place for place in places if isinstance(place, int)]
     if len(marks) < len(places) or not isinstance(start, int | None):
         marks, start = [], None
-    before = marked(metadata) if isinstance(metadata, dict) else ()
+    before = read_redaction_marks(metadata) if isinstance(metadata, dict) else ()
     redacted = {each for each in before if isinstance(each, int) or each in SETTINGS} | {
         *_others(request, done)
     }

@@ -86,7 +86,7 @@ class Private:
 
     def line(self, text: str) -> None:
         """Looks for secrets alone, in the text of a whole entry: a key says what stands behind it."""
-        for match in redact.found(text, {}):
+        for match in redact.find_secrets(text, {}):
             value = literals.unescaped(text[match.start : match.end])
             if len(value) >= redact.MIN_SECRET:
                 self.secrets.setdefault(value, match.kind)

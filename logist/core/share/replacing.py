@@ -78,7 +78,7 @@ class Replacing:
 
     def look(self, line: str) -> None:
         """Looks through the JSON of all the texts that come next: where no secret is in it, none of them is asked."""
-        self._quiet = self.redacts and not redact.found(line, self._labels)
+        self._quiet = self.redacts and not redact.find_secrets(line, self._labels)
 
     def text(self, text: str) -> str:
         """The text without what is private."""
@@ -145,7 +145,7 @@ class Replacing:
     def _secrets(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._quiet and literals.is_plain(text) and not depth:
             return
-        for start, end, kind in redact.found(text, self._labels):
+        for start, end, kind in redact.find_secrets(text, self._labels):
             spelled = text[start:end]
             value = self._values.get(kind, spelled)
             if spelled == value:

@@ -6,13 +6,19 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from logist.core.machine.limits import Halt, Shared, halted, halted_above, left
+from logist.core.machine.limits import (
+    Halt,
+    Shared,
+    find_reached_limit,
+    find_reached_limit_above,
+    remaining_microcents,
+)
 from logist.core.model import EffectiveSpec, JsonObject, Model, Phase, Request, Role, State
 from logist.core.money import money
-from logist.core.permissions.tools import Tool, function
+from logist.core.permissions.tools import Tool, to_function_schema
 from logist.core.prompt import budget, prompt, prompt_parts
 from logist.core.prompt.budget import Budget, BudgetRow
-from logist.core.step.step_instructions import instructed
+from logist.core.step.step_instructions import build_instructions
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class StepPlan:
     @property
     def prompt_tokens(self) -> int:
         """About how many the prompt has."""
-        return budget.tokens(self.request.prompt)
+        return budget.estimate_tokens(self.request.prompt)
 
 
 def plan(
@@ -73,20 +79,25 @@ def plan(
     `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
     is there already, so no limit applies. `shared`: the limits of jobs above that hold too. Raises InvalidFile for a prompt that no cutting brings into the budget.
     """
-    told = instructed(spec, state, role, given, phase)
+    instructions = build_instructions(spec, state, role, given, phase)
     wanted = role.max_output_tokens or model.max_output_tokens
-    offer = json.dumps([function(tool) for tool in tools]) if tools else ""
-    system, hidden = prompt_parts.clean(told.system, bounds.redact)
-    user, more = prompt_parts.clean(told.user, bounds.redact)
-    allowed = _budget(model, bounds, wanted, offer)
-    fitted = budget.fitted(system, user, told.joint, allowed, strict=sent)
-    text, parts, user_start, _ = prompt.assemble(fitted.system, fitted.user, _clean_already, told.joint)
+    offer = json.dumps([to_function_schema(tool) for tool in tools]) if tools else ""
+    system, system_redactions = prompt_parts.redact_pieces(instructions.system, bounds.redact)
+    user, user_redactions = prompt_parts.redact_pieces(instructions.user, bounds.redact)
+    allowed = _choose_budget(model, bounds, wanted, offer)
+    fitted = budget.fit_to_budget(system, user, instructions.joint, allowed, strict=sent)
+    text, parts, user_start, _ = prompt.assemble(
+        fitted.system, fitted.user, _skip_redaction, instructions.joint
+    )
     sending = text + offer
-    least = None if free else money.worst_case(model, sending, min(wanted, bounds.min_output_tokens))
-    if sent and (halt := halted_above(shared, least or 0) or halted(spec, state.usage, least or 0)):
+    least = None if free else money.compute_worst_case(model, sending, min(wanted, bounds.min_output_tokens))
+    if sent and (
+        halt := find_reached_limit_above(shared, least or 0)
+        or find_reached_limit(spec, state.usage, least or 0)
+    ):
         return halt
-    room = left(spec, state.usage, shared)
-    most, reserved = (wanted, 0) if free else _fit(room, model, sending, wanted, bounds)
+    room = remaining_microcents(spec, state.usage, shared)
+    most, reserved = (wanted, 0) if free else _fit_output(room, model, sending, wanted, bounds)
     metadata: JsonObject = {
         "role": role.name,
         **({"badge": role.badge} if role.badge else {}),
@@ -99,15 +110,15 @@ def plan(
         "endpoint": model.endpoint,
         "max_output_tokens": most,
         "user_start": user_start,
-        "redactions": hidden + more,
+        "redactions": system_redactions + user_redactions,
         "agent": agent,
-        "permissions": role.permissions.names(),
+        "permissions": role.permissions.list_names(),
         "tools": [tool.name for tool in tools],
     }
     if fitted.cut or role.context_requirements is not None:
-        metadata["context"] = [row.data() for row in fitted.rows]
+        metadata["context"] = [row.to_json() for row in fitted.rows]
     request = Request(
-        prompt=text, files_context=_files(given, fitted, bounds), metadata=metadata, parts=parts
+        prompt=text, files_context=_list_shown_files(given, fitted, bounds), metadata=metadata, parts=parts
     )
     return StepPlan(
         phase=phase,
@@ -119,28 +130,28 @@ def plan(
         reserved_microcents=reserved,
         tools=tuple(tools),
         agent=agent,
-        warnings=told.warnings,
+        warnings=instructions.warnings,
         table=tuple(fitted.rows),
         allowed=allowed,
     )
 
 
-def _clean_already(text: str) -> tuple[str, int]:
+def _skip_redaction(text: str) -> tuple[str, int]:
     return text, 0
 
 
-def _budget(model: Model, bounds: RequestBounds, output: int, offer: str) -> Budget | None:
+def _choose_budget(model: Model, bounds: RequestBounds, output: int, offer: str) -> Budget | None:
     """What a prompt may take: what the config says, and what the window of the model leaves beside the answer."""
     allowed = []
     if bounds.prompt_tokens is not None:
         fix = "raise it, or shorten the task or the role"
         allowed.append(Budget(bounds.prompt_tokens, "context.budget_tokens", fix))
     if model.context_window is not None:
-        allowed.append(_window(model, model.context_window, output, budget.tokens(offer)))
+        allowed.append(_budget_of_window(model, model.context_window, output, budget.estimate_tokens(offer)))
     return min(allowed, key=lambda each: each.tokens, default=None)
 
 
-def _window(model: Model, window: int, output: int, tools: int) -> Budget:
+def _budget_of_window(model: Model, window: int, output: int, tools: int) -> Budget:
     """What its window leaves to a prompt."""
     reckoned = f"the window has {window:,} tokens, and the answer may take {output:,} (max_output_tokens)"
     reckoned += f", the tools {tools:,}" if tools else ""
@@ -152,16 +163,18 @@ def _window(model: Model, window: int, output: int, tools: int) -> Budget:
     return Budget(left_of_window, f"models.{model.name}.context_window", fix, reckoned)
 
 
-def _files(given: prompt.Given, fitted: budget.Fitted, bounds: RequestBounds) -> list[str]:
+def _list_shown_files(given: prompt.Given, fitted: budget.Fitted, bounds: RequestBounds) -> list[str]:
     """The files that the prompt shows, those of the job first."""
-    gone = {row.source for row in fitted.rows if row.cut == "dropped"}
-    shown = [bounds.redact(file.path)[0] for file in given.files]
-    kept = [path for path in shown if f"file:{path}" not in gone]
+    dropped = {row.source for row in fitted.rows if row.cut == "dropped"}
+    job_files = [bounds.redact(file.path)[0] for file in given.files]
+    kept_files = [path for path in job_files if f"file:{path}" not in dropped]
     relevant = [row.source.partition(":")[2] for row in fitted.rows if row.source.startswith("relevant:")]
-    return [*kept, *(path for path in relevant if f"relevant:{path}" not in gone)]
+    return [*kept_files, *(path for path in relevant if f"relevant:{path}" not in dropped)]
 
 
-def _fit(room: int, model: Model, text: str, wanted: int, bounds: RequestBounds) -> tuple[int, int | None]:
+def _fit_output(
+    room: int, model: Model, text: str, wanted: int, bounds: RequestBounds
+) -> tuple[int, int | None]:
     """`(max_output_tokens, worst case in microcents)` such that no cost limit can be overshot."""
     fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
-    return fitted, money.worst_case(model, text, fitted)
+    return fitted, money.compute_worst_case(model, text, fitted)

@@ -12,7 +12,7 @@ from logist.core.machine import next_steps, routing
 from logist.core.machine.event import ANY_JOB, Action, Event, Who
 from logist.core.machine.machine import next_place
 from logist.core.machine.rules import TODAY, Rule, Rules
-from logist.core.machine.targets import reviewed
+from logist.core.machine.targets import is_step_reviewed
 from logist.core.model import (
     Approval,
     Check,
@@ -29,9 +29,9 @@ from logist.core.model import (
     Status,
 )
 from logist.core.model.commands import AskCommand
-from logist.core.sections.judging import stated_reason
+from logist.core.sections.judging import get_stated_reason
 from logist.core.step.plan import RequestBounds, StepPlan, plan
-from logist.core.step.step_instructions import judge
+from logist.core.step.step_instructions import judge_step_answer
 
 __all__ = [
     "PHASES",
@@ -40,17 +40,17 @@ __all__ = [
     "Outcome",
     "RequestBounds",
     "StepPlan",
-    "checks_due",
     "conclude",
-    "given_up",
-    "idle",
-    "in_doubt",
+    "conclude_given_up",
+    "conclude_in_doubt",
+    "find_due_phase",
+    "find_idle_reason",
+    "find_judged_place",
+    "find_owing_phase",
     "judge_answer",
-    "owed_by",
+    "list_due_checks",
     "plan",
     "recorded",
-    "standing",
-    "turn",
 ]
 
 CUT_SHORT = {
@@ -117,19 +117,19 @@ def recorded(outcome: Outcome, results: list[Any] | None = None) -> AskCommand:
 PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
 
 
-def turn(state: State) -> Phase | None:
+def find_due_phase(state: State) -> Phase | None:
     """Whose turn it is: the doer's, the reviewer's, or no agent's."""
     return None if state.place.spawns else PHASES.get(state.status)
 
 
-def owed_by(state: State) -> Phase | None:
+def find_owing_phase(state: State) -> Phase | None:
     """Who owes the answer that `poststep` gives: as `turn`, and in STUCK the one that got stuck."""
-    return state.place.stuck.phase if state.place.stuck else turn(state)
+    return state.place.stuck.phase if state.place.stuck else find_due_phase(state)
 
 
-def idle(state: State) -> Idle | None:
+def find_idle_reason(state: State) -> Idle | None:
     """Why no agent is asked now, or None when one is."""
-    if turn(state):
+    if find_due_phase(state):
         return None
     if state.place.spawns and state.status is Status.PENDING:
         return Idle(state.status, "the next step gives this part of the work to other jobs")
@@ -142,21 +142,23 @@ def judge_answer(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonOb
         return JudgedAnswer(reply, exit_command.Verdict())
     stuck = state.place.stuck
     step_id = stuck.step if state.status is Status.STUCK and stuck else state.step
-    return JudgedAnswer(reply, judge(spec, step_id, reply.text, schema))
+    return JudgedAnswer(reply, judge_step_answer(spec, step_id, reply.text, schema))
 
 
-def checks_due(
+def list_due_checks(
     spec: EffectiveSpec, state: State, phase: Phase, answer: JudgedAnswer, *, touched: bool = False
 ) -> dict[str, Check]:
     """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it.
 
     `touched`: somebody has changed the workspace since they were run.
     """
-    reply, said = answer.reply, answer.verdict.command
-    if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
+    reply, command = answer.reply, answer.verdict.command
+    if reply.error or reply.refusals or reply.finish in CUT_SHORT or not is_step_reviewed(spec, state.step):
         return {}
-    done = said is not None and said.action is ExitAction.COMPLETED and not is_question(said.output)
-    return review.to_run(spec, state, phase, touched=touched) if done else {}
+    is_completed = (
+        command is not None and command.action is ExitAction.COMPLETED and not is_question(command.output)
+    )
+    return review.select_checks_to_run(spec, state, phase, touched=touched) if is_completed else {}
 
 
 def conclude(
@@ -167,19 +169,19 @@ def conclude(
     rules: Rules = TODAY,
 ) -> Outcome:
     """What an answer means. Sees only what the interaction records, so that replay sees the same."""
-    here = standing(spec, state)
+    place = find_judged_place(spec, state)
     reply, verdict = answer.reply, answer.verdict
     if observed.refusals:
-        return _breached(spec, here, answer, observed)
+        return _conclude_breach(spec, place, answer, observed)
     if reply.error:
-        return _unanswered(spec, here, reply, observed)
-    invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
-    if verdict.command is None or invalid:
-        return _invalid(spec, here, reply, observed, invalid or verdict.reason)
-    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings, rules)
+        return _conclude_unanswered(spec, place, reply, observed)
+    invalid_reason = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
+    if verdict.command is None or invalid_reason:
+        return _conclude_invalid(spec, place, reply, observed, invalid_reason or verdict.reason)
+    return _conclude_valid(spec, state, place, reply, observed, verdict.command, verdict.warnings, rules)
 
 
-def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
+def find_judged_place(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
     """The place an answer is judged at: in STUCK, that of the role that got stuck.
 
     Raises Refused where a person's answer does not help, with a command for `job`.
@@ -190,52 +192,58 @@ def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
     return here
 
 
-def _event(observed: Observed, action: Action, reason: str) -> Event:
+def _build_event(observed: Observed, action: Action, reason: str) -> Event:
     who = Who.REVIEWER if observed.phase is Phase.REVIEWER else Who.DOER
     return Event(who, action, role=observed.role, reason=reason)
 
 
-def _breached(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
+def _conclude_breach(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
     """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
     first, more = observed.refusals[0], len(observed.refusals) - 1
     reason = "permission: " + (first.message or "refused") + (f" (and {more} more)" if more else "")
     reply, verdict = answer.reply, answer.verdict
     command = None if reply.finish in CUT_SHORT else verdict.command
-    response = _response(reply) if command is None else _told(reply, observed, command, verdict.warnings)
+    response = (
+        _build_response(reply)
+        if command is None
+        else _build_valid_response(reply, observed, command, verdict.warnings)
+    )
     if command is None:
         response = response.model_copy(update={"status": "ERROR"})
-    return Outcome(response, next_place(here, _event(observed, Action.BREACH, reason), spec), reason)
+    return Outcome(response, next_place(here, _build_event(observed, Action.BREACH, reason), spec), reason)
 
 
-def _unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed) -> Outcome:
+def _conclude_unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed) -> Outcome:
     error = reply.error
     assert error is not None
     if error.kind is ErrorKind.LIMIT:
         reason = f"cost limit: {error.message}"
         event = Event(Who.SYSTEM, Action.HALT, role=observed.role, reason=reason, limit=Status.HALTED_COST)
-        response = _response(reply).model_copy(update={"status": "ERROR"})
+        response = _build_response(reply).model_copy(update={"status": "ERROR"})
         return Outcome(response, next_place(here, event, spec), reason)
     if error.kind is ErrorKind.SHARED_LIMIT:
         reason = f"shared cost limit: {error.message}"
         event = Event(Who.SYSTEM, Action.UNANSWERED, role=observed.role, reason=reason)
-        response = _response(reply).model_copy(update={"status": "ERROR"})
+        response = _build_response(reply).model_copy(update={"status": "ERROR"})
         return Outcome(response, next_place(here, event, spec), reason)
-    again = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
+    is_transient = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
     reason = f"no answer: {error.message}"
-    action = Action.TRANSIENT if again else Action.UNANSWERED
+    action = Action.TRANSIENT if is_transient else Action.UNANSWERED
     event = Event(Who.SYSTEM, action, role=observed.role, reason=reason)
     status = "TIMEOUT" if error.kind is ErrorKind.TIMEOUT else "ERROR"
-    response = _response(reply).model_copy(update={"status": status})
+    response = _build_response(reply).model_copy(update={"status": status})
     return Outcome(response, next_place(here, event, spec), reason)
 
 
-def _invalid(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, why: str) -> Outcome:
+def _conclude_invalid(
+    spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, why: str
+) -> Outcome:
     reason = f"invalid answer: {why}"
-    response = _response(reply).model_copy(update={"status": "ERROR"})
-    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
+    response = _build_response(reply).model_copy(update={"status": "ERROR"})
+    return Outcome(response, next_place(here, _build_event(observed, Action.STUCK, reason), spec), reason)
 
 
-def _judged(
+def _conclude_valid(
     spec: EffectiveSpec,
     state: State,
     here: Place,
@@ -246,27 +254,33 @@ def _judged(
     rules: Rules,
 ) -> Outcome:
     if Rule.QUESTIONS_STOP in rules and is_question(command.output):
-        return _asks(spec, here, reply, observed, command, warnings)
-    gate = review.gate(spec, state, observed, command)
+        return _conclude_question(spec, here, reply, observed, command, warnings)
+    gate = review.judge_review(spec, state, observed, command)
     if gate and gate.fault:
-        return _invalid(spec, here, reply, observed, gate.fault)
+        return _conclude_invalid(spec, here, reply, observed, gate.fault)
     if fault := _output_fault(observed, command):
-        return _invalid(spec, here, reply, observed, fault)
-    action, reason = _verdict(spec, here, observed, command, gate)
-    warnings = (*warnings, *(gate.warnings if gate else ()), *_choice_warnings(spec, here, observed, command))
-    response = _told(reply, observed, command, warnings)
-    event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
+        return _conclude_invalid(spec, here, reply, observed, fault)
+    action, reason = _choose_action(spec, here, observed, command, gate)
+    warnings = (
+        *warnings,
+        *(gate.warnings if gate else ()),
+        *_warn_of_invalid_choice(spec, here, observed, command),
+    )
+    response = _build_valid_response(reply, observed, command, warnings)
+    event = replace(_build_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
-    done = next_steps.after(spec, spec.workflow, state, here, event, response, rules=rules)
-    if done.place.stuck:
-        reason = done.place.stuck.reason
-    elif done.place.awaiting == "review":
-        reason = done.why_unsure or reason
-    return Outcome(response, done.place, reason, done.route, done.why_unsure, gate)
+    completed = next_steps.route_completed_step(
+        spec, spec.workflow, state, here, event, response, rules=rules
+    )
+    if completed.place.stuck:
+        reason = completed.place.stuck.reason
+    elif completed.place.awaiting == "review":
+        reason = completed.why_unsure or reason
+    return Outcome(response, completed.place, reason, completed.route, completed.why_unsure, gate)
 
 
-def _choice_warnings(
+def _warn_of_invalid_choice(
     spec: EffectiveSpec, here: Place, observed: Observed, command: exit_command.ExitCommand
 ) -> tuple[str, ...]:
     """Says where a doer names a next step that is none: else its choice would be passed over in silence."""
@@ -288,7 +302,7 @@ def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:
     return output_schema.output_fault(command.output, observed.output_schema, observed.role)
 
 
-def _asks(
+def _conclude_question(
     spec: EffectiveSpec,
     here: Place,
     reply: Reply,
@@ -298,28 +312,28 @@ def _asks(
 ) -> Outcome:
     """A question stops the job for a person, also one with a fault: its words are all there is to answer."""
     if command.action is not ExitAction.STUCK:
-        said = f"the answer asks a question and ends with {command.action}; a question stops the job"
-        warnings = (*warnings, said)
+        warning = f"the answer asks a question and ends with {command.action}; a question stops the job"
+        warnings = (*warnings, warning)
     reason = command.summary or str(command.output.get(output_schema.QUESTION) or "")
     if fault := output_schema.question_fault(command.output):
         reason = f"invalid question: {fault}" + (f": {reason}" if reason else "")
-    response = _told(reply, observed, command, warnings)
-    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
+    response = _build_valid_response(reply, observed, command, warnings)
+    return Outcome(response, next_place(here, _build_event(observed, Action.STUCK, reason), spec), reason)
 
 
-def _told(
+def _build_valid_response(
     reply: Reply, observed: Observed, command: exit_command.ExitCommand, warnings: tuple[str, ...]
 ) -> Response:
     """What a valid exit command says."""
     missing = [item.path for item in observed.evidence if not item.exists]
-    return _response(reply).model_copy(
+    return _build_response(reply).model_copy(
         update={
             "actions": [command.action.value],
             "evidence_files": list(command.evidence_files),
             "summary_for_supervisor": command.summary,
             "output": command.output,
             "metadata": command.metadata,
-            "reason": _stated(command),
+            "reason": _get_stated_reason(command),
             "warnings": [
                 *reply.warnings,
                 *warnings,
@@ -329,7 +343,7 @@ def _told(
     )
 
 
-def _verdict(
+def _choose_action(
     spec: EffectiveSpec,
     here: Place,
     observed: Observed,
@@ -340,24 +354,24 @@ def _verdict(
         return Action.COMPLETED, gate.reason
     missing = [item.path for item in observed.evidence if not item.exists]
     if command.action is ExitAction.COMPLETED:
-        if missing and _nobody_looks(spec, here, observed.phase):
+        if missing and _is_last_check(spec, here, observed.phase):
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
-    return action, _stated(command) or command.summary or f"the agent said {command.action}"
+    return action, _get_stated_reason(command) or command.summary or f"the agent said {command.action}"
 
 
-def _stated(command: exit_command.ExitCommand) -> str | None:
+def _get_stated_reason(command: exit_command.ExitCommand) -> str | None:
     """The agent's reason for RETRY or STUCK, where it gives one apart from its summary."""
-    return None if command.action is ExitAction.COMPLETED else stated_reason(command.metadata)
+    return None if command.action is ExitAction.COMPLETED else get_stated_reason(command.metadata)
 
 
-def _nobody_looks(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:
+def _is_last_check(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:
     """Whether no reviewer follows the doer, or neither a reviewer nor a steward the reviewer."""
-    return not reviewed(spec, here.step) if phase is Phase.DOER else spec.approval is Approval.NONE
+    return not is_step_reviewed(spec, here.step) if phase is Phase.DOER else spec.approval is Approval.NONE
 
 
-def _response(reply: Reply) -> Response:
+def _build_response(reply: Reply) -> Response:
     return Response(
         raw_response=reply.text,
         finish=reply.finish,
@@ -370,14 +384,14 @@ def _response(reply: Reply) -> Response:
     )
 
 
-def in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
+def conclude_in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
     """What an exchange means that was sent and of which nothing came back."""
     reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
     event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
     return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)
 
 
-def given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
+def conclude_given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
     """What it means that an agent was ended between two turns: the job stands where it stood."""
     reason = "the agent was ended before it had answered; what it cost is booked"
     event = Event(Who.SYSTEM, Action.UNANSWERED, role=role, reason=reason)

@@ -28,75 +28,81 @@ class Instructed:
     """What of the templates, the role's and the step's, could not be filled."""
 
 
-def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase) -> Instructed:
+def build_instructions(
+    spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase
+) -> Instructed:
     """What the agent is told; the same inputs, the same text."""
-    step = _step(spec, state.step)
-    text, warnings = _filled(spec, state, step) if step else ("", ())
-    reads = step is not None and _reads_results(state, step)
-    results = data.aggregated(state.results or [], state.result_items) if reads else []
-    at = AtStep(step, text, results) if step else None
-    told = is_in_sections(spec, state.step)
-    filled = role_template.filled(spec, state, role, given)
+    step = _find_step(spec, state.step)
+    text, warnings = _render_step(spec, state, step) if step else ("", ())
+    reads = step is not None and _needs_results(state, step)
+    results = data.aggregate_results(state.results or [], state.result_items) if reads else []
+    at_step = AtStep(step, text, results) if step else None
+    is_sectioned = is_in_sections(spec, state.step)
+    filled = role_template.fill_template(spec, state, role, given)
     if isinstance(filled, str):  # it grew too long: the work is told as to a role without a template
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements
     return Instructed(
         prompt.system_pieces(
-            role, step if phase is Phase.DOER else None, sections=told, doing=phase is Phase.DOER
+            role, step if phase is Phase.DOER else None, sections=is_sectioned, doing=phase is Phase.DOER
         ),
         prompt.user_pieces(
             spec,
             state,
             phase,
             given,
-            at,
-            sections=told,
+            at_step,
+            sections=is_sectioned,
             asked=asked,
             filled=filled,
-            changes=permissions.may_change(role.permissions),
+            changes=permissions.can_change_files(role.permissions),
         ),
-        layers.SEPARATOR if told else prompt.JOINT,
+        layers.SEPARATOR if is_sectioned else prompt.JOINT,
         (*warnings, *(filled.warnings if filled else ())),
     )
 
 
-def _reads_results(state: State, step: Step) -> bool:
+def _needs_results(state: State, step: Step) -> bool:
     """Whether it takes together what jobs have done, or comes just after several of them."""
     last, spawned = state.last, state.spawned
-    just = spawned is not None and state.output_of == spawned.step and (last is None or last.output is None)
-    return step.step_type == StepType.JOIN or just
+    is_just_after = (
+        spawned is not None and state.output_of == spawned.step and (last is None or last.output is None)
+    )
+    return step.step_type == StepType.JOIN or is_just_after
 
 
 def is_in_sections(spec: EffectiveSpec, step_id: str) -> bool:
     """Whether the answer at this step is one of sections: the step says so, or else the job."""
-    step = _step(spec, step_id)
-    own = step.response_format if step else None
-    return (own or spec.response_format) == SECTIONS
+    step = _find_step(spec, step_id)
+    step_format = step.response_format if step else None
+    return (step_format or spec.response_format) == SECTIONS
 
 
-def judge(spec: EffectiveSpec, step_id: str, text: str, schema: JsonObject) -> exit_command.Verdict:
+def judge_step_answer(
+    spec: EffectiveSpec, step_id: str, text: str, schema: JsonObject
+) -> exit_command.Verdict:
     """The exit command in an answer, in whichever of the two forms the step wants it."""
-    read = sections.judged if is_in_sections(spec, step_id) else exit_command.judge
-    return read(text, schema)
+    judge_format = sections.judge_sections if is_in_sections(spec, step_id) else exit_command.judge_answer
+    return judge_format(text, schema)
 
 
-def step_text(spec: EffectiveSpec, state: State) -> str:
+def render_step_text(spec: EffectiveSpec, state: State) -> str:
     """What the step of the workflow says at which the job stands, its template filled; empty without one."""
-    step = _step(spec, state.step)
-    return _filled(spec, state, step)[0] if step else ""
+    step = _find_step(spec, state.step)
+    return _render_step(spec, state, step)[0] if step else ""
 
 
-def _step(spec: EffectiveSpec, step_id: str) -> Step | None:
-    return spec.workflow.step(step_id) if spec.workflow else None
+def _find_step(spec: EffectiveSpec, step_id: str) -> Step | None:
+    return spec.workflow.find_step(step_id) if spec.workflow else None
 
 
-def _filled(spec: EffectiveSpec, state: State, step: Step) -> tuple[str, tuple[str, ...]]:
+def _render_step(spec: EffectiveSpec, state: State, step: Step) -> tuple[str, tuple[str, ...]]:
     """Hints and prompt of the step, its template filled; data that looks like a template stays as it is."""
     if step.rendered:
-        return layers.step_layer(None, step.guidance, step.prompt), ()
+        return layers.build_step_layer(None, step.guidance, step.prompt), ()
     try:
-        filled = template.render(step.prompt, data.of(spec, state))
+        filled = template.render(step.prompt, data.build_step_data(spec, state))
     except template.TemplateError as error:
-        return layers.step_layer(None, step.guidance, step.prompt), (f"step {step.id!r}: {error}",)
+        return layers.build_step_layer(None, step.guidance, step.prompt), (f"step {step.id!r}: {error}",)
     warnings = tuple(f"step {step.id!r}: {warning}" for warning in filled.warnings)
-    return layers.step_layer(None, step.guidance, filled.text), warnings
+    return layers.build_step_layer(None, step.guidance, filled.text), warnings

@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from logist.core.template.actions import unclosed
-from logist.core.template.parsing import parsed
+from logist.core.template.actions import find_unclosed
+from logist.core.template.parsing import parse_template
 from logist.core.template.rendering import Rendered, RenderedSpan, Rendering
 from logist.core.template.tree import (
     ActionPlace,
@@ -46,20 +46,20 @@ def render(text: str, data: Any, strict: bool = False, declared: Collection[str]
     `declared` are fields of the data that may be absent. Raises TemplateError for a broken block, for a bound that is
     reached, and if `strict` for what stands nowhere; nothing else, whatever text and data are.
     """
-    return Rendering(data, strict=strict, declared=declared).result(parsed(text))
+    return Rendering(data, strict=strict, declared=declared).render_text(parse_template(text))
 
 
-def problems(text: str, known_roots: Collection[str]) -> list[WorkflowProblem]:
+def find_template_problems(text: str, known_roots: Collection[str]) -> list[WorkflowProblem]:
     """What is wrong with a template before there is data, each with line and column.
 
     A broken block and an action that can't be read are errors; a first name that is not known is a warning.
     """
     try:
-        nodes = parsed(text)
+        nodes = parse_template(text)
     except TemplateError as error:
         return [WorkflowProblem("error", "template", error.message, line=error.line, column=error.column)]
-    found = [*islice(_wrong(nodes, known_roots, inside=False), MAX_PROBLEMS)]
-    found += [
+    all_problems = [*islice(_check_nodes(nodes, known_roots, inside=False), MAX_PROBLEMS)]
+    all_problems += [
         WorkflowProblem(
             "warning",
             "template",
@@ -67,17 +67,17 @@ def problems(text: str, known_roots: Collection[str]) -> list[WorkflowProblem]:
             line=place.line,
             column=place.column,
         )
-        for place in islice(unclosed(text), MAX_PROBLEMS)
+        for place in islice(find_unclosed(text), MAX_PROBLEMS)
     ]
-    return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
+    return sorted(all_problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[WorkflowProblem]:
+def _check_nodes(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[WorkflowProblem]:
     """`inside` a range, a name may be a field of the item."""
     for node in nodes:
         match node:
             case Look():
-                yield from _unknown(node.name, node.place, known, inside=inside)
+                yield from _check_name(node.name, node.place, known, inside=inside)
             case Unknown():
                 yield WorkflowProblem(
                     "error", "unknown_action", node.message, line=node.place.line, column=node.place.column
@@ -85,16 +85,16 @@ def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> It
             case If():
                 for branch in node.branches:
                     for operand in (branch.holds.left, branch.holds.right):
-                        yield from _unknown(operand, branch.place, known, inside=inside)
-                    yield from _wrong(branch.body, known, inside=inside)
-                yield from _wrong(node.otherwise, known, inside=inside)
+                        yield from _check_name(operand, branch.place, known, inside=inside)
+                    yield from _check_nodes(branch.body, known, inside=inside)
+                yield from _check_nodes(node.otherwise, known, inside=inside)
             case Range():
-                yield from _unknown(node.name, node.place, known, inside=inside)
-                yield from _wrong(node.body, known, inside=True)
-                yield from _wrong(node.otherwise, known, inside=inside)
+                yield from _check_name(node.name, node.place, known, inside=inside)
+                yield from _check_nodes(node.body, known, inside=True)
+                yield from _check_nodes(node.otherwise, known, inside=inside)
 
 
-def _unknown(
+def _check_name(
     operand: object, place: ActionPlace, known: Collection[str], *, inside: bool
 ) -> Iterator[WorkflowProblem]:
     if not isinstance(operand, Name) or (inside and not operand.from_root):
@@ -116,6 +116,6 @@ __all__ = [
     "TemplateError",
     "ToldFields",
     "ToldList",
-    "problems",
+    "find_template_problems",
     "render",
 ]

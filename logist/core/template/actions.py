@@ -40,14 +40,14 @@ class TemplateAction:
     message: str = ""
 
 
-def pieces(text: str) -> Iterator[str | TemplateAction]:
+def split_pieces(text: str) -> Iterator[str | TemplateAction]:
     """The texts and actions of a template in order, white space trimmed where `{{-` and `-}}` ask for it."""
     if len(text) > MAX_CHARACTERS:
         raise TemplateError(
             f"the template is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,}", 1, 1
         )
     done, trim = 0, False
-    for start, end, place in _found(text):
+    for start, end, place in _find_actions(text):
         before = text[done:start]
         inner = text[start + 2 : end - 2]
         before = before.lstrip(_SPACE) if trim else before
@@ -58,51 +58,51 @@ def pieces(text: str) -> Iterator[str | TemplateAction]:
         trim, done = body.endswith("-"), end
         body = body.removesuffix("-").strip()
         if not body.startswith("/*"):
-            yield _action(body, place)
+            yield _parse_action(body, place)
     rest = text[done:].lstrip(_SPACE) if trim else text[done:]
     if rest:
         yield rest
 
 
-def unclosed(text: str) -> Iterator[ActionPlace]:
+def find_unclosed(text: str) -> Iterator[ActionPlace]:
     """Where `{{` stands as mere text, because no `}}` follows that could end an action."""
     counter = _Counter(text)
     done = 0
-    spans = [*((start, end) for start, end, _ in _found(text)), (len(text), len(text))]
+    spans = [*((start, end) for start, end, _ in _find_actions(text)), (len(text), len(text))]
     for start, end in spans:
         here = text.find("{{", done, start)
         if here >= 0:
-            yield counter.place(here, here + 2)
+            yield counter.locate_span(here, here + 2)
         done = end
 
 
-def _found(text: str) -> Iterator[tuple[int, int, ActionPlace]]:
+def _find_actions(text: str) -> Iterator[tuple[int, int, ActionPlace]]:
     """Where each action or comment begins and ends."""
     counter = _Counter(text)
     here = text.find("{{")
     while here >= 0:
         end = here + 1
         if _COMMENT.match(text, here):
-            end = _comment_end(text, here, counter)
-            yield here, end, counter.place(here, end)
-        elif match := _match(text, here):
+            end = _find_comment_end(text, here, counter)
+            yield here, end, counter.locate_span(here, end)
+        elif match := _match_action(text, here):
             end = match.end()
-            yield here, end, counter.place(here, end)
+            yield here, end, counter.locate_span(here, end)
         here = text.find("{{", end)
 
 
-def _match(text: str, here: int) -> re.Match[str] | None:
+def _match_action(text: str, here: int) -> re.Match[str] | None:
     plain = _ACTION.match(text, here)
     if plain and plain[1].count('"') % 2 == 0 and not ("['" in plain[1] and plain[1].count("'") % 2):
         return plain
     return _QUOTED_ACTION.match(text, here) or plain
 
 
-def _comment_end(text: str, start: int, counter: _Counter) -> int:
+def _find_comment_end(text: str, start: int, counter: _Counter) -> int:
     close = text.find("*/", start)
     match = _COMMENT_END.match(text, close + 2) if close >= 0 else None
     if match is None:
-        place = counter.place(start, start + 2)
+        place = counter.locate_span(start, start + 2)
         raise TemplateError("the comment is not closed: `*/}}` is missing", place.line, place.column)
     return match.end()
 
@@ -116,7 +116,7 @@ class _Counter:
         self._line = 1
         self._line_start = 0
 
-    def place(self, start: int, end: int) -> ActionPlace:
+    def locate_span(self, start: int, end: int) -> ActionPlace:
         """The place of what stands from `start` to `end`."""
         if breaks := self._text.count("\n", self._done, start):
             self._line += breaks
@@ -125,10 +125,10 @@ class _Counter:
         return ActionPlace(self._line, start - self._line_start + 1, self._text[start:end])
 
 
-def _action(body: str, place: ActionPlace) -> TemplateAction:
+def _parse_action(body: str, place: ActionPlace) -> TemplateAction:
     match = _KEYWORD.match(body)
     if match is None:
-        name = _name(body)
+        name = _parse_name(body)
         if name is None:
             return TemplateAction(
                 "unknown", place, message=f"`{place.written[:80]}` is neither a path nor a word of ours"
@@ -136,11 +136,11 @@ def _action(body: str, place: ActionPlace) -> TemplateAction:
         return TemplateAction("look", place, name=name)
     keyword, rest = match[1], body[match.end() :].strip()
     if keyword == "else" and re.match(r"if(?!\S)", rest):
-        return TemplateAction("else if", place, holds=_holds(rest[2:], place))
+        return TemplateAction("else if", place, holds=_parse_condition(rest[2:], place))
     if keyword == "if":
-        return TemplateAction("if", place, holds=_holds(rest, place))
+        return TemplateAction("if", place, holds=_parse_condition(rest, place))
     if keyword == "range":
-        name = _name(rest)
+        name = _parse_name(rest)
         if name is None:
             raise TemplateError("`range` takes one path, as in `{{range .Items}}`", place.line, place.column)
         return TemplateAction("range", place, name=name)
@@ -153,7 +153,7 @@ def _action(body: str, place: ActionPlace) -> TemplateAction:
     )
 
 
-def _name(text: str) -> Name | None:
+def _parse_name(text: str) -> Name | None:
     """A path, or None for a text that is none."""
     if text == "$":
         return Name(("$",), dotted=False)
@@ -164,44 +164,46 @@ def _name(text: str) -> Name | None:
     return Name(path, dotted=text.startswith("."))
 
 
-def _holds(text: str, place: ActionPlace) -> Holds:
+def _parse_condition(text: str, place: ActionPlace) -> Holds:
     """What `if` asks."""
-    words = _words(text)
+    words = _split_words(text)
     negated = False
     while words and words[0] == "not":
         negated = not negated
         del words[0]
     if words and words[0] in ("eq", "ne") and len(words) == 3:
         negated ^= words[0] == "ne"
-        return Holds(_operand(words[1], place), _operand(words[2], place), compares=True, negated=negated)
+        return Holds(
+            _parse_operand(words[1], place), _parse_operand(words[2], place), compares=True, negated=negated
+        )
     if len(words) != 1:
         raise TemplateError(
             '`if` takes a path, `not` and a path, or `eq` with a path and a value, as in `{{if eq .Kind "bug"}}`',
             place.line,
             place.column,
         )
-    return Holds(_operand(words[0], place), negated=negated)
+    return Holds(_parse_operand(words[0], place), negated=negated)
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """The words of a text; a path whose key is quoted is one word."""
     words: list[str] = []
     here = 0
     while match := _WORD.match(text, here):
-        path, end = paths.scan(text, match.start(1))
+        path, end = paths.scan_path(text, match.start(1))
         here = max(end, match.end()) if path else match.end()
         words.append(text[match.start(1) : here])
     return words
 
 
-def _operand(word: str, place: ActionPlace) -> Name | str | float | bool | None:
+def _parse_operand(word: str, place: ActionPlace) -> Name | str | float | bool | None:
     if word in _NAMED:
         return _NAMED[word]
     if word.startswith('"') and word.endswith('"') and len(word) > 1:
         return _ESCAPE.sub(r"\1", word[1:-1])
     if _NUMBER.fullmatch(word):
         return float(word)
-    name = _name(word)
+    name = _parse_name(word)
     if name is None:
         raise TemplateError(f"`{word[:80]}` is no path", place.line, place.column)
     return name

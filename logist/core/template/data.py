@@ -18,7 +18,7 @@ class _Unchanged:
 UNCHANGED: Final = _Unchanged()
 
 
-def of(
+def build_step_data(
     spec: EffectiveSpec,
     state: State | None,
     step_id: str = "",
@@ -35,46 +35,46 @@ def of(
     last = outputs.get(state.output_of) if state and state.output_of else None
     if output is not UNCHANGED:
         outputs[step_id] = last = output
-        results = in_place_of_children(spec, step_id, output) if results is None else results
+        results = to_children_results(spec, step_id, output) if results is None else results
     if results is None and state is not None:
         results, items = state.results, state.result_items
-    given = spec.input if isinstance(spec.input, dict) else {}
-    found: JsonObject = {
-        **given,
-        **{name: _plain(getattr(spec, name)) for name in FIELDS},
-        "input": _overlaid(_known(spec, outputs), last),
+    input_fields = spec.input if isinstance(spec.input, dict) else {}
+    data: JsonObject = {
+        **input_fields,
+        **{name: _tuple_to_list(getattr(spec, name)) for name in FIELDS},
+        "input": _overlay_output(_overlay_outputs(spec, outputs), last),
         "output": last,
         "steps": {name: {"output": value} for name, value in outputs.items()},
     }
-    if state and spec.workflow and (step := spec.workflow.step(step_id or state.step)):
-        found |= rounds(spec.workflow, step, state.visits or {})
+    if state and spec.workflow and (step := spec.workflow.find_step(step_id or state.step)):
+        data |= number_rounds(spec.workflow, step, state.visits or {})
     if spec.parent is not None:
-        found["parentId"] = spec.parent
+        data["parentId"] = spec.parent
     if results is not None:
-        found["aggregatedResults"] = aggregated(results, items)
-    return found
+        data["aggregatedResults"] = aggregate_results(results, items)
+    return data
 
 
-def rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:
+def number_rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:
     """The number of the current round of each loop around a step, by its name; `visits` counts each decision's."""
     return {name: visits.get(loop, 0) + _asks_after(flow, loop) for name, loop in step.rounds.items()}
 
 
 def _asks_after(flow: Workflow, decision: str) -> bool:
-    step = flow.step(decision)
+    step = flow.find_step(decision)
     return step is not None and step.asks_after
 
 
-def aggregated(results: Sequence[Any], items: Sequence[JsonObject] | None) -> list[JsonObject]:
+def aggregate_results(results: Sequence[Any], items: Sequence[JsonObject] | None) -> list[JsonObject]:
     """What children gave, each with the item it belongs to where that is known."""
     if items is None or len(items) != len(results):
         return [{"output": each} for each in results]
     return [{"output": each, **item} for each, item in zip(results, items, strict=True)]
 
 
-def in_place_of_children(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:
+def to_children_results(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:
     """What a steward gives for a step that other jobs do, as these would have given it; None for another step."""
-    step = spec.workflow.step(step_id) if spec.workflow else None
+    step = spec.workflow.find_step(step_id) if spec.workflow else None
     if step is None or step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
         return None
     if step.step_type is StepType.FOREACH and (output is None or isinstance(output, list)):
@@ -82,19 +82,19 @@ def in_place_of_children(spec: EffectiveSpec, step_id: str, output: Any) -> list
     return [output]
 
 
-def _known(spec: EffectiveSpec, outputs: JsonObject) -> Any:
+def _overlay_outputs(spec: EffectiveSpec, outputs: JsonObject) -> Any:
     """The input; in workflows of other programs a variable once given stays, so all outputs are laid over it."""
     known = spec.input
     for given in outputs.values() if spec.workflow and spec.workflow.foreign else ():
-        known = _overlaid(known, given)
+        known = _overlay_output(known, given)
     return known
 
 
-def _plain(value: Any) -> Any:
+def _tuple_to_list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _overlaid(given: Any, last: Any) -> Any:
+def _overlay_output(given: Any, last: Any) -> Any:
     """The workflow's input with the last task's output laid over it."""
     if isinstance(given, dict) or given is None:
         return {**(given or {}), **(last if isinstance(last, dict) else {})}

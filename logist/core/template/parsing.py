@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logist.core.template.actions import TemplateAction, pieces
+from logist.core.template.actions import TemplateAction, split_pieces
 from logist.core.template.tree import ActionPlace, Branch, If, Look, Name, Node, Range, TemplateError, Unknown
 
 MAX_DEPTH = 20
@@ -24,7 +24,7 @@ class _Block:
     def body(self) -> list[Node]:
         return self.branches[-1][1] if self.otherwise is None else self.otherwise
 
-    def node(self) -> If | Range:
+    def make_node(self) -> If | Range:
         otherwise = tuple(self.otherwise or ())
         if self.action.keyword == "range":
             assert self.action.name is not None
@@ -37,53 +37,53 @@ class _Block:
         return If(tuple(branches), otherwise)
 
 
-def parsed(text: str) -> tuple[Node, ...]:
+def parse_template(text: str) -> tuple[Node, ...]:
     """The tree of a template. TemplateError for blocks that do not fit, and for one that is too long or deep."""
     top: list[Node] = []
     blocks: list[_Block] = []
-    for piece in pieces(text):
+    for piece in split_pieces(text):
         body = blocks[-1].body if blocks else top
         if isinstance(piece, str):
             body.append(piece)
         elif piece.keyword == "unknown":
             body.append(Unknown(piece.message, piece.place))
         elif piece.keyword == "look":
-            body.append(Look(_named(piece), piece.place))
+            body.append(Look(_get_name(piece), piece.place))
         elif piece.keyword in ("if", "range"):
-            _open(blocks, piece)
+            _open_block(blocks, piece)
         elif not blocks:
-            raise _error(f"`{piece.keyword}` without an `if` or `range` before it", piece.place)
+            raise _make_error(f"`{piece.keyword}` without an `if` or `range` before it", piece.place)
         elif piece.keyword == "end":
-            node = blocks.pop().node()
+            node = blocks.pop().make_node()
             (blocks[-1].body if blocks else top).append(node)
         else:
-            _otherwise(blocks[-1], piece)
+            _add_else(blocks[-1], piece)
     if blocks:
-        raise _error(f"`{blocks[-1].action.keyword}` has no `end`", blocks[-1].action.place)
+        raise _make_error(f"`{blocks[-1].action.keyword}` has no `end`", blocks[-1].action.place)
     return tuple(top)
 
 
-def _named(action: TemplateAction) -> Name:
+def _get_name(action: TemplateAction) -> Name:
     assert action.name is not None
     return action.name
 
 
-def _open(blocks: list[_Block], action: TemplateAction) -> None:
+def _open_block(blocks: list[_Block], action: TemplateAction) -> None:
     if len(blocks) == MAX_DEPTH:
-        raise _error(f"blocks are nested too deep: at most {MAX_DEPTH} levels", action.place)
+        raise _make_error(f"blocks are nested too deep: at most {MAX_DEPTH} levels", action.place)
     blocks.append(_Block(action, [(action, [])]))
 
 
-def _otherwise(block: _Block, action: TemplateAction) -> None:
+def _add_else(block: _Block, action: TemplateAction) -> None:
     if block.otherwise is not None:
-        raise _error(f"`{action.keyword}` after the `else`", action.place)
+        raise _make_error(f"`{action.keyword}` after the `else`", action.place)
     if action.keyword == "else":
         block.otherwise = []
     elif block.action.keyword == "range":
-        raise _error("`else if` belongs to an `if`", action.place)
+        raise _make_error("`else if` belongs to an `if`", action.place)
     else:
         block.branches.append((action, []))
 
 
-def _error(message: str, place: ActionPlace) -> TemplateError:
+def _make_error(message: str, place: ActionPlace) -> TemplateError:
     return TemplateError(message, place.line, place.column)

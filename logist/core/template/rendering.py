@@ -53,7 +53,7 @@ class Rendered:
     looked: frozenset[tuple[str, ...]] = field(default=frozenset(), compare=False)
     """Where the values of the text stand in the data, from the top."""
 
-    def shows(self, *path: str | int) -> bool:
+    def has_whole_value(self, *path: str | int) -> bool:
         """Whether the text has all of the value that stands there: it, or what holds it, was looked up."""
         keys = tuple(map(str, path))
         return any(keys[:end] in self.looked for end in range(len(keys) + 1))
@@ -79,62 +79,64 @@ class Rendering:
         self._steps = 0
         self._warnings: dict[str, None] = {}
 
-    def result(self, nodes: Iterable[Node]) -> Rendered:
+    def render_text(self, nodes: Iterable[Node]) -> Rendered:
         """The text of these nodes. TemplateError where a bound is reached, or a strict rendering lacks a value."""
-        self._all(nodes)
+        self._render_nodes(nodes)
         text = "".join(span.text for span in self._spans)
-        return Rendered(text, tuple(self._warnings), tuple(_merged(self._spans)), frozenset(self._looked))
+        return Rendered(
+            text, tuple(self._warnings), tuple(_merge_spans(self._spans)), frozenset(self._looked)
+        )
 
-    def _all(self, nodes: Iterable[Node]) -> None:
+    def _render_nodes(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             match node:
                 case str():
-                    self._write(node, None)
+                    self._write_text(node, None)
                 case Look():
-                    self._look(node)
+                    self._render_value(node)
                 case Unknown():
-                    self._as_written(node.message, node.place)
+                    self._keep_as_written(node.message, node.place)
                 case If():
-                    self._all(self._chosen(node))
+                    self._render_nodes(self._choose_branch(node))
                 case Range():
-                    self._range(node)
+                    self._render_range(node)
 
-    def _write(self, text: str, place: ActionPlace | None, source: str | None = None) -> None:
-        self._step(place)
+    def _write_text(self, text: str, place: ActionPlace | None, source: str | None = None) -> None:
+        self._count_step(place)
         self._length += len(text)
         if self._length > MAX_OUTPUT:
-            raise _error(f"the text grows too long: more than {MAX_OUTPUT:,} characters", place)
+            raise _make_error(f"the text grows too long: more than {MAX_OUTPUT:,} characters", place)
         self._spans.append(RenderedSpan(text, source))
 
-    def _step(self, place: ActionPlace | None) -> None:
+    def _count_step(self, place: ActionPlace | None) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise _error(f"the template takes too many steps: more than {MAX_STEPS:,}", place)
+            raise _make_error(f"the template takes too many steps: more than {MAX_STEPS:,}", place)
 
-    def _look(self, node: Look) -> None:
-        value, path = self._found(node.name)
+    def _render_value(self, node: Look) -> None:
+        value, path = self._find_value(node.name)
         if value is paths.MISSING:
             if not self._is_declared(node.name):
-                self._as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
+                self._keep_as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
             return
         self._looked.add(tuple(map(str, path)))
         if isinstance(value, ToldList | ToldFields):
             for told in value.shown:
-                self._write(str(told), node.place, told.source)
+                self._write_text(str(told), node.place, told.source)
         else:
-            self._write(self._text(value, node.place), node.place, _source(value, path))
+            self._write_text(self._value_to_text(value, node.place), node.place, _name_source(value, path))
 
-    def _as_written(self, message: str, place: ActionPlace) -> None:
+    def _keep_as_written(self, message: str, place: ActionPlace) -> None:
         if self._strict:
-            raise _error(message, place)
-        self._warn(f"{message}; it stays as it is", place)
-        self._write(place.written, place)
+            raise _make_error(message, place)
+        self._add_warning(f"{message}; it stays as it is", place)
+        self._write_text(place.written, place)
 
-    def _warn(self, message: str, place: ActionPlace) -> None:
+    def _add_warning(self, message: str, place: ActionPlace) -> None:
         if len(self._warnings) < MAX_WARNINGS:
             self._warnings[f"line {place.line}, column {place.column}: {message}"] = None
 
-    def _text(self, value: Any, place: ActionPlace) -> str:
+    def _value_to_text(self, value: Any, place: ActionPlace) -> str:
         """A text as it is, everything else as indented JSON, no longer than there is room for."""
         if isinstance(value, str):
             return str(value)
@@ -146,21 +148,21 @@ class Rendering:
                     break  # _write says so
                 pieces.append(piece)
         except (TypeError, ValueError, RecursionError):
-            raise _error(f"`{place.written[:80]}` is no JSON value, or nested too deep", place) from None
+            raise _make_error(f"`{place.written[:80]}` is no JSON value, or nested too deep", place) from None
         return "".join(pieces) if length <= MAX_OUTPUT else " " * (MAX_OUTPUT + 1)
 
-    def _found(self, name: Name) -> _Scope:
+    def _find_value(self, name: Name) -> _Scope:
         """The value, or MISSING, and where it stands in the data."""
         if name.from_root:
-            return _below(self._scopes[0], name.path[1:])
+            return _look_up_path(self._scopes[0], name.path[1:])
         if name.dotted:
-            return _below(self._scopes[-1], name.path)
+            return _look_up_path(self._scopes[-1], name.path)
         around = (
             scope
             for scope in reversed(self._scopes)
             if paths.lookup(scope.value, name.path[:1]) is not paths.MISSING
         )
-        return _below(next(around, self._scopes[0]), name.path)
+        return _look_up_path(next(around, self._scopes[0]), name.path)
 
     def _is_declared(self, name: Name) -> bool:
         """Whether it is a field of the data that may be absent: by its first name, or its whole path."""
@@ -169,36 +171,36 @@ class Rendering:
         return (
             bool(path)
             and not of_item
-            and (path[0] in self._declared or paths.written(path) in self._declared)
+            and (path[0] in self._declared or paths.path_to_text(path) in self._declared)
         )
 
-    def _chosen(self, node: If) -> Sequence[Node]:
+    def _choose_branch(self, node: If) -> Sequence[Node]:
         for branch in node.branches:
-            self._step(branch.place)
-            if self._holds(branch.holds):
+            self._count_step(branch.place)
+            if self._is_condition_met(branch.holds):
                 return branch.body
         return node.otherwise
 
-    def _holds(self, holds: Holds) -> bool:
-        left = self._operand(holds.left)
-        held = _equal(left, self._operand(holds.right)) if holds.compares else _truth(left)
-        return held is not holds.negated
+    def _is_condition_met(self, holds: Holds) -> bool:
+        left = self._evaluate_operand(holds.left)
+        is_met = _is_equal(left, self._evaluate_operand(holds.right)) if holds.compares else _is_truthy(left)
+        return is_met is not holds.negated
 
-    def _operand(self, operand: Name | str | float | bool | None) -> Any:
-        return self._found(operand).value if isinstance(operand, Name) else operand
+    def _evaluate_operand(self, operand: Name | str | float | bool | None) -> Any:
+        return self._find_value(operand).value if isinstance(operand, Name) else operand
 
-    def _range(self, node: Range) -> None:
-        items = self._items(node)
+    def _render_range(self, node: Range) -> None:
+        items = self._list_items(node)
         if not items:
-            self._all(node.otherwise)
+            self._render_nodes(node.otherwise)
         for item in items:
-            self._step(node.place)
+            self._count_step(node.place)
             self._scopes.append(item)
-            self._all(node.body)
+            self._render_nodes(node.body)
             self._scopes.pop()
 
-    def _items(self, node: Range) -> Sequence[_Scope]:
-        value, path = self._found(node.name)
+    def _list_items(self, node: Range) -> Sequence[_Scope]:
+        value, path = self._find_value(node.name)
         if isinstance(value, list | tuple):
             return [_Scope(item, (*path, number)) for number, item in enumerate(value)]
         if isinstance(value, dict):
@@ -206,26 +208,26 @@ class Rendering:
         if value is not paths.MISSING and value is not None:
             message = f"`{node.place.written[:80]}` is no list"
             if self._strict:
-                raise _error(message, node.place)
-            self._warn(f"{message}; it counts as empty", node.place)
+                raise _make_error(message, node.place)
+            self._add_warning(f"{message}; it counts as empty", node.place)
         return ()
 
 
-def _below(scope: _Scope, path: paths.Path) -> _Scope:
+def _look_up_path(scope: _Scope, path: paths.Path) -> _Scope:
     return _Scope(paths.lookup(scope.value, path), (*scope.path, *path))
 
 
-def _source(value: Any, path: paths.Path) -> str:
+def _name_source(value: Any, path: paths.Path) -> str:
     return value.source if isinstance(value, SourcedText) else str(path[0]) if path else ""
 
 
-def _merged(spans: Iterable[RenderedSpan]) -> Iterable[RenderedSpan]:
+def _merge_spans(spans: Iterable[RenderedSpan]) -> Iterable[RenderedSpan]:
     """Those that follow each other and have one source as one; without those that are empty."""
     for source, run in groupby((span for span in spans if span.text), key=lambda span: span.source):
         yield RenderedSpan("".join(span.text for span in run), source)
 
 
-def _truth(value: Any) -> bool:
+def _is_truthy(value: Any) -> bool:
     """Truth as in Go's templates: what is empty or zero is false, lists and objects too."""
     if isinstance(value, float) and math.isnan(value):
         return True
@@ -236,7 +238,7 @@ def _truth(value: Any) -> bool:
     )
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     """Whether two texts, numbers, truths or nulls are the same; a missing value equals nothing."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -247,5 +249,5 @@ def _equal(one: Any, other: Any) -> bool:
     return one is None and other is None
 
 
-def _error(message: str, place: ActionPlace | None) -> TemplateError:
+def _make_error(message: str, place: ActionPlace | None) -> TemplateError:
     return TemplateError(message, place.line if place else 1, place.column if place else 1)

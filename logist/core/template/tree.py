@@ -25,9 +25,9 @@ class SourcedText(str):
     source: str
 
     def __new__(cls, text: str, source: str) -> SourcedText:
-        told = super().__new__(cls, text)
-        told.source = source
-        return told
+        sourced_text = super().__new__(cls, text)
+        sourced_text.source = source
+        return sourced_text
 
 
 class ToldList(list[Any]):

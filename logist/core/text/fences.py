@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def fence(text: str) -> str:
+def make_fence(text: str) -> str:
     """A fence longer than every run of backticks in the text, so that the text can't close it."""
     longest = run = 0
     for character in text:
@@ -12,8 +12,8 @@ def fence(text: str) -> str:
     return "`" * max(3, longest + 1)
 
 
-def fenced(text: str, language: str = "") -> str:
+def fence_text(text: str, language: str = "") -> str:
     """The text between two such fences."""
-    mark = fence(text)
+    mark = make_fence(text)
     end = "" if text.endswith("\n") else "\n"
     return f"{mark}{language}\n{text}{end}{mark}"

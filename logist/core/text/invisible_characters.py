@@ -25,7 +25,7 @@ def _is_hidden(character: str) -> bool:
     return character in _IGNORED or is_invisible(character)
 
 
-def pattern(text: str) -> re.Pattern[str] | None:
+def compile_invisible_pattern(text: str) -> re.Pattern[str] | None:
     """What matches the invisible characters of a text, as they stand together; None if it has none.
 
     A carriage return at the end of a line is none of them: it splits nothing, and whole files are full of it.

@@ -54,7 +54,7 @@ class Layer(NamedTuple):
     text: str
 
 
-def flat(
+def build_layers(
     base: str = BASE,
     *,
     agent_context: str | None = None,
@@ -80,30 +80,30 @@ def flat(
     )
     layers = [
         Layer("base", "rule", base),
-        Layer("agent", "rule", _headed("Agent Context", agent_context)),
-        Layer("step", "rule", _headed(f"Workflow Step: {step_name}", step_prompt)),
-        Layer("instructions", "given", _headed("Task Instructions", instructions)),
-        Layer("context", "given", _headed("Task Context", context)),
+        Layer("agent", "rule", _add_heading("Agent Context", agent_context)),
+        Layer("step", "rule", _add_heading(f"Workflow Step: {step_name}", step_prompt)),
+        Layer("instructions", "given", _add_heading("Task Instructions", instructions)),
+        Layer("context", "given", _add_heading("Task Context", context)),
     ]
     return [layer for layer in layers if layer.text]
 
 
-def joined(layers: Sequence[Layer]) -> str:
+def join_layers(layers: Sequence[Layer]) -> str:
     """The layers as one prompt."""
     return SEPARATOR.join(layer.text for layer in layers)
 
 
-def role_block(agent_role: str | None) -> str:
+def build_role_block(agent_role: str | None) -> str:
     """How the agent should behave, for the system half of a prompt; empty without a role."""
     return f"## Agent Role\n{agent_role}\n\n" if agent_role else ""
 
 
-def step_layer(agent_role: str | None, guidance: Sequence[str], prompt: str) -> str:
+def build_step_layer(agent_role: str | None, guidance: Sequence[str], prompt: str) -> str:
     """What a step says to its agent: how to behave, the hints, the prompt; empty ones have no heading."""
     hints = "\n".join(f"- {hint}" for hint in guidance)
     guided = f"## Step Guidance\n{hints}\n\n" if guidance else ""
-    return f"{role_block(agent_role)}{guided}{prompt}"
+    return f"{build_role_block(agent_role)}{guided}{prompt}"
 
 
-def _headed(heading: str, text: str | None) -> str:
+def _add_heading(heading: str, text: str | None) -> str:
     return f"## {heading}\n{text}" if text else ""

@@ -23,59 +23,59 @@ _LED_BY = 40
 """Characters of a cut line before the place where it differs."""
 
 
-def unified(old: str, new: str) -> tuple[str, ...]:
+def diff_lines(old: str, new: str) -> tuple[str, ...]:
     """The lines that differ, each with its mark: `-` was, `+` is, a blank is in both, `...` was left out.
 
     Empty where the texts are equal. No line has a line break; none is wider than about WIDEST.
     """
     if old == new:
         return ()
-    return _remembered(old, new) if len(old) + len(new) <= REMEMBERED else _unified(old, new)
+    return _remembered(old, new) if len(old) + len(new) <= REMEMBERED else _compute_diff(old, new)
 
 
-def _unified(old: str, new: str) -> tuple[str, ...]:
-    lines = list(_marked(old.split("\n"), new.split("\n")))
+def _compute_diff(old: str, new: str) -> tuple[str, ...]:
+    lines = list(_mark_lines(old.split("\n"), new.split("\n")))
     more = len(lines) - MOST_LINES
     if more <= 1:
         return tuple(lines)
     return (*lines[:MOST_LINES], f"... and {more:,} more lines")
 
 
-_remembered = lru_cache(maxsize=64)(_unified)
+_remembered = lru_cache(maxsize=64)(_compute_diff)
 
 
-def one_sided(mark: str, text: str) -> tuple[str, ...]:
+def mark_all_lines(mark: str, text: str) -> tuple[str, ...]:
     """A whole text that only one side has."""
     lines = text.split("\n")
-    shown = [f"{mark}{_cut(line, 0)}" for line in lines[:MOST_LINES]]
+    marked = [f"{mark}{_cut_line(line, 0)}" for line in lines[:MOST_LINES]]
     more = len(lines) - MOST_LINES
-    return (*shown, f"... and {more:,} more lines") if more > 0 else tuple(shown)
+    return (*marked, f"... and {more:,} more lines") if more > 0 else tuple(marked)
 
 
-def _marked(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    head = _alike(old, new)
-    tail = _alike(old[head:][::-1], new[head:][::-1])
+def _mark_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    head = _count_equal_lines(old, new)
+    tail = _count_equal_lines(old[head:][::-1], new[head:][::-1])
     before = old[max(0, head - AROUND) : head]
     after = old[len(old) - tail :][:AROUND]
     if head > AROUND:
         yield "..."
-    yield from (f" {_cut(line, 0)}" for line in before)
-    yield from _middle(old[head : len(old) - tail], new[head : len(new) - tail])
-    yield from (f" {_cut(line, 0)}" for line in after)
+    yield from (f" {_cut_line(line, 0)}" for line in before)
+    yield from _mark_middle(old[head : len(old) - tail], new[head : len(new) - tail])
+    yield from (f" {_cut_line(line, 0)}" for line in after)
     if tail > AROUND:
         yield "..."
 
 
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+def _count_equal_lines(one: Sequence[str], other: Sequence[str]) -> int:
     """How many of the first lines are the same."""
     same = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(same, min(len(one), len(other)))
 
 
-def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def _mark_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     """Between the first and the last line that differ."""
     if max(len(old), len(new)) > COMPARED:
-        yield from _replaced(old, new)
+        yield from _mark_replaced(old, new)
         return
     groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(AROUND)
     for number, group in enumerate(groups):
@@ -83,22 +83,24 @@ def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
             yield "..."
         for tag, start, end, new_start, new_end in group:
             if tag == "equal":
-                yield from (f" {_cut(line, 0)}" for line in old[start:end])
+                yield from (f" {_cut_line(line, 0)}" for line in old[start:end])
             else:
-                yield from _replaced(old[start:end], new[new_start:new_end])
+                yield from _mark_replaced(old[start:end], new[new_start:new_end])
 
 
-def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def _mark_replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     """Lines that gave way to others; of long ones the stretch is shown in which a pair begins to differ."""
-    places = [_common(one, other) for one, other in zip(old[:_SHOWN], new[:_SHOWN], strict=False)]
+    places = [
+        _count_common_characters(one, other) for one, other in zip(old[:_SHOWN], new[:_SHOWN], strict=False)
+    ]
     for mark, lines in (("-", old), ("+", new)):
-        shown = zip_longest(lines[:_SHOWN], places[: len(lines)], fillvalue=0)
-        yield from (f"{mark}{_cut(str(line), place)}" for line, place in shown)
+        cut_places = zip_longest(lines[:_SHOWN], places[: len(lines)], fillvalue=0)
+        yield from (f"{mark}{_cut_line(str(line), place)}" for line, place in cut_places)
         if len(lines) > _SHOWN:
             yield f"... and {len(lines) - _SHOWN:,} more {'that are gone' if mark == '-' else 'that are new'}"
 
 
-def _common(one: str, other: str) -> int:
+def _count_common_characters(one: str, other: str) -> int:
     """How many of the first characters are the same."""
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -107,7 +109,7 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _cut(line: str, place: int) -> str:
+def _cut_line(line: str, place: int) -> str:
     """At most WIDEST characters of a line, with what stands at `place` among them."""
     if len(line) <= WIDEST:
         return line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from logist.core.text.patterns import excluding
+from logist.core.text.patterns import compile_exclusions
 
 ECOSYSTEMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (
@@ -45,17 +45,19 @@ def choose_lock_files(paths: Iterable[str], patterns: Sequence[str] = ()) -> lis
     """Those of `paths` that decide what is installed, sorted; with `patterns`, exactly those that match one."""
     known = sorted(paths)
     if patterns:
-        return _matching(known, patterns)
-    chosen = set(_matching(known, (*VERSIONS, *REQUIREMENTS)))
+        return _match_paths(known, patterns)
+    chosen = set(_match_paths(known, (*VERSIONS, *REQUIREMENTS)))
     for locks, manifests in ECOSYSTEMS:
-        locked = _matching(known, locks)
+        locked = _match_paths(known, locks)
         chosen.update(locked)
-        folders = {_folder(path) for path in locked}
-        chosen.update(path for path in _matching(known, manifests) if not _is_below(_folder(path), folders))
+        folders = {_get_folder(path) for path in locked}
+        chosen.update(
+            path for path in _match_paths(known, manifests) if not _is_below(_get_folder(path), folders)
+        )
     return sorted(chosen)
 
 
-def _folder(path: str) -> str:
+def _get_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
@@ -64,6 +66,6 @@ def _is_below(folder: str, folders: Collection[str]) -> bool:
     return any(folder == each or not each or folder.startswith(f"{each}/") for each in folders)
 
 
-def _matching(paths: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    rules = excluding(patterns)
-    return [path for path in paths if rules.covers(path)]
+def _match_paths(paths: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    rules = compile_exclusions(patterns)
+    return [path for path in paths if rules.is_ignored(path)]

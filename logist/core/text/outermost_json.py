@@ -58,7 +58,7 @@ class FoundSpans:
     hidden: tuple[JsonSpan, ...]
 
 
-def outermost(text: str) -> FoundSpans:
+def find_outermost_json(text: str) -> FoundSpans:
     """Everything in `text` that opens like a JSON object or list and stands in no other."""
     spans: list[JsonSpan] = []
     hidden: list[JsonSpan] = []
@@ -68,7 +68,7 @@ def outermost(text: str) -> FoundSpans:
         position = match.end()
         match match.lastgroup:
             case "object" | "list":
-                spans.append(_follow(text, match.start()))
+                spans.append(_follow_span(text, match.start()))
                 position = spans[-1].end
             case "brace":
                 open_braces.append(len(spans))
@@ -82,7 +82,7 @@ def outermost(text: str) -> FoundSpans:
     return FoundSpans(tuple(spans), tuple(hidden))
 
 
-def _follow(text: str, start: int) -> JsonSpan:
+def _follow_span(text: str, start: int) -> JsonSpan:
     """The span from the brace or bracket at `start` to its partner, a code fence or the end."""
     opener = text[start]
     closer = "}" if opener == "{" else "]"

@@ -56,15 +56,15 @@ def parse(path: str) -> Path:
     start = len(text) - len(text.lstrip())
     if text[start:] == ".":
         return ()
-    parts, end = scan(text, start)
+    parts, end = scan_path(text, start)
     if end < len(text):
-        raise PathError(_fault(text, end), end + 1)
+        raise PathError(_describe_fault(text, end), end + 1)
     if not parts:
         raise PathError("the path is empty", 1)
     return parts
 
 
-def scan(text: str, start: int) -> tuple[Path, int]:
+def scan_path(text: str, start: int) -> tuple[Path, int]:
     """The longest path that begins at `start`, and where it ends; `((), start)` where none begins."""
     parts: list[str | int] = []
     here = start
@@ -83,7 +83,7 @@ def scan(text: str, start: int) -> tuple[Path, int]:
             return tuple(parts), here
 
 
-def _fault(text: str, here: int) -> str:
+def _describe_fault(text: str, here: int) -> str:
     """What is wrong with the path at that place."""
     if text[here] == "[":
         return (
@@ -94,7 +94,7 @@ def _fault(text: str, here: int) -> str:
     return f'`{text[here]}` can\'t stand in a path; a key that has it is written in quotes, as `["a key"]`'
 
 
-def written(path: Path) -> str:
+def path_to_text(path: Path) -> str:
     """The path as text that `parse` reads back."""
     text = ""
     for part in path:
@@ -112,19 +112,19 @@ def lookup(data: Any, path: str | Path) -> Any:
     """What stands there, or MISSING. PathError for a text that is no path."""
     here = data
     for part in parse(path) if isinstance(path, str) else path:
-        here = _inside(here, part)
+        here = _get_member(here, part)
         if here is MISSING:
             return MISSING
     return here
 
 
-def _inside(value: Any, part: str | int) -> Any:
+def _get_member(value: Any, part: str | int) -> Any:
     if isinstance(value, dict):
         key = str(part)
         if key in value:
             return value[key]
     elif isinstance(value, list | tuple):
-        index = _index(part)
+        index = _to_index(part)
         if index is not None and index < len(value):
             return value[index]
     if part == "length" and isinstance(value, list | tuple):
@@ -134,13 +134,13 @@ def _inside(value: Any, part: str | int) -> Any:
     return MISSING
 
 
-def _index(part: str | int) -> int | None:
+def _to_index(part: str | int) -> int | None:
     if isinstance(part, int):
         return part
     return int(part) if _DIGITS.fullmatch(part) else None
 
 
-def shown(value: Any, limit: int = 200) -> str:
+def format_value(value: Any, limit: int = 200) -> str:
     """A value on one line for people, as JSON, cut at `limit` characters."""
     text = ""
     try:

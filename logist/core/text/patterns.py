@@ -43,29 +43,29 @@ class Pattern:
     def expression(self) -> str:
         """A regular expression without groups that capture; it has to match the whole."""
         if self.anchored:
-            return _path(self.text.removeprefix("/").split("/"))
-        return _component(self.text)
+            return _translate_path(self.text.removeprefix("/").split("/"))
+        return _translate_component(self.text)
 
     @property
     def last(self) -> str:
         """The same for the last name of the path."""
         name = self.text.rpartition("/")[2]
-        return ".*" if name == "**" else _component(name)
+        return ".*" if name == "**" else _translate_component(name)
 
 
-def parse(text: str, most: int = 100_000) -> list[Pattern]:
+def parse_patterns(text: str, most: int = 100_000) -> list[Pattern]:
     """The patterns of a file in their order, at most `most`; comments and empty lines are none."""
-    found: list[Pattern] = []
+    patterns: list[Pattern] = []
     for line in text.removeprefix("\ufeff").split("\n"):
-        pattern = _line(line.removesuffix("\r"))
+        pattern = _parse_line(line.removesuffix("\r"))
         if pattern is not None:
-            found.append(pattern)
-            if len(found) >= most:
+            patterns.append(pattern)
+            if len(patterns) >= most:
                 break
-    return found
+    return patterns
 
 
-def _line(line: str) -> Pattern | None:
+def _parse_line(line: str) -> Pattern | None:
     text = line.rstrip(" ")
     if text.endswith("\\") and len(text) < len(line) and (len(text) - len(text.rstrip("\\"))) % 2:
         text += " "
@@ -88,7 +88,7 @@ class _Table:
     of_names: list[tuple[str, int]] = field(default_factory=list)
     of_paths: list[tuple[str, int]] = field(default_factory=list)
 
-    def add(self, pattern: Pattern, place: int) -> None:
+    def add_pattern(self, pattern: Pattern, place: int) -> None:
         text = pattern.text.removeprefix("/") if pattern.anchored else pattern.text
         if _PLAIN.fullmatch(text):
             (self.paths if pattern.anchored else self.names)[text] = place
@@ -97,23 +97,23 @@ class _Table:
         else:
             (self.of_paths if pattern.anchored else self.of_names).append((pattern.expression, place))
 
-    def close(self) -> None:
+    def compile_searches(self) -> None:
         """To be called once all patterns are there."""
         self._ends = tuple(self.endings)
         self._search_names, self._search_paths = _Last(self.of_names), _Last(self.of_paths)
 
-    def last(self, path: str, name: str) -> int:
+    def find_last_match(self, path: str, name: str) -> int:
         """The place of the last pattern that matches; -1 for none."""
-        found = self.names.get(name, -1)
+        index = self.names.get(name, -1)
         if name.endswith(self._ends):
-            found = max(found, *(place for ending, place in self.endings.items() if name.endswith(ending)))
+            index = max(index, *(place for ending, place in self.endings.items() if name.endswith(ending)))
         if self.paths:
-            found = max(found, self.paths.get(path, -1))
+            index = max(index, self.paths.get(path, -1))
         if self.of_names:
-            found = max(found, self._search_names.place(name))
+            index = max(index, self._search_names.find_index(name))
         if self.of_paths:
-            found = max(found, self._search_paths.place(path))
-        return found
+            index = max(index, self._search_paths.find_index(path))
+        return index
 
 
 class _Last:
@@ -124,9 +124,9 @@ class _Last:
         self._places = [place for _, place in backwards]
         self._match = re.compile("|".join(rf"({one})\Z" for one, _ in backwards), re.DOTALL).match
 
-    def place(self, text: str) -> int:
-        found = self._match(text)
-        return self._places[(found.lastindex or 1) - 1] if found else -1
+    def find_index(self, text: str) -> int:
+        match = self._match(text)
+        return self._places[(match.lastindex or 1) - 1] if match else -1
 
 
 class Patterns:
@@ -139,13 +139,13 @@ class Patterns:
         """Expressions for the last names of paths that have to be searched."""
         for place, pattern in enumerate(patterns):
             self._negated.append(pattern.negated)
-            self.directories.add(pattern, place)
+            self.directories.add_pattern(pattern, place)
             if not pattern.directories_only:
-                self.files.add(pattern, place)
+                self.files.add_pattern(pattern, place)
             if pattern.anchored and not _PLAIN.fullmatch(pattern.text):
                 self.lasts.append(pattern.last)
-        self.directories.close()
-        self.files.close()
+        self.directories.compile_searches()
+        self.files.compile_searches()
         searched = [*self.directories.of_names, *self.directories.of_paths]
         self.effort = sum(len(expression) for expression, _ in searched)
         """What one character of a path may cost, in steps of a regular expression."""
@@ -153,19 +153,19 @@ class Patterns:
     def __bool__(self) -> bool:
         return bool(self._negated)
 
-    def verdict(self, path: str, directory: bool = False) -> bool | None:
+    def match_path(self, path: str, directory: bool = False) -> bool | None:
         """Whether a path relative to the file's directory is ignored; None where no pattern says anything.
 
         Only the path itself is looked at: what lies in a directory that is ignored is ignored too.
         """
         table = self.directories if directory else self.files
-        place = table.last(path, path[path.rfind("/") + 1 :])
+        place = table.find_last_match(path, path[path.rfind("/") + 1 :])
         return None if place < 0 else not self._negated[place]
 
-    def covers(self, path: str, *, directory: bool = False) -> bool:
+    def is_ignored(self, path: str, *, directory: bool = False) -> bool:
         """Whether a path, or a directory above it, is ignored."""
-        above = any(self.verdict(one, directory=True) for one in parents(path))
-        return above or bool(self.verdict(path, directory=directory))
+        above = any(self.match_path(one, directory=True) for one in find_parent_directories(path))
+        return above or bool(self.match_path(path, directory=directory))
 
 
 class NameGate:
@@ -186,7 +186,7 @@ class NameGate:
         self.effort = sum(map(len, searched))
         """What one character of a name may cost, in steps of a regular expression."""
 
-    def may(self, name: str) -> bool:
+    def can_match(self, name: str) -> bool:
         return (
             name in self._names
             or name.endswith(self._endings)
@@ -194,7 +194,7 @@ class NameGate:
         )
 
 
-def parents(path: str) -> Iterator[str]:
+def find_parent_directories(path: str) -> Iterator[str]:
     """The directories above a path, the outermost first."""
     end = path.find("/")
     while end >= 0:
@@ -202,13 +202,17 @@ def parents(path: str) -> Iterator[str]:
         end = path.find("/", end + 1)
 
 
-def excluding(lines: Iterable[str], directories: Iterable[str] = ()) -> Patterns:
+def compile_exclusions(lines: Iterable[str], directories: Iterable[str] = ()) -> Patterns:
     """What the setting `context.excluded_paths` leaves out, and directories of these very names."""
-    named = [Pattern(re.sub(r"([*?\[\\])", r"\\\1", name), directories_only=True) for name in directories]
-    return Patterns([*parse("\n".join(line.replace("\n", "") for line in lines)), *named])
+    directory_patterns = [
+        Pattern(re.sub(r"([*?\[\\])", r"\\\1", name), directories_only=True) for name in directories
+    ]
+    return Patterns(
+        [*parse_patterns("\n".join(line.replace("\n", "") for line in lines)), *directory_patterns]
+    )
 
 
-def _path(components: list[str]) -> str:
+def _translate_path(components: list[str]) -> str:
     """Components between `/`; `**` stands for any number of them."""
     if components == ["**"]:
         return ".*"
@@ -222,16 +226,16 @@ def _path(components: list[str]) -> str:
     if inside:
         groups.pop()
     groups = [groups[0], *(group for group in groups[1:] if group)]
-    joined = ["/".join(map(_component, group)) for group in groups]
+    joined = ["/".join(map(_translate_component, group)) for group in groups]
     # Where a group first fits is as good as any later place, so it is never given up again.
-    found = f"{joined[0]}/" if joined[0] and (len(joined) > 1 or inside) else joined[0]
+    expression = f"{joined[0]}/" if joined[0] and (len(joined) > 1 or inside) else joined[0]
     for number, group in enumerate(joined[1:], start=2):
         last = number == len(joined) and not inside
-        found += rf"(?:[^/]*/)*?{group}" if last else rf"(?>(?:[^/]*/)*?{group}/)"
-    return found + ".+" if inside else found
+        expression += rf"(?:[^/]*/)*?{group}" if last else rf"(?>(?:[^/]*/)*?{group}/)"
+    return expression + ".+" if inside else expression
 
 
-def _component(text: str) -> str:
+def _translate_component(text: str) -> str:
     """One name with `*`, `?`, `[...]` and escapes."""
     pieces: list[str] = [""]
     here = 0
@@ -240,7 +244,7 @@ def _component(text: str) -> str:
             pieces.append("")
             here = stars.end()
             continue
-        piece, here = _one(text, here)
+        piece, here = _translate_character(text, here)
         if not piece:
             return _NEVER
         pieces[-1] += piece
@@ -251,7 +255,7 @@ def _component(text: str) -> str:
     return f"{first}{middle}[^/]*{rest[-1]}"
 
 
-def _one(text: str, here: int) -> tuple[str, int]:
+def _translate_character(text: str, here: int) -> tuple[str, int]:
     """What stands for one character, and where it ends; `""` for what matches nothing."""
     character = text[here]
     if character == "?":
@@ -259,23 +263,23 @@ def _one(text: str, here: int) -> tuple[str, int]:
     if character == "\\":
         return (re.escape(text[here + 1]), here + 2) if here + 1 < len(text) else ("", here)
     if character == "[":
-        return _bracket(text, here + 1)
+        return _translate_bracket(text, here + 1)
     return re.escape(character), here + 1
 
 
-def _bracket(text: str, here: int) -> tuple[str, int]:
+def _translate_bracket(text: str, here: int) -> tuple[str, int]:
     negated = text[here : here + 1] in ("!", "^")
     here += negated
     start, inside = here, ""
     while here < len(text) and (text[here] != "]" or here == start):
-        if named := re.compile(r"\[:([a-z]+):\]").match(text, here):
-            if named[1] not in _CLASSES:
+        if class_match := re.compile(r"\[:([a-z]+):\]").match(text, here):
+            if class_match[1] not in _CLASSES:
                 return "", here
-            inside, here = inside + _CLASSES[named[1]], named.end()
+            inside, here = inside + _CLASSES[class_match[1]], class_match.end()
             continue
-        low, here = _member(text, here)
+        low, here = _read_bracket_member(text, here)
         if text[here : here + 1] == "-" and text[here + 1 : here + 2] not in ("", "]"):
-            high, here = _member(text, here + 1)
+            high, here = _read_bracket_member(text, here + 1)
             inside += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
         else:
             inside += re.escape(low)
@@ -286,7 +290,7 @@ def _bracket(text: str, here: int) -> tuple[str, int]:
     return (f"[^/{inside}]" if negated else f"(?!/)[{inside}]"), here + 1
 
 
-def _member(text: str, here: int) -> tuple[str, int]:
+def _read_bracket_member(text: str, here: int) -> tuple[str, int]:
     if text[here] == "\\" and here + 1 < len(text):
         return text[here + 1], here + 2
     return text[here], here + 1

@@ -22,7 +22,7 @@ class WorkflowProblem:
     fix: str = ""
 
     @property
-    def said(self) -> str:
+    def full_message(self) -> str:
         """What is wrong, and with which field where the message does not name it."""
         if not self.path or any(f"`{self.path}{end}" in self.message for end in "`.["):
             return self.message

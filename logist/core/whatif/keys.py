@@ -152,4 +152,4 @@ def _permissions(names: str) -> Permissions:
         if word not in known:
             fix = f"of: {', '.join(known)}; or {NOTHING}"
             raise UsageError(f"there is no permission {word!r}", where="--permissions", fix=fix)
-    return Permissions.of(words)
+    return Permissions.from_names(words)

@@ -18,7 +18,7 @@ from logist.core.model import (
     StepType,
     Workflow,
 )
-from logist.core.review import checks_of, mode_of
+from logist.core.review import get_checks, get_review_mode
 from logist.core.whatif.keys import check_of
 
 BROUGHT: dict[Literal["strict", "normal", "yolo"], Approval] = {
@@ -104,7 +104,7 @@ def _doer(recorded: EffectiveSpec, step: Step, role: str) -> Doer:
 
 def _mode(recorded: EffectiveSpec, mode: Literal["strict", "normal", "yolo"]) -> dict[str, Any]:
     """The mode, with the approval and the merge where the recorded ones are those that its mode brought along."""
-    before = mode_of(recorded)
+    before = get_review_mode(recorded)
     changes: dict[str, Any] = {"review_mode": None if mode == "normal" else mode}
     if recorded.parent is not None:
         return changes
@@ -116,7 +116,7 @@ def _mode(recorded: EffectiveSpec, mode: Literal["strict", "normal", "yolo"]) ->
 
 
 def _checks(recorded: EffectiveSpec, given: Mapping[str, Any]) -> dict[str, Check] | None:
-    checks = dict(checks_of(recorded))
+    checks = dict(get_checks(recorded))
     changed = False
     for key, value in given.items():
         if about := check_of(key):
@@ -142,7 +142,7 @@ def replaced(flow: Workflow, other: Workflow, *, is_part: bool) -> Workflow:
 
 def _part(flow: Workflow, alone: Step, other: Workflow) -> Workflow:
     """The one step that a child does, as that of the other workflow would be given to it."""
-    step = other.step(alone.id)
+    step = other.find_step(alone.id)
     if step is None:
         return flow
     given = {

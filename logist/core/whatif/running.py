@@ -13,7 +13,7 @@ from typing import Any
 from logist.core.history import fold, newer_versions
 from logist.core.history.fold import Folding
 from logist.core.machine import kinds, limits, steward
-from logist.core.machine.rules import recorded_under
+from logist.core.machine.rules import find_recorded_rules
 from logist.core.model import (
     HALTED,
     TERMINAL,
@@ -30,7 +30,7 @@ from logist.core.model import (
 )
 from logist.core.model.commands import AskCommand, BookingCommand, CollectCommand, HaltCommand, SpawnCommand
 from logist.core.replay import replay
-from logist.core.review import checks_of
+from logist.core.review import get_checks
 from logist.core.step import step
 from logist.core.template import data
 from logist.core.whatif.rules import ChangedRules
@@ -130,7 +130,7 @@ class _SideBySide:
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
         """One more interaction from `own`: applied, passed over, or the end of what can be told."""
         together = self.differs_at is None
-        if newer_versions.unknown(entry):
+        if newer_versions.list_unknown_words(entry):
             if together:
                 self._apply(entry, {})
             else:
@@ -170,7 +170,7 @@ class _SideBySide:
         return {**_placed(judged), "command": entry.command}
 
     def _answered(self, own: State, entry: Interaction) -> dict[str, Any]:
-        answer = step.judge_answer(self.spec, own, replay.reply_of(entry), self.rules.schema)
+        answer = step.judge_answer(self.spec, own, replay.read_reply(entry), self.rules.schema)
         found = seen(self.rules, self.spec, entry, answer)
         self._note(entry, found.notes)
         if found.cut_short:
@@ -182,7 +182,7 @@ class _SideBySide:
         was_done = entry.response.actions == ["COMPLETED"]
         command = AskCommand.read(entry.command)
         by_hand = entry.simulated and done and (command.results is not None or not was_done)
-        results = data.in_place_of_children(self.spec, own.step, judged.response.output) if by_hand else None
+        results = data.to_children_results(self.spec, own.step, judged.response.output) if by_hand else None
         recorded = step.recorded(judged.outcome, results)
         command = command.model_copy(update={name: getattr(recorded, name) for name in REVIEWED})
         return {
@@ -198,7 +198,9 @@ class _SideBySide:
         self, own: State | None, entry: Interaction, back: State | None = None
     ) -> replay.Judged | None:
         """By the rules that it was recorded under, so that nothing differs but by those that are tried."""
-        return replay.judge(self.spec, own, entry, back, self.rules.schema, recorded_under(entry))
+        return replay.judge_interaction(
+            self.spec, own, entry, back, self.rules.schema, find_recorded_rules(entry)
+        )
 
     def _cut_short(self, own: State, entry: Interaction, found: ObservedFacts) -> dict[str, Any]:
         """The call was made, and the rest of it is missing: the job stands where it stood."""
@@ -220,12 +222,17 @@ class _SideBySide:
             return False
         runs = max(1, len(SpawnCommand.read(entry.command).children)) if entry.kind is Kind.SPAWN else 1
         metered = entry.request.metadata.get("agent", METERED) == METERED
-        for needed in (fold.cost(entry.usage), 0) if metered else (0,):  # at worst it cost what it did cost
-            halt = limits.halted(self.spec, own.usage, needed, runs)
-            if halt is None or limits.halted(self.recorded_spec, then.usage, needed, runs) is not None:
+        for needed in (
+            (fold.usage_microcents(entry.usage), 0) if metered else (0,)
+        ):  # at worst it cost what it did cost
+            halt = limits.find_reached_limit(self.spec, own.usage, needed, runs)
+            if (
+                halt is None
+                or limits.find_reached_limit(self.recorded_spec, then.usage, needed, runs) is not None
+            ):
                 continue
             command = HaltCommand(limit=halt.limit.value, needed=halt.needed)
-            place = steward.decide(Kind.HALT, own.place, command, self.spec)
+            place = steward.apply_command(Kind.HALT, own.place, command, self.spec)
             told = Interaction(
                 sequence=entry.sequence,
                 timestamp=entry.timestamp,
@@ -282,7 +289,7 @@ class _SideBySide:
 
     def _count_checks(self, entry: Interaction) -> None:
         if entry.spec is not None:
-            self.checks |= set(checks_of(entry.spec))
+            self.checks |= set(get_checks(entry.spec))
         command = kinds.command_of(entry)
         for each in (command.findings or ()) if isinstance(command, AskCommand) else ():
             if isinstance(name := each.get("check"), str):
@@ -297,8 +304,10 @@ class _SideBySide:
                     f"the file of {role} is another than then: its answers are those to what it was told then"
                 )
                 self.notes[note] = None
-        if fold.asks(entry):
-            self.calls[role] = self.calls.get(role, RoleCalls()) + RoleCalls(1, fold.cost(entry.usage))
+        if fold.is_agent_asked(entry):
+            self.calls[role] = self.calls.get(role, RoleCalls()) + RoleCalls(
+                1, fold.usage_microcents(entry.usage)
+            )
 
     def result(self) -> WhatIfRun:
         """What it came to."""
@@ -333,7 +342,7 @@ class _SideBySide:
             return self.ended if self.ended == self.first else f"{self.first}; {self.ended}"
         if same or self.differs_at is None:
             return self.first
-        phase = step.turn(own)
+        phase = step.find_due_phase(own)
         if own.place.stuck is not None or _ends_there(own):
             return (own.place.stuck.reason if own.place.stuck else own.reason) or self.first
         if phase is not None:
@@ -347,8 +356,8 @@ class _SideBySide:
         """Who would be asked next."""
         if not _waits_for_call(own):
             return ()
-        reviewing = step.turn(own) is Phase.REVIEWER
-        return ((fold.reviewer if reviewing else fold.doer)(self.spec, own)[0],)
+        reviewing = step.find_due_phase(own) is Phase.REVIEWER
+        return ((fold.find_reviewer if reviewing else fold.find_doer)(self.spec, own)[0],)
 
 
 def _placed(judged: replay.Judged) -> dict[str, Any]:
@@ -357,9 +366,11 @@ def _placed(judged: replay.Judged) -> dict[str, Any]:
 
 
 def _spent(entry: Interaction) -> WhatIfSpending:
-    calls = int(fold.asks(entry))
+    calls = int(fold.is_agent_asked(entry))
     return WhatIfSpending(
-        calls, fold.cost(entry.usage) - fold.released(kinds.command_of(entry)), entry.usage.seconds
+        calls,
+        fold.usage_microcents(entry.usage) - fold.released_microcents(kinds.command_of(entry)),
+        entry.usage.seconds,
     )
 
 
@@ -394,12 +405,12 @@ def _fits(own: State, then: State, entry: Interaction) -> bool:
 
 def _waits_for_call(own: State) -> bool:
     """Whether an agent is asked next, of this job or of those that a step is given to."""
-    return step.turn(own) is not None or (bool(own.place.spawns) and own.status is Status.PENDING)
+    return step.find_due_phase(own) is not None or (bool(own.place.spawns) and own.status is Status.PENDING)
 
 
 def _answers(own: State, then: State, entry: Interaction) -> bool:
     phase = (entry.observed or Observed()).phase
-    owed = step.owed_by(own) if entry.simulated else step.turn(own)
+    owed = step.find_owing_phase(own) if entry.simulated else step.find_due_phase(own)
     return owed == phase and own.step == (entry.step or then.step)
 
 

@@ -21,7 +21,7 @@ from logist.core.model.commands import CollectCommand
 from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
 from logist.core.replay import replay_checks
-from logist.core.review import checks_of
+from logist.core.review import get_checks
 from logist.core.step.step import JudgedAnswer
 from logist.core.whatif.rules import ChangedRules
 
@@ -60,7 +60,7 @@ def seen(rules: ChangedRules, spec: EffectiveSpec, entry: Interaction, answer: J
 
 
 def _is_on(spec: EffectiveSpec, result: CheckResult) -> bool:
-    check = checks_of(spec).get(result.check)
+    check = get_checks(spec).get(result.check)
     return check is None or check.enabled
 
 
@@ -72,9 +72,9 @@ def _with_permissions(rules: ChangedRules, entry: Interaction, recorded: Observe
     tools = {refusal.tool for refusal in kept}
     refused = [*kept, *(one for one in _tools(entry, recorded, may) if one.tool not in tools)]
     breaches = [
-        permissions.breach(change, recorded.role, undone=True)
+        permissions.describe_breach(change, recorded.role, undone=True)
         for change in recorded.changes
-        if permissions.forbids(may, change)
+        if permissions.is_forbidden(may, change)
     ]
     refusals = [*refused, *breaches]
     notes = _omitted(recorded, may)
@@ -88,7 +88,7 @@ def _recorded(entry: Interaction) -> Permissions:
     known = {permission.value for permission in Permission}
     if not isinstance(names, list):
         return EVERYTHING
-    return Permissions.of(str(name) for name in names if name in known)
+    return Permissions.from_names(str(name) for name in names if name in known)
 
 
 def _judged_again(recorded: Observed, may: Permissions) -> tuple[list[Refusal], str]:
@@ -102,7 +102,7 @@ def _judged_again(recorded: Observed, may: Permissions) -> tuple[list[Refusal], 
         if refusal.kind == "workspace":
             continue
         lacked = _permissions_of(refusal)
-        still = may.missing(lacked)
+        still = may.find_missing(lacked)
         if lacked and not still:
             lifted = lifted or refusal.tool or "a tool"
         else:
@@ -121,7 +121,7 @@ def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator
     """The tools that were called and are not for the role."""
     for name in sorted(entry.response.tools):
         tool = TOOLS.get(name)
-        missing = may.missing(tool.required_permissions) if tool else ()
+        missing = may.find_missing(tool.required_permissions) if tool else ()
         if missing:
             yield permissions.tool_refusal(name, recorded.role, missing)
 
@@ -137,7 +137,7 @@ def _evidence(recorded: Observed, refusals: list[Refusal]) -> list[Evidence]:
 
 
 def _omitted(recorded: Observed, may: Permissions) -> tuple[str, ...]:
-    if not recorded.changes_omitted or not permissions.forbidden(may):
+    if not recorded.changes_omitted or not permissions.list_forbidden_changes(may):
         return ()
     return (f"{recorded.changes_omitted} changes of the workspace are not recorded one by one",)
 

@@ -9,14 +9,14 @@ from logist.core.condition import render_condition
 from logist.core.model import END
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.form import BranchForm, StepForm
-from logist.core.workflow.places import Place, problem
+from logist.core.workflow.places import Place, make_problem
 from logist.core.workflow.shapes import is_default_word
 
 Way = tuple[str, str | None]
 """The target of an edge, and its label."""
 
 
-def agreed(
+def match_branches(
     step_id: str, ways: Sequence[Way], form: StepForm, place: Place
 ) -> tuple[list[Any], list[WorkflowProblem]]:
     """The condition of every edge, from the config where it says one, and where the two do not agree."""
@@ -25,35 +25,39 @@ def agreed(
         branches.append(BranchForm(condition=None, target_step_id=form.default_branch))
     problems: list[WorkflowProblem] = []
 
-    def differ(message: str) -> None:
+    def report_difference(message: str) -> None:
         fix = "let the diagram say it: remove the branches from the config"
-        problems.append(problem("error", "disagree", f"decision `{step_id}`: {message}", place, fix))
+        problems.append(make_problem("error", "disagree", f"decision `{step_id}`: {message}", place, fix))
 
     conditions: list[Any] = []
-    left = list(branches)
+    unmatched_branches = list(branches)
     for target, label in ways:
-        found = next((branch for branch in left if _is_for(branch, target, label)), None)
-        if found is None:
-            shown = f" labelled `{label}`" if label else ""
+        matching_branch = next(
+            (branch for branch in unmatched_branches if _is_branch_of_edge(branch, target, label)), None
+        )
+        if matching_branch is None:
+            label_text = f" labelled `{label}`" if label else ""
             if form.branches is not None:
-                differ(
-                    f"the diagram has an edge to `{target or 'the end'}`{shown}, the config has no such branch"
+                report_difference(
+                    f"the diagram has an edge to `{target or 'the end'}`{label_text}, the config has no such branch"
                 )
             conditions.append(None if label is None or is_default_word(label) else label)
             continue
-        left.remove(found)
-        conditions.append(found.condition)
-    for branch in left:
+        unmatched_branches.remove(matching_branch)
+        conditions.append(matching_branch.condition)
+    for branch in unmatched_branches:
         condition = render_condition(branch.condition)
-        differ(f"the config has a branch to `{branch.target_step_id}` on `{condition}`, the diagram has none")
-    firm = [condition for condition in conditions if condition is not None]
-    told = [branch.condition for branch in branches if branch.condition is not None]
-    if form.branches is not None and not problems and firm != told:
-        differ("the branches of the config stand in another order than in the diagram")
+        report_difference(
+            f"the config has a branch to `{branch.target_step_id}` on `{condition}`, the diagram has none"
+        )
+    diagram_conditions = [condition for condition in conditions if condition is not None]
+    config_conditions = [branch.condition for branch in branches if branch.condition is not None]
+    if form.branches is not None and not problems and diagram_conditions != config_conditions:
+        report_difference("the branches of the config stand in another order than in the diagram")
     return conditions, problems
 
 
-def _is_for(branch: BranchForm, target: str, label: str | None) -> bool:
+def _is_branch_of_edge(branch: BranchForm, target: str, label: str | None) -> bool:
     """Whether a branch is that edge: same target, and the same condition or a label that is only a caption."""
     wanted = END if branch.target_step_id == "end" else branch.target_step_id
     if wanted != target and branch.target_step_id != target:
@@ -62,8 +66,11 @@ def _is_for(branch: BranchForm, target: str, label: str | None) -> bool:
         return label is None or is_default_word(label)
     if label is None:
         return True
-    return _plain(label) == _plain(render_condition(branch.condition)) or label.replace(" ", "").isalpha()
+    return (
+        _remove_whitespace(label) == _remove_whitespace(render_condition(branch.condition))
+        or label.replace(" ", "").isalpha()
+    )
 
 
-def _plain(text: str) -> str:
+def _remove_whitespace(text: str) -> str:
     return "".join(text.split())

@@ -10,7 +10,7 @@ from logist.core.condition import render_condition
 from logist.core.model import END, Edge, Step, Workflow
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.form import StepForm
-from logist.core.workflow.places import Place, Places, Read, meant, problem
+from logist.core.workflow.places import Place, Places, Read, make_problem, suggest_name
 from logist.core.workflow.steps import StepRead
 
 
@@ -28,34 +28,34 @@ class Assembly:
     whole: bool = True
     """Whether every step could be read."""
 
-    def add(self, read: StepRead, path: str) -> Step | None:
+    def add_step(self, read: StepRead, path: str) -> Step | None:
         """Takes a step, unless there is one of its id already."""
         self.problems.extend(read.problems)
         if read.step is None or read.form is None:
             self.whole = False
             return None
         step = read.step
-        place = (f"{path}.id" if f"{path}.id" in self.lines else path, self.line(path))
+        place = (f"{path}.id" if f"{path}.id" in self.lines else path, self.find_line(path))
         if step.id in self.paths:
-            line = self.line(self.paths[step.id])
+            line = self.find_line(self.paths[step.id])
             first = f"{self.paths[step.id]}{f' (line {line})' if line else ''}"
             message = f"the id `{step.id}` is there twice: first at {first}"
-            self.problems.append(problem("error", "duplicate_id", message, place, "give it another id"))
+            self.problems.append(make_problem("error", "duplicate_id", message, place, "give it another id"))
             self.whole = False
             return None
         if not step.id.isprintable() or step.id != step.id.strip():
             message = "an id must be printable text without spaces around it"
-            self.problems.append(problem("error", "bad_id", message, place))
+            self.problems.append(make_problem("error", "bad_id", message, place))
         self.steps.append(step)
         self.forms[step.id] = read.form
         self.paths[step.id] = path
         return step
 
-    def line(self, path: str) -> int | None:
+    def find_line(self, path: str) -> int | None:
         """The line of a field, or of what it stands in."""
         return self.lines.get(path) or self.lines.get(path.rpartition(".")[0])
 
-    def link(
+    def add_edge(
         self, source: str, target: str, place: Place, condition: Any = None, label: str | None = None
     ) -> None:
         """An edge; its target may be read later."""
@@ -64,18 +64,24 @@ class Assembly:
         self.edges.append(Edge(source=source, target=target, label=label, condition=condition))
         self.edge_places.append(place)
 
-    def places(self) -> Places:
+    def collect_places(self) -> Places:
         """Where everything stands."""
         return Places(self.paths, self.lines, tuple(self.edge_places))
 
-    def finished(self, name: str, description: str, start: str | None, **more: Any) -> Read:
+    def finish_workflow(self, name: str, description: str, start: str | None, **more: Any) -> Read:
         """The workflow as far as it could be read, or None where a step of it could not be."""
-        self._targets()
-        start = start or self._declared_start()
+        self._check_targets()
+        start = start or self._find_declared_start()
         if start is not None and self.whole and start not in self.paths:
             message = f"`start` names `{start}`, which is no step"
             self.problems.append(
-                problem("error", "unknown_step", message, ("start", self.line("start")), self._meant(start))
+                make_problem(
+                    "error",
+                    "unknown_step",
+                    message,
+                    ("start", self.find_line("start")),
+                    self._suggest_step(start),
+                )
             )
             start = None
         workflow = None
@@ -85,37 +91,39 @@ class Assembly:
                 description=description,
                 steps=tuple(self.steps),
                 edges=tuple(self.edges),
-                start=start or entrance(self.steps, self.edges),
+                start=start or choose_start(self.steps, self.edges),
                 **more,
             )
-        return Read(name, workflow, tuple(self.problems), self.places())
+        return Read(name, workflow, tuple(self.problems), self.collect_places())
 
-    def _targets(self) -> None:
+    def _check_targets(self) -> None:
         for edge, place in zip(self.edges, self.edge_places, strict=True):
             if edge.target == END or edge.target in self.paths or not self.whole:
                 continue
             message = f"`{edge.source}` leads to `{edge.target}`, which is no step"
-            self.problems.append(problem("error", "unknown_step", message, place, self._meant(edge.target)))
+            self.problems.append(
+                make_problem("error", "unknown_step", message, place, self._suggest_step(edge.target))
+            )
 
-    def _declared_start(self) -> str | None:
+    def _find_declared_start(self) -> str | None:
         declared = [step_id for step_id, form in self.forms.items() if form.start]
         if len(declared) > 1:
-            place = (self.paths[declared[1]], self.line(self.paths[declared[1]]))
+            place = (self.paths[declared[1]], self.find_line(self.paths[declared[1]]))
             message = f"{len(declared)} steps say `start`: {', '.join(declared)}"
-            self.problems.append(problem("error", "several_starts", message, place, "keep one of them"))
+            self.problems.append(make_problem("error", "several_starts", message, place, "keep one of them"))
         return declared[0] if declared else None
 
-    def _meant(self, word: str) -> str:
-        return meant(word, self.paths)
+    def _suggest_step(self, word: str) -> str:
+        return suggest_name(word, self.paths)
 
 
-def entrances(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> list[str]:
+def find_entrances(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> list[str]:
     """The steps that no other step leads to, in their order."""
     reached = {edge.target for edge in edges if edge.source != edge.target}
     return [step.id for step in steps if step.id not in reached]
 
 
-def entrance(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> str:
+def choose_start(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> str:
     """Where a workflow begins that doesn't say it: its one entrance, else its first step."""
-    found = entrances(steps, edges)
-    return found[0] if found else steps[0].id
+    starts = find_entrances(steps, edges)
+    return starts[0] if starts else steps[0].id

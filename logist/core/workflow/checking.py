@@ -14,10 +14,10 @@ from logist.core.text import paths
 from logist.core.text.ids import is_job_id
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import graph_checks, roots
-from logist.core.workflow.delegating import Delegates, delegation_problems
-from logist.core.workflow.limit_checks import Allowance, limit_problems
-from logist.core.workflow.nesting import Find, Nested, named, nested
-from logist.core.workflow.places import Place, Places, meant, problem
+from logist.core.workflow.delegating import Delegates, check_delegation
+from logist.core.workflow.limit_checks import Allowance, check_limits
+from logist.core.workflow.nesting import Find, Nested, find_nested_workflows, find_subflow_steps
+from logist.core.workflow.places import Place, Places, make_problem, suggest_name
 
 
 @dataclass(frozen=True)
@@ -38,77 +38,81 @@ class Around:
     """What a job may use; None if that is not known."""
 
 
-def check(
+def check_workflow(
     workflow: Workflow, around: Around | None = None, places: Places | None = None
 ) -> list[WorkflowProblem]:
     """Every problem of a workflow, and the errors of those within it; in the order of its steps where they have one."""
     around, places = around or Around(), places or Places()
-    inside = nested(workflow, around.find, places)
-    found = [
-        *_own(workflow, around, places),
+    inside = find_nested_workflows(workflow, around.find, places)
+    problems = [
+        *_check_alone(workflow, around, places),
         *inside.problems,
-        *delegation_problems(workflow, inside.subflows, around.delegates or {}, around.job_role, places),
-        *_within(workflow, inside, around, places),
+        *check_delegation(workflow, inside.subflows, around.delegates or {}, around.job_role, places),
+        *_check_nested(workflow, inside, around, places),
     ]
-    if around.allowance is not None and not any(each.severity == "error" for each in found):
-        found += limit_problems(workflow, inside.subflows, around.allowance, places)
-    return list(dict.fromkeys(found))
+    if around.allowance is not None and not any(each.severity == "error" for each in problems):
+        problems += check_limits(workflow, inside.subflows, around.allowance, places)
+    return list(dict.fromkeys(problems))
 
 
-def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[WorkflowProblem]:
+def _check_alone(workflow: Workflow, around: Around, places: Places) -> Iterator[WorkflowProblem]:
     """What can be said of it alone."""
-    names = roots.known(workflow, around.roots)
-    yield from graph_checks.graph_problems(workflow, places)
+    names = roots.collect_roots(workflow, around.roots)
+    yield from graph_checks.check_graph(workflow, places)
     for step in workflow.steps:
-        yield from _fields(step, ROOTS | {*around.roots}, places)
-        yield from _rounds(workflow, step, places)
-        yield from _await_tag(step, places)
-        yield from _roles(step, around, places)
+        yield from _check_fields(step, ROOTS | {*around.roots}, places)
+        yield from _check_rounds(workflow, step, places)
+        yield from _check_await_tag(step, places)
+        yield from _check_roles(step, around, places)
         for field, form in (("when", step.when), ("confirm", step.confirm)):
             if form is not None:
-                yield from _condition(form, names, places.of(step.id, field), step.id)
+                yield from _check_condition(form, names, places.locate_step(step.id, field), step.id)
         yield from _template_problems(step, names, places, lenient=workflow.foreign)
-        yield from _mapping(step, names, places)
+        yield from _check_input_mapping(step, names, places)
     for number, edge in enumerate(workflow.edges):
         if edge.condition is not None:
-            yield from _condition(edge.condition, names, places.edge(number), edge.source)
+            yield from _check_condition(edge.condition, names, places.locate_edge(number), edge.source)
 
 
-def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[WorkflowProblem]:
+def _check_fields(step: Step, given: Collection[str], places: Places) -> Iterator[WorkflowProblem]:
     if step.step_type == StepType.FOREACH:
-        place = places.of(step.id, "itemsPath")
+        place = places.locate_step(step.id, "itemsPath")
         if not step.items_path:
             message = f"foreach `{step.id}` has no `itemsPath`: it has to say where its list is"
-            yield problem("error", "missing", message, place, "as in itemsPath: output.files")
+            yield make_problem("error", "missing", message, place, "as in itemsPath: output.files")
         else:
-            yield from _path(step.items_path, step, given, place)
-        yield from _names_of_item(step, places)
-    yield from _unread(step, places)
+            yield from _check_path(step.items_path, step, given, place)
+        yield from _check_item_names(step, places)
+    yield from _check_unread_fields(step, places)
     if step.step_type == StepType.SUBFLOW and not step.subflow:
         message = f"subflow `{step.id}` has no `subflowId`: it has to name another workflow"
-        yield problem("error", "missing", message, places.of(step.id, "subflowId"))
+        yield make_problem("error", "missing", message, places.locate_step(step.id, "subflowId"))
 
 
-def _names_of_item(step: Step, places: Places) -> Iterator[WorkflowProblem]:
+def _check_item_names(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     if step.item_variable in roots.TASK_FIELDS | ROOTS:
         message = f"the item can't be called `{step.item_variable}`: that name means something else"
-        yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+        yield make_problem(
+            "error", "bad_name", message, places.locate_step(step.id, "itemVariable"), "call it `item`"
+        )
     for field, name in (("indexVariable", step.index_variable), ("numberVariable", step.number_variable)):
         if name in roots.TASK_FIELDS | ROOTS | {step.item_variable}:
             message = f"`{field}` can't be `{name}`: that name means something else"
-            yield problem("error", "bad_name", message, places.of(step.id, field), "choose another name")
+            yield make_problem(
+                "error", "bad_name", message, places.locate_step(step.id, field), "choose another name"
+            )
 
 
-def _rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[WorkflowProblem]:
-    place = places.of(step.id, "rounds")
+def _check_rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[WorkflowProblem]:
+    place = places.locate_step(step.id, "rounds")
     for name, loop in step.rounds.items():
-        decision = workflow.step(loop)
+        decision = workflow.find_step(loop)
         if name in roots.TASK_FIELDS | ROOTS:
             message = f"the round of `{loop}` can't be called `{name}`: that name means something else"
-            yield problem("error", "bad_name", message, place, "choose another name")
+            yield make_problem("error", "bad_name", message, place, "choose another name")
         if decision is None or decision.step_type != StepType.DECISION:
             message = f"`rounds` of `{step.id}` names `{loop}`, which is no decision"
-            yield problem("error", "unknown_step", message, place, "name the decision that leads back")
+            yield make_problem("error", "unknown_step", message, place, "name the decision that leads back")
 
 
 TAG = "foreach:"
@@ -116,7 +120,7 @@ TAG = "foreach:"
 _ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
-def _await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
+def _check_await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     """Whether a job could have the tag that a join waits for; what a template becomes is not known here."""
     if not step.await_tag or step.step_type != StepType.JOIN:
         return
@@ -125,8 +129,12 @@ def _await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     fits = TAG.startswith(known) or known.startswith(TAG) if first else is_job_id(known.removeprefix(TAG))
     if not fits or (first is None and not known.startswith(TAG)):
         message = f"no job has the tag `{step.await_tag}` that join `{step.id}` waits for"
-        yield problem(
-            "error", "await_tag", message, places.of(step.id, "awaitTag"), "write foreach:{{parentId}}"
+        yield make_problem(
+            "error",
+            "await_tag",
+            message,
+            places.locate_step(step.id, "awaitTag"),
+            "write foreach:{{parentId}}",
         )
 
 
@@ -142,63 +150,67 @@ _OF_A_PROMPT = {
 _OF_AN_AGENT = ("review", "review_role", "response_format", "confidence", "confirm")
 
 
-def _unread(step: Step, places: Places) -> Iterator[WorkflowProblem]:
+def _check_unread_fields(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     """Fields that say something, and that nobody reads at a step of this kind."""
-    given = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
-    unread = tuple(_OF_A_PROMPT) if given else _OF_AN_AGENT if step.is_manual else ()
-    who = "the steps of its workflow say that" if given else "a person does this step"
+    is_delegated = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
+    unread = tuple(_OF_A_PROMPT) if is_delegated else _OF_AN_AGENT if step.is_manual else ()
+    who = "the steps of its workflow say that" if is_delegated else "a person does this step"
     for field in unread:
         if getattr(step, field):
             name = _OF_A_PROMPT.get(field, field)
             message = f"`{name}` of `{step.id}` is not read: {who}"
-            yield problem("warning", "unread", message, places.of(step.id, name), "remove it")
+            yield make_problem("warning", "unread", message, places.locate_step(step.id, name), "remove it")
 
 
-def _path(text: str, step: Step, given: Collection[str], place: Place) -> Iterator[WorkflowProblem]:
+def _check_path(text: str, step: Step, given: Collection[str], place: Place) -> Iterator[WorkflowProblem]:
     try:
         path = paths.parse(text)
     except paths.PathError as error:
         message = f"`{text}` of step `{step.id}` is no path: column {error.column}: {error.message}"
-        yield problem("error", "bad_path", message, place)
+        yield make_problem("error", "bad_path", message, place)
         return
     if not path or path[0] not in given:
         known = ", ".join(sorted(given))
         message = f"`{text}` of step `{step.id}` begins with nothing that is known: {known}"
-        yield problem(
+        yield make_problem(
             "error", "unknown_root", message, place, f"a field of the last answer is `output.{text}`"
         )
 
 
-def _mapping(step: Step, names: Collection[str], places: Places) -> Iterator[WorkflowProblem]:
+def _check_input_mapping(step: Step, names: Collection[str], places: Places) -> Iterator[WorkflowProblem]:
     for name, source in step.input_mapping.items():
-        place = places.of(step.id, "inputMapping")
+        place = places.locate_step(step.id, "inputMapping")
         try:
             path = paths.parse(source)
         except paths.PathError as error:
-            yield problem("error", "bad_path", f"inputMapping: `{source}` is no path: {error.message}", place)
+            yield make_problem(
+                "error", "bad_path", f"inputMapping: `{source}` is no path: {error.message}", place
+            )
             continue
         if not path or path[0] not in names:
-            turned = paths.scan(name, 0)[0][:1]
-            fix = f'the other way round? "{name}": "{source}"' if turned and turned[0] in names else ""
+            name_path = paths.scan_path(name, 0)[0][:1]
+            fix = f'the other way round? "{name}": "{source}"' if name_path and name_path[0] in names else ""
             message = f"inputMapping: `{source}` begins with nothing that is known"
-            yield problem("error", "unknown_root", message, place, fix)
+            yield make_problem("error", "unknown_root", message, place, fix)
 
 
-def _roles(step: Step, around: Around, places: Places) -> Iterator[WorkflowProblem]:
+def _check_roles(step: Step, around: Around, places: Places) -> Iterator[WorkflowProblem]:
     if step.role and step.is_manual and step.role not in (around.roles or ()):
-        yield from _assignee(step, step.role, places)
+        yield from _check_assignee(step, step.role, places)
     for field, role in (("role", step.role), ("reviewRole", step.review_role)):
         if field == "role" and (step.is_manual or step.has_role_template):
             continue
         if role and around.roles is not None and role not in around.roles:
-            place = places.of(step.id, field)
+            place = places.locate_step(step.id, field)
             message = f"step `{step.id}` names the role `{role}`, which nobody knows"
-            yield problem("error", "unknown_role", message, place, _known(step, field, role, around.roles))
+            yield make_problem(
+                "error", "unknown_role", message, place, _suggest_role(step, field, role, around.roles)
+            )
 
 
-def _known(step: Step, field: str, role: str, roles: Collection[str]) -> str:
+def _suggest_role(step: Step, field: str, role: str, roles: Collection[str]) -> str:
     """What to write in place of a role that nobody knows."""
-    fix = meant(role, roles)
+    fix = suggest_name(role, roles)
     if field != "role" or step.step_type != StepType.TASK or fix.startswith("did"):
         return fix
     if "{{" in role:
@@ -210,48 +222,56 @@ LONGEST_ASSIGNEE = 128
 """Characters."""
 
 
-def _assignee(step: Step, name: str, places: Places) -> Iterator[WorkflowProblem]:
+def _check_assignee(step: Step, name: str, places: Places) -> Iterator[WorkflowProblem]:
     """Whether listings can show whom a manual step names: a role, or a person, whose name nobody knows here."""
     is_line = name.isprintable() and name == name.strip() and len(name) <= LONGEST_ASSIGNEE
     if is_line and "{{" not in name:
         return
     message = f"the assignee of step `{step.id}` is no name: it has to be one line of printable text"
     fix = f"at most {LONGEST_ASSIGNEE} characters, without spaces around it, and no template"
-    yield problem("error", "invalid", message, places.of(step.id, "role"), fix)
+    yield make_problem("error", "invalid", message, places.locate_step(step.id, "role"), fix)
 
 
-def _condition(form: Any, names: Collection[str], place: Place, step_id: str) -> Iterator[WorkflowProblem]:
+def _check_condition(
+    form: Any, names: Collection[str], place: Place, step_id: str
+) -> Iterator[WorkflowProblem]:
     try:
         compile_condition(form, names)
     except ConditionError as error:
         text = f" `{form}`" if isinstance(form, str) and len(form) <= 100 else ""
         column = f", column {error.column}" if error.column else ""
         message = f"step `{step_id}`, condition{text}{column}: {error.message}"
-        yield problem("error", "condition", message, place)
+        yield make_problem("error", "condition", message, place)
 
 
-def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[WorkflowProblem]:
+def _check_nested(
+    workflow: Workflow, inside: Nested, around: Around, places: Places
+) -> Iterator[WorkflowProblem]:
     """The errors of the workflows within this one, at the step that leads to them."""
-    leads = _leading(workflow, inside)
+    leads = _find_leading_steps(workflow, inside)
     for name, inner in inside.subflows.items():
         step = leads[name]
-        given = replace(around, roots=(*around.roots, *roots.known(workflow), *roots.of_item(step)))
-        for found in _own(inner, given, Places()):
-            if found.severity == "error":
-                message = f"in the workflow `{name}`: {found.message}"
-                yield problem("error", found.code, message, places.of(step.id), found.fix)
+        inner_around = replace(
+            around, roots=(*around.roots, *roots.collect_roots(workflow), *roots.get_item_names(step))
+        )
+        for inner_problem in _check_alone(inner, inner_around, Places()):
+            if inner_problem.severity == "error":
+                message = f"in the workflow `{name}`: {inner_problem.message}"
+                yield make_problem(
+                    "error", inner_problem.code, message, places.locate_step(step.id), inner_problem.fix
+                )
 
 
-def _leading(workflow: Workflow, inside: Nested) -> dict[str, Step]:
+def _find_leading_steps(workflow: Workflow, inside: Nested) -> dict[str, Step]:
     """The step of the outermost workflow that leads to each one within it."""
     leads: dict[str, Step] = {}
-    for step in named(workflow):
+    for step in find_subflow_steps(workflow):
         waiting = [str(step.subflow)]
         while waiting:
             name = waiting.pop()
             if name in inside.subflows and name not in leads:
                 leads[name] = step
-                waiting.extend(str(child.subflow) for child in named(inside.subflows[name]))
+                waiting.extend(str(child.subflow) for child in find_subflow_steps(inside.subflows[name]))
     return leads
 
 
@@ -264,8 +284,8 @@ def _template_problems(
     """
     role = step.role if step.has_role_template else None
     for field, text in (("prompt", step.prompt), ("role", role or ""), ("awaitTag", step.await_tag or "")):
-        path, line = places.of(step.id, field)
-        for found in template.problems(text, names) if "{{" in text else ():
+        path, line = places.locate_step(step.id, field)
+        for found in template.find_template_problems(text, names) if "{{" in text else ():
             message = f"{field} of `{step.id}`, line {found.line}, column {found.column}: {found.message}"
             severity = "warning" if lenient else found.severity
             yield replace(found, severity=severity, message=message, path=path, line=line, column=None)

@@ -54,30 +54,30 @@ class _BrokenError(ValueError):
         self.position = position
 
 
-def entries(text: str) -> tuple[list[ConfigEntry], list[WorkflowProblem]]:
+def read_config_entries(text: str) -> tuple[list[ConfigEntry], list[WorkflowProblem]]:
     """The entries of a diagram in the order of the text, and all that is wrong with them. Never raises."""
-    lines = _lines(text)
-    span, problems = _block_lines(lines)
-    found: dict[str, ConfigEntry] = {}
-    for piece in _pieces(lines, span, problems):
-        entry = _entry(piece, problems)
+    lines = _split_lines(text)
+    span, problems = _find_block(lines)
+    entries_by_id: dict[str, ConfigEntry] = {}
+    for piece in _group_entry_lines(lines, span, problems):
+        entry = _parse_entry(piece, problems)
         if entry is None:
             continue
-        if entry.id in found:
-            where = f"it stands in line {found[entry.id].line} already"
+        if entry.id in entries_by_id:
+            where = f"it stands in line {entries_by_id[entry.id].line} already"
             problems.append(
-                _error(
+                _make_error(
                     "config_twice", f"there are two entries for `{entry.id}`: {where}", entry.id, entry.line
                 )
             )
         else:
-            found[entry.id] = entry
-    return list(found.values()), sorted(
+            entries_by_id[entry.id] = entry
+    return list(entries_by_id.values()), sorted(
         problems, key=lambda problem: (problem.line or 0, problem.column or 0)
     )
 
 
-def _lines(text: str) -> list[_Line]:
+def _split_lines(text: str) -> list[_Line]:
     matches = [match for match in _LINE.finditer(text) if match[0]]
     lines = [_Line(match[1], match.start(), number) for number, match in enumerate(matches, 1)]
     if lines and lines[0].text.startswith("\ufeff"):
@@ -85,7 +85,7 @@ def _lines(text: str) -> list[_Line]:
     return lines
 
 
-def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[WorkflowProblem]]:
+def _find_block(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[WorkflowProblem]]:
     """Indices of the first and the last line of the block; the second is past the end if it is not closed."""
     problems: list[WorkflowProblem] = []
     begin = end = None
@@ -94,10 +94,12 @@ def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Workf
             if begin is None:
                 begin = index
             else:
-                problems.append(_error("config_block", "there is a second config block", "", line.number))
+                problems.append(
+                    _make_error("config_block", "there is a second config block", "", line.number)
+                )
         elif _END.fullmatch(line.text) and begin is None:
             problems.append(
-                _error("config_block", "END_CONFIG has no WORKFLOW_CONFIG before it", "", line.number)
+                _make_error("config_block", "END_CONFIG has no WORKFLOW_CONFIG before it", "", line.number)
             )
         elif _END.fullmatch(line.text) and end is None:
             end = index
@@ -106,12 +108,12 @@ def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Workf
     if end is None:
         fix = "end it with the line `%% === END_CONFIG ===`"
         problems.append(
-            _error("config_block", "the config block is not closed", "", lines[begin].number, fix=fix)
+            _make_error("config_block", "the config block is not closed", "", lines[begin].number, fix=fix)
         )
     return (begin, len(lines) if end is None else end), problems
 
 
-def _pieces(
+def _group_entry_lines(
     lines: list[_Line], span: tuple[int, int] | None, problems: list[WorkflowProblem]
 ) -> Iterator[list[_Line]]:
     """The lines of each entry: of the block, up to the next entry; elsewhere, the one line."""
@@ -126,12 +128,12 @@ def _pieces(
         elif inside and _MARKED.match(line.text):
             column = line.text.index("@") + 1
             problems.append(
-                _error("config_entry", "this is no entry", "", line.number, column, fix=_SPELLING)
+                _make_error("config_entry", "this is no entry", "", line.number, column, fix=_SPELLING)
             )
         elif inside and piece:
             piece.append(line)
         elif inside and not idle and _PREFIX.sub("", line.text, count=1).strip():
-            problems.append(_text_between(line))
+            problems.append(_warn_of_text(line))
             idle = True
         if piece and not inside:
             yield piece
@@ -139,15 +141,15 @@ def _pieces(
     yield from filter(None, [piece])
 
 
-def _entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigEntry | None:
+def _parse_entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigEntry | None:
     """The entry of these lines; what follows its JSON on later lines is passed over with a warning."""
     first = piece[0]
     head = _STEP.match(first.text) or _ID.match(first.text)
     if head is None:
         return None
-    starts, texts = _json_lines(piece, head.end())
+    starts, texts = _extract_json_lines(piece, head.end())
     try:
-        data, end = _read("\n".join(texts))
+        data, end = _parse_json_object("\n".join(texts))
         row = bisect_right(starts, end - 1) - 1
         if rest := texts[row][end - starts[row] :].strip():
             raise _BrokenError(f"`{rest[:20]}` stands after the end of its JSON", end)
@@ -157,14 +159,14 @@ def _entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigEntry |
         column = len(line.text) - len(texts[row]) + error.position - starts[row] + 1
         column += line.number == 1 and line.start == 1  # the byte order mark
         message = f"the entry of `{head['id']}`: {error}"
-        problems.append(_error("config_json", message, head["id"], line.number, column))
+        problems.append(_make_error("config_json", message, head["id"], line.number, column))
         return None
     later = zip(piece[row + 1 :], texts[row + 1 :], strict=True)
-    problems.extend(_text_between(line) for line in [line for line, rest in later if rest.strip()][:1])
+    problems.extend(_warn_of_text(line) for line in [line for line, rest in later if rest.strip()][:1])
     return ConfigEntry(head["id"], data, first.number)
 
 
-def _read(text: str) -> tuple[dict[str, object], int]:
+def _parse_json_object(text: str) -> tuple[dict[str, object], int]:
     """The object a text begins with, and where it ends."""
     begin = len(text) - len(text.lstrip(_BLANK))
     if (depth := measure_depth(text, begin)) > MAX_DEPTH:
@@ -181,7 +183,7 @@ def _read(text: str) -> tuple[dict[str, object], int]:
     return data, end
 
 
-def _json_lines(piece: list[_Line], start: int) -> tuple[list[int], list[str]]:
+def _extract_json_lines(piece: list[_Line], start: int) -> tuple[list[int], list[str]]:
     """What stands after `%%` in each line, and where it begins when joined by line breaks."""
     texts = [piece[0].text[start:]]
     for line in piece[1:]:
@@ -193,7 +195,7 @@ def _json_lines(piece: list[_Line], start: int) -> tuple[list[int], list[str]]:
     return starts, texts
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, item in pairs:
         if key in value:
@@ -202,17 +204,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"`{name}` is no JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_constant)
 
 
-def _text_between(line: _Line) -> WorkflowProblem:
+def _warn_of_text(line: _Line) -> WorkflowProblem:
     message = "this text of the config block belongs to no entry"
     return WorkflowProblem("warning", "config_text", message, line=line.number, column=1, fix=_SPELLING)
 
 
-def _error(code: str, message: str, step: str, line: int, column: int = 1, fix: str = "") -> WorkflowProblem:
+def _make_error(
+    code: str, message: str, step: str, line: int, column: int = 1, fix: str = ""
+) -> WorkflowProblem:
     return WorkflowProblem("error", code, message, f"@{step}" if step else "", line, column, fix)

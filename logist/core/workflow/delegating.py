@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from logist.core.model import Step, StepType, Workflow
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.places import Place, Places, problem
+from logist.core.workflow.places import Place, Places, make_problem
 
 Delegates = Mapping[str, Collection[str]]
 """The roles that a role may give work to, by its name; one that is not there may give it to any."""
@@ -16,7 +16,7 @@ _GIVEN_AWAY = frozenset({StepType.FOREACH, StepType.SUBFLOW})
 """Steps that other jobs do."""
 
 
-def delegation_problems(
+def check_delegation(
     workflow: Workflow,
     subflows: Mapping[str, Workflow],
     delegates: Delegates,
@@ -29,40 +29,42 @@ def delegation_problems(
     gives it; those that items name are checked when these are known. Without `job_role` only the roles that steps name
     are known to give anything.
     """
-    roles = {name: _roles(inner) for name, inner in subflows.items()}
+    roles = {name: _collect_roles(inner) for name, inner in subflows.items()}
     seen: set[tuple[str, str | None]] = set()
-    for outer in _given_away(workflow):
-        place = places.of(outer.id)
+    for outer in _find_delegated_steps(workflow):
+        place = places.locate_step(outer.id)
         if outer.role and not outer.has_role_template:
-            yield from _refused(delegates, job_role, {outer.role}, outer, place)
-        ways = deque([("", outer, _receiver(outer, job_role))])
+            yield from _check_targets(delegates, job_role, {outer.role}, outer, place)
+        ways = deque([("", outer, _get_receiver(outer, job_role))])
         while ways:
             holder, step, doer = ways.popleft()
             name = step.subflow or ""
             if name not in subflows:
                 continue
-            yield from _refused(delegates, doer, roles[name], step, place, holder)
+            yield from _check_targets(delegates, doer, roles[name], step, place, holder)
             bound = doer if doer in delegates else None  # all that are not bound are alike further in
             if (name, bound) not in seen:
                 seen.add((name, bound))
-                ways += [(name, each, _receiver(each, bound)) for each in _given_away(subflows[name])]
+                ways += [
+                    (name, each, _get_receiver(each, bound)) for each in _find_delegated_steps(subflows[name])
+                ]
 
 
-def _given_away(workflow: Workflow) -> Iterator[Step]:
+def _find_delegated_steps(workflow: Workflow) -> Iterator[Step]:
     return (step for step in workflow.steps if step.step_type in _GIVEN_AWAY)
 
 
-def _receiver(step: Step, giver: str | None) -> str | None:
+def _get_receiver(step: Step, giver: str | None) -> str | None:
     """The role of the jobs that get a step; None where it is not known before the items are."""
     return None if step.has_role_template else step.role or giver
 
 
-def _roles(workflow: Workflow) -> frozenset[str]:
+def _collect_roles(workflow: Workflow) -> frozenset[str]:
     """Those that its steps name."""
     return frozenset(role for step in workflow.steps for role in step.agent_roles)
 
 
-def _refused(
+def _check_targets(
     delegates: Delegates,
     giver: str | None,
     targets: Collection[str],
@@ -77,4 +79,4 @@ def _refused(
         listed = ", ".join(sorted(delegates[giver])) or "none"
         rule = f"the role `{giver}` may not give work to `{target}`; it may to: {listed}"
         fix = f"add it to can_delegate_to_roles of `{giver}`, or name another role"
-        yield problem("error", "delegation", f"{within}step `{step.id}`: {rule}", place, fix)
+        yield make_problem("error", "delegation", f"{within}step `{step.id}`: {rule}", place, fix)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from logist.core.mermaid.graph import ConfigEntry, Graph, Link, Node
 from logist.core.model import END, JsonObject, Step, StepType
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.agreement import agreed
+from logist.core.workflow.agreement import match_branches
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.drawing import is_drawn
 from logist.core.workflow.form import MAX_STEPS
-from logist.core.workflow.groups import DiagramPart, parts, resolved
-from logist.core.workflow.places import Read, meant, problem
-from logist.core.workflow.shapes import is_default_word, is_end, said
+from logist.core.workflow.groups import DiagramPart, resolve_edges, split_diagram
+from logist.core.workflow.places import Read, make_problem, suggest_name
+from logist.core.workflow.shapes import is_default_word, is_end, read_node
 from logist.core.workflow.steps import StepRead, read_step
 
 _WORDS = re.compile(r"[^\W\d_][\w'’ ,?!-]*")
@@ -32,19 +32,21 @@ def read_diagram(
     """
     name = graph.title or name
     if not graph.nodes:
-        return [Read(name, None, (problem("error", "no_steps", "the diagram has no node", ("", 1)),))]
+        return [Read(name, None, (make_problem("error", "no_steps", "the diagram has no node", ("", 1)),))]
     if len(graph.nodes) > MAX_STEPS or len(graph.links) > MAX_LINKS:
         message = f"{len(graph.nodes):,} nodes and {len(graph.links):,} edges are too many"
-        return [Read(name, None, (problem("error", "too_large", message, ("", 1)),))]
-    whole, problems = resolved(graph)
-    problems += _homeless(whole, entries)
-    found = [_read(part, entries, text, name, description) for part in parts(whole, name)]
-    first = found[0]
-    found[0] = Read(first.name, first.workflow, (*problems, *first.problems), first.places)
-    return found
+        return [Read(name, None, (make_problem("error", "too_large", message, ("", 1)),))]
+    resolved_graph, problems = resolve_edges(graph)
+    problems += _check_entries(resolved_graph, entries)
+    reads = [
+        _read_part(part, entries, text, name, description) for part in split_diagram(resolved_graph, name)
+    ]
+    first = reads[0]
+    reads[0] = Read(first.name, first.workflow, (*problems, *first.problems), first.places)
+    return reads
 
 
-def _homeless(graph: Graph, entries: Sequence[ConfigEntry]) -> list[WorkflowProblem]:
+def _check_entries(graph: Graph, entries: Sequence[ConfigEntry]) -> list[WorkflowProblem]:
     """Entries for no node, or for the end."""
     nodes = {node.id: node for node in graph.nodes}
     problems = []
@@ -52,39 +54,43 @@ def _homeless(graph: Graph, entries: Sequence[ConfigEntry]) -> list[WorkflowProb
         place = (f"@{entry.id}", entry.line)
         if entry.id not in nodes:
             message = f"the config names `{entry.id}`, which is no node of the diagram"
-            fix = meant(entry.id, nodes) or "remove it, or draw the node"
-            problems.append(problem("error", "no_node", message, place, fix))
+            fix = suggest_name(entry.id, nodes) or "remove it, or draw the node"
+            problems.append(make_problem("error", "no_node", message, place, fix))
         elif is_end(nodes[entry.id]):
             message = f"`{entry.id}` is drawn as the end, (((...))), which is no step"
-            problems.append(problem("error", "no_node", message, place, "give it another shape"))
+            problems.append(make_problem("error", "no_node", message, place, "give it another shape"))
     return problems
 
 
-def _read(part: DiagramPart, entries: Sequence[ConfigEntry], text: str, name: str, description: str) -> Read:
+def _read_part(
+    part: DiagramPart, entries: Sequence[ConfigEntry], text: str, name: str, description: str
+) -> Read:
     by_id: dict[str, ConfigEntry] = {}
     for entry in entries:
         by_id.setdefault(entry.id, entry)
     nodes = [node for node in part.nodes if not is_end(node)]
-    assembly = Assembly(_lines(nodes, by_id))
+    assembly = Assembly(_collect_lines(nodes, by_id))
     ids = {node.id: END for node in part.nodes}
     for node in nodes:
         data = by_id[node.id].data if node.id in by_id else {}
-        step = assembly.add(_step_read(node, data, assembly.lines), f"@{node.id}")
+        step = assembly.add_step(_read_node_step(node, data, assembly.lines), f"@{node.id}")
         ids[node.id] = step.id if step else node.id
         if node.shape == "subroutine" and step and step.step_type == StepType.TASK and "stepType" not in data:
             message = f"`[[{node.label}]]` is a task, as it has no prefix"
             fix = "write [[Each: ...]] for a foreach, [[Run: ...]] for a subflow, or [...]"
             place = (f"@{node.id}", node.line)
-            assembly.problems.append(problem("warning", "no_prefix", message, place, fix))
+            assembly.problems.append(make_problem("warning", "no_prefix", message, place, fix))
     links = [replace(link, source=ids[link.source], target=ids[link.target]) for link in part.links]
     for step in assembly.steps:
-        _leave(assembly, step, [link for link in links if link.source == step.id])
-    _in_order(assembly, links)
+        _add_edges(assembly, step, [link for link in links if link.source == step.id])
+    _sort_edges(assembly, links)
     own = part.title or name
-    return assembly.finished(own, description, None, mermaid=None if part.title or is_drawn(text) else text)
+    return assembly.finish_workflow(
+        own, description, None, mermaid=None if part.title or is_drawn(text) else text
+    )
 
 
-def _lines(nodes: Sequence[Node], entries: Mapping[str, ConfigEntry]) -> dict[str, int]:
+def _collect_lines(nodes: Sequence[Node], entries: Mapping[str, ConfigEntry]) -> dict[str, int]:
     """The line of every step, of its entry where it has one; and of the fields in it."""
     lines: dict[str, int] = {}
     for node in nodes:
@@ -95,47 +101,56 @@ def _lines(nodes: Sequence[Node], entries: Mapping[str, ConfigEntry]) -> dict[st
     return lines
 
 
-def _step_read(node: Node, data: Mapping[str, object], lines: Mapping[str, int]) -> StepRead:
-    given = {"id": node.id, **said(node)}
-    own: JsonObject = dict(data)
-    kind = own.get("stepType") or own.get("step_type") or own.get("type")
-    drawn = given.get("stepType", "task")
+def _read_node_step(node: Node, data: Mapping[str, object], lines: Mapping[str, int]) -> StepRead:
+    drawn_fields = {"id": node.id, **read_node(node)}
+    config: JsonObject = dict(data)
+    kind = config.get("stepType") or config.get("step_type") or config.get("type")
+    drawn = drawn_fields.get("stepType", "task")
     if kind and ("subflow" if kind == "flow" else kind) not in {drawn, "automated", "manual"}:
-        given = {key: value for key, value in given.items() if key in {"id", "name"}}
-    elif own.get("execution") or kind in {"automated", "manual"}:
-        given.pop("execution", None)
-    return read_step(own, f"@{node.id}", lines, given=given)
+        drawn_fields = {key: value for key, value in drawn_fields.items() if key in {"id", "name"}}
+    elif config.get("execution") or kind in {"automated", "manual"}:
+        drawn_fields.pop("execution", None)
+    return read_step(config, f"@{node.id}", lines, given=drawn_fields)
 
 
-def _leave(assembly: Assembly, step: Step, links: Sequence[Link]) -> None:
+def _add_edges(assembly: Assembly, step: Step, links: Sequence[Link]) -> None:
     """The edges of one step, in the order of the diagram, with what its config says of them."""
-    told = [(link.target, _label(link)) for link in links]
+    targets_and_labels = [(link.target, _strip_label(link)) for link in links]
     form = assembly.forms[step.id]
     if "next" in form.model_fields_set:
         message = "`next` is for lists of steps: in a diagram, the edges say it"
-        place = assembly.places().of(step.id, "next")
-        assembly.problems.append(problem("error", "other_type", message, place, "remove it"))
+        place = assembly.collect_places().locate_step(step.id, "next")
+        assembly.problems.append(make_problem("error", "other_type", message, place, "remove it"))
     if step.step_type == StepType.DECISION and (form.branches is not None or form.default_branch is not None):
-        conditions, problems = agreed(step.id, told, form, assembly.places().of(step.id, "branches"))
+        conditions, problems = match_branches(
+            step.id, targets_and_labels, form, assembly.collect_places().locate_step(step.id, "branches")
+        )
         assembly.problems.extend(problems)
     else:
-        conditions = [_condition(step, label, len(told)) for _, label in told]
-    for link, (target, label), condition in zip(links, told, conditions, strict=True):
+        conditions = [
+            _find_condition(step, label, len(targets_and_labels)) for _, label in targets_and_labels
+        ]
+    for link, (target, label), condition in zip(links, targets_and_labels, conditions, strict=True):
         place = (assembly.paths[step.id], link.line)
         if label is not None and condition is None and not is_default_word(label):
             message = (
                 f"the label `{label}` has no effect: it is the only way on from a step that decides nothing"
             )
-            assembly.problems.append(problem("warning", "label_no_effect", message, place))
-        if target != END or step.step_type == StepType.DECISION or len(told) > 1 or condition is not None:
-            assembly.link(step.id, target, place, condition, label)
+            assembly.problems.append(make_problem("warning", "label_no_effect", message, place))
+        if (
+            target != END
+            or step.step_type == StepType.DECISION
+            or len(targets_and_labels) > 1
+            or condition is not None
+        ):
+            assembly.add_edge(step.id, target, place, condition, label)
 
 
-def _label(link: Link) -> str | None:
+def _strip_label(link: Link) -> str | None:
     return (link.label or "").strip() or None
 
 
-def _condition(step: Step, label: str | None, ways: int) -> str | None:
+def _find_condition(step: Step, label: str | None, ways: int) -> str | None:
     """What a label says: nothing or a default is no condition; nor are words on the only way on from a task."""
     if label is None or is_default_word(label):
         return None
@@ -144,7 +159,7 @@ def _condition(step: Step, label: str | None, ways: int) -> str | None:
     return label
 
 
-def _in_order(assembly: Assembly, links: Sequence[Link]) -> None:
+def _sort_edges(assembly: Assembly, links: Sequence[Link]) -> None:
     """Puts the edges in the order of the diagram: they were taken step by step."""
     order: dict[str, list[int]] = {}
     for number, link in enumerate(links):

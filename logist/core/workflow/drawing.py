@@ -8,8 +8,8 @@ import re
 from logist.core import mermaid
 from logist.core.mermaid.graph import Graph, Link, Node
 from logist.core.model import END, JsonObject, Step, StepType, Workflow
-from logist.core.workflow.shapes import drawn, said
-from logist.core.workflow.written import written
+from logist.core.workflow.shapes import choose_shape, read_node
+from logist.core.workflow.written import dump_step
 from logist.errors import Refused
 
 DRAWN = "%% Drawn by Logist from the steps"
@@ -25,28 +25,28 @@ def is_drawn(text: str) -> bool:
     return DRAWN in text
 
 
-def source(workflow: Workflow) -> str:
+def get_diagram_source(workflow: Workflow) -> str:
     """The diagram a workflow was read from, byte for byte, or one that says the same. Refused if it is too large."""
-    return workflow.mermaid if workflow.mermaid is not None else _drawn(workflow)
+    return workflow.mermaid if workflow.mermaid is not None else _draw_workflow(workflow)
 
 
-def _drawn(workflow: Workflow) -> str:
-    ids = _ids(workflow)
-    nodes = [_node(step, ids) for step in workflow.steps]
+def _draw_workflow(workflow: Workflow) -> str:
+    ids = _assign_node_ids(workflow)
+    nodes = [_make_node(step, ids) for step in workflow.steps]
     ends = [Node(ids[END], "End", "doublecircle")] if END in ids else []
     links = [
         Link(ids[edge.source], ids[edge.target], edge.label) for edge in workflow.edges if edge.target in ids
     ]
     try:
-        graph = mermaid.write(Graph("TB", (*nodes, *ends), tuple(links)))
+        graph = mermaid.write_graph(Graph("TB", (*nodes, *ends), tuple(links)))
     except ValueError as error:
         raise Refused(f"`{workflow.name}` can't be drawn: {error}") from error
-    entries = [_entry(node, step, workflow) for node, step in zip(nodes, workflow.steps, strict=True)]
+    entries = [_format_entry(node, step, workflow) for node, step in zip(nodes, workflow.steps, strict=True)]
     block = ["%% === WORKFLOW_CONFIG ===", *entries, "%% === END_CONFIG ==="]
     return "\n".join([graph.rstrip("\n"), "", DRAWN, *block, ""])
 
 
-def _ids(workflow: Workflow) -> dict[str, str]:
+def _assign_node_ids(workflow: Workflow) -> dict[str, str]:
     """A name for every node: the step's id where a diagram can have it."""
     ids = {step.id: step.id for step in workflow.steps if _ID.fullmatch(step.id) and mermaid.is_id(step.id)}
     taken = set(ids.values())
@@ -63,30 +63,30 @@ def _ids(workflow: Workflow) -> dict[str, str]:
     return ids
 
 
-def _node(step: Step, ids: dict[str, str]) -> Node:
-    shape, label = drawn(step)
+def _make_node(step: Step, ids: dict[str, str]) -> Node:
+    shape, label = choose_shape(step)
     return Node(ids[step.id], label, shape)
 
 
-def _entry(node: Node, step: Step, workflow: Workflow) -> str:
-    data = written(step)
+def _format_entry(node: Node, step: Step, workflow: Workflow) -> str:
+    data = dump_step(step)
     if node.id == step.id:
         del data["id"]
-    if said(node)["name"] == step.name:
+    if read_node(node)["name"] == step.name:
         data.pop("name", None)
-    if said(node).get("subflowId") and step.subflow is None:
+    if read_node(node).get("subflowId") and step.subflow is None:
         data["subflowId"] = ""
-    if _start_is_unclear(workflow) and step.id == workflow.start:
+    if _is_start_unclear(workflow) and step.id == workflow.start:
         data["start"] = True
     if step.step_type == StepType.DECISION:
-        data |= _branches(step, workflow)
+        data |= _list_branches(step, workflow)
     text = json.dumps(data, ensure_ascii=False, indent=2)
     return "\n".join(f"%% {line}" for line in f"@{node.id}: {text}".split("\n"))
 
 
-def _branches(step: Step, workflow: Workflow) -> JsonObject:
+def _list_branches(step: Step, workflow: Workflow) -> JsonObject:
     """The branches, where a label does not say a condition."""
-    edges = workflow.leaving(step.id)
+    edges = workflow.find_edges_from(step.id)
     if all(edge.condition in (None, edge.label) for edge in edges):
         return {}
     return {
@@ -94,7 +94,7 @@ def _branches(step: Step, workflow: Workflow) -> JsonObject:
     }
 
 
-def _start_is_unclear(workflow: Workflow) -> bool:
+def _is_start_unclear(workflow: Workflow) -> bool:
     reached = {edge.target for edge in workflow.edges if edge.source != edge.target}
     entrances = [step.id for step in workflow.steps if step.id not in reached]
     return entrances != [workflow.start]

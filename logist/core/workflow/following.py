@@ -10,16 +10,16 @@ from logist.core.condition import Condition, ConditionError, compile_condition, 
 from logist.core.model import END, MAX_DEPTH, JsonObject, Step, StepType, Workflow
 from logist.core.template import data
 from logist.core.text import paths
-from logist.core.text.layers import step_layer
+from logist.core.text.layers import build_step_layer
 from logist.core.workflow import roots
-from logist.core.workflow.places import meant
+from logist.core.workflow.places import suggest_name
 from logist.errors import InvalidFile, Refused, UsageError
 
 COMPLETE = "Workflow complete."
 MAX_IDLE = 10_000
 
 
-def following(workflow: Workflow, completed: Iterable[str], context: Mapping[str, Any]) -> JsonObject:
+def find_next_step(workflow: Workflow, completed: Iterable[str], context: Mapping[str, Any]) -> JsonObject:
     """`{"step", "guidance": {"prompt"}, "isComplete"}`; at the end, the step is null.
 
     `completed` names what has been done, a step once for each time it was; `context` is what is known by now:
@@ -27,31 +27,33 @@ def following(workflow: Workflow, completed: Iterable[str], context: Mapping[str
     Refused where no branch holds.
     """
     done = Counter(completed)
-    _all_known(workflow, done)
+    _check_known_steps(workflow, done)
     known = {"input": dict(context), "output": dict(context), "steps": {}, **context}
-    step = _GuidanceWalk(known, done).next_of(workflow)
+    step = _GuidanceWalk(known, done).find_next(workflow)
     if step is None:
         return {"step": None, "guidance": {"prompt": COMPLETE}, "isComplete": True}
     return {
-        "step": _shown(step),
-        "guidance": {"prompt": step_layer(step.agent_role, step.guidance, step.prompt)},
+        "step": _step_to_json(step),
+        "guidance": {"prompt": build_step_layer(step.agent_role, step.guidance, step.prompt)},
         "isComplete": False,
     }
 
 
-def _shown(step: Step) -> JsonObject:
+def _step_to_json(step: Step) -> JsonObject:
     role = {"agentRole": step.agent_role} if step.agent_role else {}
     return {"id": step.id, "title": step.name, "prompt": step.prompt, **role, "guidance": list(step.guidance)}
 
 
-def _all_known(workflow: Workflow, done: Counter[str]) -> None:
+def _check_known_steps(workflow: Workflow, done: Counter[str]) -> None:
     ids = {step.id for flow in (workflow, *workflow.subflows.values()) for step in flow.steps}
     for step_id in done:
         if step_id not in ids:
-            raise UsageError(f"`{step_id}` is no step of `{workflow.name}`", fix=meant(step_id, ids) or None)
+            raise UsageError(
+                f"`{step_id}` is no step of `{workflow.name}`", fix=suggest_name(step_id, ids) or None
+            )
 
 
-def _patience(workflow: Workflow) -> int:
+def _limit_idle_steps(workflow: Workflow) -> int:
     """How many steps may be passed with nothing to do: a loop of which all is passed over ends by itself."""
     if any(step.rounds for step in workflow.steps):
         return MAX_IDLE  # loops within each other
@@ -69,32 +71,34 @@ class _GuidanceWalk:
         self.subflows: dict[str, Workflow] = {}
         self.compiled: dict[tuple[str, frozenset[str]], Condition] = {}
 
-    def next_of(self, workflow: Workflow, depth: int = 1) -> Step | None:
+    def find_next(self, workflow: Workflow, depth: int = 1) -> Step | None:
         self.subflows |= workflow.subflows
         steps = {step.id: step for step in workflow.steps}
-        names = roots.known(workflow, self.data)
+        names = roots.collect_roots(workflow, self.data)
         here, idle = workflow.start, 0
-        patience = _patience(workflow)
+        patience = _limit_idle_steps(workflow)
         while here in steps:
             step = steps[here]
             before = self.left.total()
-            if found := self._due(step, workflow, names, depth):
-                return found
+            if due_step := self._find_due_step(step, workflow, names, depth):
+                return due_step
             idle = 0 if self.left.total() < before else idle + 1
             if idle > patience:
                 message = f"the steps of `{workflow.name}` go round in circles from `{here}` on: nothing is left to do"
                 raise Refused(message, fix="tell more: what the last step found out")
-            here = self._after(step, workflow, names)
+            here = self._choose_target(step, workflow, names)
         return None
 
-    def _data_at(self, step: Step, workflow: Workflow) -> JsonObject:
+    def _build_data(self, step: Step, workflow: Workflow) -> JsonObject:
         """What is known at a step: the numbers of the rounds of the loops around it too."""
-        return {**self.data, **data.rounds(workflow, step, self.visits)}
+        return {**self.data, **data.number_rounds(workflow, step, self.visits)}
 
-    def _due(self, step: Step, workflow: Workflow, names: frozenset[str], depth: int) -> Step | None:
+    def _find_due_step(
+        self, step: Step, workflow: Workflow, names: frozenset[str], depth: int
+    ) -> Step | None:
         """The step that is to be done here, if any; one that is done is taken away."""
-        known = self._data_at(step, workflow)
-        if step.step_type == StepType.DECISION or not self._holds(step.when, names, known):
+        known = self._build_data(step, workflow)
+        if step.step_type == StepType.DECISION or not self._is_condition_met(step.when, names, known):
             return None
         if self.left[step.id]:
             self.left[step.id] -= 1
@@ -102,9 +106,9 @@ class _GuidanceWalk:
         inner = self.subflows.get(step.subflow or "")
         if inner is None or depth >= MAX_DEPTH:
             return step
-        return self._next_within(step, inner, known, depth)
+        return self._find_next_within(step, inner, known, depth)
 
-    def _next_within(self, step: Step, inner: Workflow, known: JsonObject, depth: int) -> Step | None:
+    def _find_next_within(self, step: Step, inner: Workflow, known: JsonObject, depth: int) -> Step | None:
         """What is to be done of the workflow of a step: once for each item of a list that is known, else once."""
         items = paths.lookup(known, step.items_path) if step.items_path else None
         outer, visits = self.data, self.visits
@@ -116,20 +120,24 @@ class _GuidanceWalk:
             if step.step_type is not StepType.FOREACH:
                 self.data = {**outer, **{name: known[name] for name in step.rounds}}
             self.visits = Counter()
-            found = self.next_of(inner, depth + 1)
+            next_step = self.find_next(inner, depth + 1)
             self.data, self.visits = outer, visits
-            if found:
-                return found
+            if next_step:
+                return next_step
         return None
 
-    def _after(self, step: Step, workflow: Workflow, names: frozenset[str]) -> str:
+    def _choose_target(self, step: Step, workflow: Workflow, names: frozenset[str]) -> str:
         """Where the way goes on; END where it doesn't."""
-        ways = workflow.leaving(step.id)
-        known = self._data_at(step, workflow)
+        ways = workflow.find_edges_from(step.id)
+        known = self._build_data(step, workflow)
         self.visits[step.id] += 1
-        spent = step.max_visits is not None and self.visits[step.id] > step.max_visits
+        is_exhausted = step.max_visits is not None and self.visits[step.id] > step.max_visits
         for edge in ways:
-            if edge.condition is not None and not spent and self._holds(edge.condition, names, known):
+            if (
+                edge.condition is not None
+                and not is_exhausted
+                and self._is_condition_met(edge.condition, names, known)
+            ):
                 return edge.target
         for edge in ways:
             if edge.condition is None:
@@ -138,17 +146,19 @@ class _GuidanceWalk:
                 return edge.target
         if not ways:
             return END
-        seen = "; ".join(f"`{edge.label}`" for edge in ways)
-        raise Refused(f"no branch of `{step.id}` holds: {seen}", fix="tell what the last step found out")
+        conditions = "; ".join(f"`{edge.label}`" for edge in ways)
+        raise Refused(
+            f"no branch of `{step.id}` holds: {conditions}", fix="tell what the last step found out"
+        )
 
-    def _holds(self, form: Any, names: frozenset[str], known: JsonObject) -> bool:
+    def _is_condition_met(self, form: Any, names: frozenset[str], known: JsonObject) -> bool:
         if form is None:
             return True
         try:
             key = (repr(form), names)
             if key not in self.compiled:
                 self.compiled[key] = compile_condition(form, names)
-            return self.compiled[key].judge(known).taken
+            return self.compiled[key].judge_data(known).taken
         except ConditionError as error:
             raise InvalidFile(
                 f"the condition `{render_condition(form)}` can't be read: {error.message}"

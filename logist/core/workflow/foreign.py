@@ -14,14 +14,14 @@ from logist.core.model import END, JsonObject, Step, Workflow
 from logist.core.text.field_problems import show_value
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.foreign_words import (
-    confirmation,
+    find_variables,
     is_name,
-    own_condition,
-    own_path,
-    prompt_of,
-    variables,
+    join_prompt_blocks,
+    translate_condition,
+    translate_confirmation,
+    translate_path,
 )
-from logist.core.workflow.places import Place, Read, problem
+from logist.core.workflow.places import Place, Read, make_problem
 from logist.core.workflow.shapes import DEFAULT
 from logist.core.workflow.spelling import SPELLINGS
 from logist.core.workflow.steps import KEPT, StepRead, read_step
@@ -66,11 +66,13 @@ def read_foreign(
 ) -> Read:
     """The sequence as a graph; the bodies of its forEach loops become workflows of their own."""
     reader = _ForeignReader(lines, name)
-    reader.sequence(_placed(steps, f"{prefix}steps"))
+    reader.read_sequence(_list_raw_steps(steps, f"{prefix}steps"))
     reader.warn_of_unset_variables()
     assembly = reader.assembly
     first = assembly.steps[0].id if assembly.steps else None
-    return assembly.finished(name, description, reader.first or first, subflows=reader.subflows, foreign=True)
+    return assembly.finish_workflow(
+        name, description, reader.first or first, subflows=reader.subflows, foreign=True
+    )
 
 
 @dataclass(frozen=True)
@@ -105,68 +107,70 @@ class _ForeignReader:
     def __post_init__(self) -> None:
         self.assembly = Assembly(self.lines)
 
-    def sequence(self, raws: list[_Raw]) -> _Segment | None:
+    def read_sequence(self, raws: list[_Raw]) -> _Segment | None:
         """The steps one after the other, without those that are only the body of a loop."""
         bodies = {
             raw.data["body"] for raw in raws if _is_loop(raw.data) and isinstance(raw.data["body"], str)
         }
-        by_id = {raw.data["id"]: raw for raw in raws if isinstance(raw.data, dict) and _named(raw.data)}
+        by_id = {raw.data["id"]: raw for raw in raws if isinstance(raw.data, dict) and _has_id(raw.data)}
         segments = [
             segment
             for raw in raws
-            if not (isinstance(raw.data, dict) and _named(raw.data) and raw.data["id"] in bodies)
-            if (segment := self._segment(raw, by_id))
+            if not (isinstance(raw.data, dict) and _has_id(raw.data) and raw.data["id"] in bodies)
+            if (segment := self._read_segment(raw, by_id))
         ]
         for before, after in pairwise(segments):
-            self._on(before.last, after.first)
+            self._link_steps(before.last, after.first)
         if not segments:
             return None
         self.first = self.first or segments[0].first
-        self._close(segments[-1].last)
+        self._add_way_out(segments[-1].last)
         return _Segment(segments[0].first, segments[-1].last)
 
-    def _close(self, last: str) -> None:
+    def _add_way_out(self, last: str) -> None:
         """A decision at the very end needs a way out; a sequence inside a loop is linked on by its loop."""
         if self._is_loop_end(last):
-            self._on(last, END)
+            self._link_steps(last, END)
 
-    def _on(self, source: str, target: str) -> None:
+    def _link_steps(self, source: str, target: str) -> None:
         label = DEFAULT if self._is_loop_end(source) else None
-        self.assembly.link(source, target, self._place(source), label=label)
+        self.assembly.add_edge(source, target, self._locate_step(source), label=label)
 
     def _is_loop_end(self, step_id: str) -> bool:
         return self.assembly.forms[step_id].step_type == "decision"
 
-    def _segment(self, raw: _Raw, by_id: Mapping[str, _Raw]) -> _Segment | None:
+    def _read_segment(self, raw: _Raw, by_id: Mapping[str, _Raw]) -> _Segment | None:
         if not _is_loop(raw.data):
-            step = self.assembly.add(self._read(raw), raw.path)
+            step = self.assembly.add_step(self._read_step(raw), raw.path)
             return _Segment(step.id, step.id) if step else None
-        body = self._body(raw, by_id)
+        body = self._find_body(raw, by_id)
         for key in sorted(raw.data["loop"].keys() - _LOOP):
-            self._note(raw, f"`{key}` of the loop is not known to Logist: it is kept and has no effect")
+            self._add_warning(
+                raw, f"`{key}` of the loop is not known to Logist: it is kept and has no effect"
+            )
         if raw.data["loop"].get("type") == "forEach":
-            return self._for_each(raw, body)
-        return self._while(raw, body)
+            return self._read_for_each(raw, body)
+        return self._read_while(raw, body)
 
-    def _read(self, raw: _Raw, **given: Any) -> StepRead:
-        return read_step(_translated(raw.data), raw.path, self.lines, lenient=True, given=given)
+    def _read_step(self, raw: _Raw, **given: Any) -> StepRead:
+        return read_step(_translate_step(raw.data), raw.path, self.lines, lenient=True, given=given)
 
-    def _body(self, raw: _Raw, by_id: Mapping[str, _Raw]) -> list[_Raw]:
+    def _find_body(self, raw: _Raw, by_id: Mapping[str, _Raw]) -> list[_Raw]:
         body = raw.data["body"]
         if isinstance(body, list):
-            return _placed(body, f"{raw.path}.body")
+            return _list_raw_steps(body, f"{raw.path}.body")
         if body in by_id:
             return [by_id[body]]
         place = (f"{raw.path}.body", self.lines.get(f"{raw.path}.body"))
         message = f"the loop's body `{body}` is no step"
-        self.assembly.problems.append(problem("error", "unknown_step", message, place))
+        self.assembly.problems.append(make_problem("error", "unknown_step", message, place))
         self.assembly.whole = False
         return []
 
-    def _for_each(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
+    def _read_for_each(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
         loop = raw.data["loop"]
-        item, index = loop.get("itemVar") or _ITEM, self._variable(raw, "indexVar", _INDEX)
-        number = self._variable(raw, "iterationVar", _ITERATION)
+        item, index = loop.get("itemVar") or _ITEM, self._choose_variable(raw, "indexVar", _INDEX)
+        number = self._choose_variable(raw, "iterationVar", _ITERATION)
         names = {str(item), index, number}
         self.loop_names |= names
         inner = _ForeignReader(
@@ -176,78 +180,82 @@ class _ForeignReader:
             loop_names=self.loop_names,
         )
         self.inner.append(inner)
-        inner.sequence(body)
-        found = inner.assembly.finished(inner.name, "", inner.first, foreign=True)
-        self.assembly.problems.extend(found.problems)
-        inner.reported = len(found.problems)
-        given = {
+        inner.read_sequence(body)
+        inner_read = inner.assembly.finish_workflow(inner.name, "", inner.first, foreign=True)
+        self.assembly.problems.extend(inner_read.problems)
+        inner.reported = len(inner_read.problems)
+        step_fields = {
             "stepType": "foreach",
-            "itemsPath": own_path(str(loop.get("items", ""))),
+            "itemsPath": translate_path(str(loop.get("items", ""))),
             "itemVariable": item,
             "indexVariable": index if index != "index" else None,
             "numberVariable": number,
-            "maxItems": _whole(loop.get("maxIterations")) or _MAX_ITERATIONS,
+            "maxItems": _to_positive_int(loop.get("maxIterations")) or _MAX_ITERATIONS,
             "subflowId": inner.name,
         }
-        step = self.assembly.add(self._read(raw, **given), raw.path)
-        if step is None or found.workflow is None:
+        step = self.assembly.add_step(self._read_step(raw, **step_fields), raw.path)
+        if step is None or inner_read.workflow is None:
             self.assembly.whole = False
             return None
-        self.subflows |= {**inner.subflows, inner.name: found.workflow}
+        self.subflows |= {**inner.subflows, inner.name: inner_read.workflow}
         return _Segment(step.id, step.id)
 
-    def _while(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
+    def _read_while(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
         """A decision with an edge back; one that an agent ends is asked after the body, others before it."""
         loop = raw.data["loop"]
-        condition, after = self._condition(raw)
-        times = _times(loop)
-        given: JsonObject = {"stepType": "decision", **({"asksAfter": True} if after else {})}
+        condition, after = self._read_condition(raw)
+        times = _get_max_rounds(loop)
+        step_fields: JsonObject = {"stepType": "decision", **({"asksAfter": True} if after else {})}
         if not after or times > 1:
-            given["maxVisits"] = times - after
-        step = self.assembly.add(self._read(raw, **given), raw.path)
+            step_fields["maxVisits"] = times - after
+        step = self.assembly.add_step(self._read_step(raw, **step_fields), raw.path)
         outer, begin = self.first, len(self.assembly.steps)
-        inside = self.sequence(body)
+        inside = self.read_sequence(body)
         self.first = outer
         self._count_rounds(raw, step, begin)
         if step is None or inside is None:
             self.assembly.whole = False
             return None
-        place = self._place(step.id)
-        self._unclose(inside.last)
-        self._on(inside.last, step.id)
+        place = self._locate_step(step.id)
+        self._remove_way_out(inside.last)
+        self._link_steps(inside.last, step.id)
         if not after or times > 1:
-            self.assembly.link(step.id, inside.first, place, condition)
+            self.assembly.add_edge(step.id, inside.first, place, condition)
         return _Segment(inside.first if after else step.id, step.id)
 
-    def _unclose(self, last: str) -> None:
+    def _remove_way_out(self, last: str) -> None:
         """Takes back the way out that the body's last decision got."""
         edges = self.assembly.edges
         if edges and (edges[-1].source, edges[-1].target) == (last, END):
             edges.pop()
             self.assembly.edge_places.pop()
 
-    def _condition(self, raw: _Raw) -> tuple[Any, bool]:
+    def _read_condition(self, raw: _Raw) -> tuple[Any, bool]:
         """What has to hold for another round, and whether that is asked only after a first one."""
         loop = raw.data["loop"]
         source = loop.get("conditionSource")
         condition = source.get("condition") if isinstance(source, dict) else loop.get("condition")
         by_contract = isinstance(source, dict) and source.get("kind") == "artifact_contract"
         if by_contract or (isinstance(condition, dict) and "artifact" in condition):
-            self._note(raw, "an agent ends this loop: it goes on while `output.decision` is `continue`")
+            self._add_warning(
+                raw, "an agent ends this loop: it goes on while `output.decision` is `continue`"
+            )
             return _CONTINUE, True
         if loop.get("type") == "for":
-            if _whole(loop.get("count")) is None:
-                self._note(raw, f"`count` is no number: it runs {_times(loop)} times, as maxIterations says")
+            if _to_positive_int(loop.get("count")) is None:
+                self._add_warning(
+                    raw, f"`count` is no number: it runs {_get_max_rounds(loop)} times, as maxIterations says"
+                )
             return True, False
         if condition is None:
-            self._note(raw, "the loop has no condition: it goes on until maxIterations")
+            self._add_warning(raw, "the loop has no condition: it goes on until maxIterations")
             return True, False
-        own = own_condition(condition)
+        own = translate_condition(condition)
         return ({"unless": own} if loop.get("type") == "until" else own), False
 
     def _count_rounds(self, raw: _Raw, decision: Step | None, begin: int) -> None:
         """Gives the decision and the steps of its body, which are those from `begin` on, the number of the round."""
-        names = dict.fromkeys((_ITERATION, self._variable(raw, "iterationVar", _ITERATION)))
+        names = dict.fromkeys((_ITERATION, self._choose_variable(raw, "iterationVar", _ITERATION)))
         self.loop_names |= names.keys()
         steps = self.assembly.steps
         for number, step in enumerate(steps):
@@ -255,14 +263,16 @@ class _ForeignReader:
                 rounds = {**dict.fromkeys(names, decision.id), **step.rounds}  # the innermost loop holds
                 steps[number] = step.model_copy(update={"rounds": rounds})
 
-    def _variable(self, raw: _Raw, key: str, default: str) -> str:
+    def _choose_variable(self, raw: _Raw, key: str, default: str) -> str:
         """What a variable of a loop is called."""
         name = raw.data["loop"].get(key)
         if name is None or name == "" or name == default:
             return default
         if is_name(name) or (key, name) == ("indexVar", "index"):
             return str(name)
-        self._note(raw, f"`{key}` can't be {show_value(name)} here: the variable is called `{default}`")
+        self._add_warning(
+            raw, f"`{key}` can't be {show_value(name)} here: the variable is called `{default}`"
+        )
         return default
 
     def warn_of_unset_variables(self) -> None:
@@ -271,33 +281,33 @@ class _ForeignReader:
         conditions = [(step, form, "when") for step in steps.values() for form in (step.when, step.confirm)]
         conditions += [(steps[edge.source], edge.condition, "loop") for edge in self.assembly.edges]
         for step, form, field_name in conditions:
-            unset = {*variables(form)} & (self.loop_names - self.given - step.rounds.keys())
+            unset = {*find_variables(form)} & (self.loop_names - self.given - step.rounds.keys())
             for name in sorted(unset):
                 path = f"{self.assembly.paths[step.id]}.{'runCondition' if field_name == 'when' else 'loop'}"
                 message = (
                     f"a condition of `{step.id}` looks at `{name}`, which a loop sets only for its own steps"
                 )
-                place = (path, self.assembly.line(path))
-                self.assembly.problems.append(problem("warning", "loop", message, place))
+                place = (path, self.assembly.find_line(path))
+                self.assembly.problems.append(make_problem("warning", "loop", message, place))
         for inner in self.inner:
             inner.warn_of_unset_variables()
             self.assembly.problems.extend(inner.assembly.problems[inner.reported :])
             inner.reported = len(inner.assembly.problems)
 
-    def _note(self, raw: _Raw, message: str) -> None:
+    def _add_warning(self, raw: _Raw, message: str) -> None:
         place = (f"{raw.path}.loop", self.lines.get(f"{raw.path}.loop"))
-        self.assembly.problems.append(problem("warning", "loop", message, place))
+        self.assembly.problems.append(make_problem("warning", "loop", message, place))
 
-    def _place(self, step_id: str) -> Place:
+    def _locate_step(self, step_id: str) -> Place:
         path = self.assembly.paths[step_id]
-        return path, self.assembly.line(path)
+        return path, self.assembly.find_line(path)
 
 
-def _placed(steps: list[Any], path: str) -> list[_Raw]:
+def _list_raw_steps(steps: list[Any], path: str) -> list[_Raw]:
     return [_Raw(f"{path}[{number}]", step) for number, step in enumerate(steps)]
 
 
-def _named(step: JsonObject) -> bool:
+def _has_id(step: JsonObject) -> bool:
     return isinstance(step.get("id"), str)
 
 
@@ -312,20 +322,20 @@ def _is_loop(step: Any) -> bool:
     )
 
 
-def _translated(step: Any) -> Any:
+def _translate_step(step: Any) -> Any:
     """A step with its confirmation and its blocks of prompt in our terms."""
-    return dict(_fields(step)) if isinstance(step, dict) else step
+    return dict(_translate_fields(step)) if isinstance(step, dict) else step
 
 
-def _fields(step: JsonObject) -> Iterator[tuple[str, Any]]:
+def _translate_fields(step: JsonObject) -> Iterator[tuple[str, Any]]:
     blocks = step.get("promptBlocks")
-    prompt = prompt_of(blocks) if isinstance(blocks, dict) and not step.get("prompt") else ""
+    prompt = join_prompt_blocks(blocks) if isinstance(blocks, dict) and not step.get("prompt") else ""
     used = {"loop", "body", "type"} if _is_loop(step) else {"promptBlocks"} if prompt else set()
     for key, value in step.items():
         if key == "requireConfirmation":
-            yield from confirmation(value).items()
+            yield from translate_confirmation(value).items()
         elif key == "runCondition":
-            yield key, own_condition(value)
+            yield key, translate_condition(value)
         elif key not in used:
             yield key, value
     if prompt:
@@ -334,14 +344,14 @@ def _fields(step: JsonObject) -> Iterator[tuple[str, Any]]:
         yield KEPT, kept
 
 
-def _whole(value: object) -> int | None:
+def _to_positive_int(value: object) -> int | None:
     if isinstance(value, str) and value.isdecimal() and len(value) < 6:
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _times(loop: JsonObject) -> int:
+def _get_max_rounds(loop: JsonObject) -> int:
     """How often a loop may run."""
-    most = _whole(loop.get("maxIterations")) or _MAX_ITERATIONS
-    count = _whole(loop.get("count")) if loop.get("type") == "for" else None
+    most = _to_positive_int(loop.get("maxIterations")) or _MAX_ITERATIONS
+    count = _to_positive_int(loop.get("count")) if loop.get("type") == "for" else None
     return min(most, count) if count else most

@@ -10,31 +10,32 @@ from logist.core.model import JsonObject
 from logist.core.template.data import FIELDS
 
 
-def own_path(path: str) -> str:
+def translate_path(path: str) -> str:
     """Their variable as a path in our data: `slices` is `input.slices`."""
     root = path.split(".")[0].split("[")[0]
     return path if root in ROOTS or not path else f"input.{path}"
 
 
-def confirmation(rule: Any) -> JsonObject:
+def translate_confirmation(rule: Any) -> JsonObject:
     """Whether a person approves the result, or under which condition; a rule for a program is a review."""
     if not isinstance(rule, dict) or not rule.keys() & {"kind", "condition"}:
         return {"confirm": rule}
     if rule.get("kind") == "coordinator_eval":
         return {"review": True}
     condition = rule.get("condition")
-    return {"confirm": own_condition(condition) if isinstance(condition, dict) else True}
+    return {"confirm": translate_condition(condition) if isinstance(condition, dict) else True}
 
 
-def own_condition(form: Any) -> Any:
+def translate_condition(form: Any) -> Any:
     """Their condition in our terms. What can't be judged is false there, so that its `not` is true: our `unless`."""
     if isinstance(form, list):
-        return [own_condition(part) for part in form]
+        return [translate_condition(part) for part in form]
     if not isinstance(form, dict):
         return form
     logic = {"and": "and", "or": "or", "not": "unless"}
     return {
-        logic.get(key, key): own_condition(value) if key in logic else value for key, value in form.items()
+        logic.get(key, key): translate_condition(value) if key in logic else value
+        for key, value in form.items()
     }
 
 
@@ -43,19 +44,19 @@ def is_name(name: Any) -> bool:
     return isinstance(name, str) and name.isascii() and name.isidentifier() and name not in ROOTS | {*FIELDS}
 
 
-def variables(condition: Any) -> Iterator[str]:
+def find_variables(condition: Any) -> Iterator[str]:
     """The first name of each `var` in a condition."""
     if isinstance(condition, list):
         for part in condition:
-            yield from variables(part)
+            yield from find_variables(part)
     elif isinstance(condition, dict):
         if isinstance(condition.get("var"), str):
             yield condition["var"].split(".")[0].split("[")[0]
         for key in ("and", "or", "not", "unless"):
-            yield from variables(condition.get(key))
+            yield from find_variables(condition.get(key))
 
 
-def prompt_of(blocks: JsonObject) -> str:
+def join_prompt_blocks(blocks: JsonObject) -> str:
     """The blocks as one text, each under its heading, in a fixed order."""
     parts = []
     for key, heading in (
@@ -65,28 +66,28 @@ def prompt_of(blocks: JsonObject) -> str:
         ("outputRequired", "Output required"),
         ("verify", "Verify"),
     ):
-        lines = list(_lines(blocks.get(key)))
+        lines = list(_format_lines(blocks.get(key)))
         if lines:
             parts.append(f"## {heading}\n" + "\n".join(lines))
     return "\n\n".join(parts)
 
 
-def _lines(value: Any) -> Iterator[str]:
+def _format_lines(value: Any) -> Iterator[str]:
     if isinstance(value, str) and value:
         yield value
     elif isinstance(value, list):
         for item in value:
-            if text := _text(item):
+            if text := _join_text(item):
                 yield f"- {text}"
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield f"- {name}: {_text(item)}"
+            yield f"- {name}: {_join_text(item)}"
 
 
-def _text(value: Any) -> str:
+def _join_text(value: Any) -> str:
     """A text, or one in parts; a reference is named, not followed."""
     if isinstance(value, list):
-        return "".join(_text(part) for part in value)
+        return "".join(_join_text(part) for part in value)
     if isinstance(value, dict):
         known = value.get("text") or value.get("refId")
         return known if isinstance(known, str) else ""

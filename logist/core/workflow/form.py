@@ -137,22 +137,22 @@ class WorkflowForm(HeadForm):
     steps: list[StepForm] = Field(min_length=1, max_length=MAX_STEPS)
 
 
-def json_schema() -> JsonObject:
+def build_json_schema() -> JsonObject:
     """The JSON schema of a workflow file, every spelling of a field in it."""
     schema = WorkflowForm.model_json_schema(by_alias=True)
     step, branch = schema["$defs"]["StepForm"], schema["$defs"]["BranchForm"]
     limits = schema["$defs"]["ItemLimitsForm"]
-    limits["properties"] = _spelled(limits["properties"], LIMIT_SPELLINGS)
-    step["properties"] = _spelled(step["properties"], SPELLINGS)
-    branch["properties"] = _spelled(branch["properties"], BRANCH_SPELLINGS)
+    limits["properties"] = _add_spellings(limits["properties"], LIMIT_SPELLINGS)
+    step["properties"] = _add_spellings(step["properties"], SPELLINGS)
+    branch["properties"] = _add_spellings(branch["properties"], BRANCH_SPELLINGS)
     branch["anyOf"] = [{"required": [name]} for name in branch["properties"] if name != "condition"]
     del branch["required"]
     schema["title"] = TITLE
     described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-    return cast(JsonObject, _without_noise(described))
+    return cast(JsonObject, _remove_defaults_and_titles(described))
 
 
-def _spelled(properties: JsonObject, table: Any) -> JsonObject:
+def _add_spellings(properties: JsonObject, table: Any) -> JsonObject:
     every = dict(properties)
     for written, name in table.items():
         if name in properties and written not in every:
@@ -160,13 +160,13 @@ def _spelled(properties: JsonObject, table: Any) -> JsonObject:
     return every
 
 
-def _without_noise(value: Any) -> Any:
+def _remove_defaults_and_titles(value: Any) -> Any:
     """Without the titles and defaults that pydantic adds: a default of the form is no default of the step."""
     if isinstance(value, list):
-        return [_without_noise(item) for item in value]
+        return [_remove_defaults_and_titles(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _without_noise(item) for key, item in value.items() if key != "default"}
+    kept = {key: _remove_defaults_and_titles(item) for key, item in value.items() if key != "default"}
     is_schema = any(key in kept for key in ("type", "anyOf", "$ref"))
     if is_schema and isinstance(kept.get("title"), str) and kept["title"] != TITLE:
         del kept["title"]

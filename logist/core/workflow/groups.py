@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from logist.core.mermaid.graph import Graph, Link, Node
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.places import problem
+from logist.core.workflow.places import make_problem
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class DiagramPart:
     links: tuple[Link, ...]
 
 
-def resolved(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
+def resolve_edges(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
     """The diagram with edges between steps only, each in the way it points.
 
     An edge to a subgraph goes to the step it begins with, one from it leaves where it ends; an invisible edge is
     no edge, one with two heads is two.
     """
-    inside = _members(graph)
+    inside = _find_members(graph)
     nodes = tuple(node for node in graph.nodes if node.id not in inside)
     known = inside.keys() | {node.id for node in graph.nodes}
     links: list[Link] = []
@@ -33,26 +33,28 @@ def resolved(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
     for link in graph.links:
         if link.stroke == "invisible" or not _has_ends(link, known, problems):
             continue
-        for found in _steps(link, inside, graph, problems):
-            links.append(found)
-            if found.heads[0] == found.heads[1] == "arrow":
-                links.append(replace(found, source=found.target, target=found.source))
+        for step_link in _expand_link(link, inside, graph, problems):
+            links.append(step_link)
+            if step_link.heads[0] == step_link.heads[1] == "arrow":
+                links.append(replace(step_link, source=step_link.target, target=step_link.source))
     return replace(graph, nodes=nodes, links=tuple(links)), problems
 
 
 def _has_ends(link: Link, known: Collection[str], problems: list[WorkflowProblem]) -> bool:
     """Whether both ends are nodes: mermaid lets an edge name the id of another edge, and draws nothing."""
-    nothing = [end for end in (link.source, link.target) if end not in known]
-    for end in nothing:
+    missing_ends = [end for end in (link.source, link.target) if end not in known]
+    for end in missing_ends:
         message = f"an edge names `{end}`, which is the id of an edge and no node"
-        problems.append(problem("error", "no_node", message, (f"@{end}", link.line), "draw it to a step"))
-    return not nothing
+        problems.append(
+            make_problem("error", "no_node", message, (f"@{end}", link.line), "draw it to a step")
+        )
+    return not missing_ends
 
 
-def _members(graph: Graph) -> dict[str, frozenset[str]]:
+def _find_members(graph: Graph) -> dict[str, frozenset[str]]:
     """The steps in each subgraph, those of the subgraphs in it too."""
     direct = {group.id: group.members for group in graph.groups}
-    found: dict[str, frozenset[str]] = {}
+    steps_by_group: dict[str, frozenset[str]] = {}
     for name in direct:
         seen: set[str] = set()
         waiting = [name]
@@ -61,29 +63,29 @@ def _members(graph: Graph) -> dict[str, frozenset[str]]:
                 if member not in seen:
                     seen.add(member)
                     waiting.append(member)
-        found[name] = frozenset(seen - direct.keys())
-    return found
+        steps_by_group[name] = frozenset(seen - direct.keys())
+    return steps_by_group
 
 
-def _steps(
+def _expand_link(
     link: Link, inside: dict[str, frozenset[str]], graph: Graph, problems: list[WorkflowProblem]
 ) -> Iterator[Link]:
     sources, targets = [link.source], [link.target]
     if link.source in inside:
-        sources = _border(graph, inside[link.source], leaving=True)
+        sources = _find_border_steps(graph, inside[link.source], leaving=True)
     if link.target in inside:
-        targets = _border(graph, inside[link.target], leaving=False)
+        targets = _find_border_steps(graph, inside[link.target], leaving=False)
     if len(targets) != 1 or not sources:
         name = link.target if len(targets) != 1 else link.source
         message = f"an edge ends at the subgraph `{name}`, in which it fits no single step"
         place = (f"@{link.source}", link.line)
-        problems.append(problem("error", "edge_to_group", message, place, "draw it to a step"))
+        problems.append(make_problem("error", "edge_to_group", message, place, "draw it to a step"))
         return
     for source in sources:
         yield replace(link, source=source, target=targets[0])
 
 
-def _border(graph: Graph, members: frozenset[str], *, leaving: bool) -> list[str]:
+def _find_border_steps(graph: Graph, members: frozenset[str], *, leaving: bool) -> list[str]:
     """The steps of a subgraph that no edge in it leaves, or none leads to."""
     drawn = [link for link in graph.links if link.stroke != "invisible"]
     within = [link for link in drawn if link.source in members and link.target in members]
@@ -91,20 +93,22 @@ def _border(graph: Graph, members: frozenset[str], *, leaving: bool) -> list[str
     return [node.id for node in graph.nodes if node.id in members and node.id not in taken]
 
 
-def parts(graph: Graph, name: str) -> list[DiagramPart]:
+def split_diagram(graph: Graph, name: str) -> list[DiagramPart]:
     """The workflows of a diagram in which all edges are between steps."""
-    inside = _members(graph)
+    inside = _find_members(graph)
     nested = {member for group in graph.groups for member in group.members}
     outermost = [group for group in graph.groups if group.id not in nested and inside[group.id]]
-    home = {node: group.id for group in outermost for node in inside[group.id]}
-    apart = len(outermost) > 1 and all(node.id in home for node in graph.nodes)
-    if not apart or any(home[link.source] != home[link.target] for link in graph.links):
+    group_by_node = {node: group.id for group in outermost for node in inside[group.id]}
+    is_separable = len(outermost) > 1 and all(node.id in group_by_node for node in graph.nodes)
+    if not is_separable or any(
+        group_by_node[link.source] != group_by_node[link.target] for link in graph.links
+    ):
         return [DiagramPart("", graph.nodes, graph.links)]
     return [
         DiagramPart(
             group.title or group.id,
-            tuple(node for node in graph.nodes if home[node.id] == group.id),
-            tuple(link for link in graph.links if home[link.source] == group.id),
+            tuple(node for node in graph.nodes if group_by_node[node.id] == group.id),
+            tuple(link for link in graph.links if group_by_node[link.source] == group.id),
         )
         for group in outermost
     ]

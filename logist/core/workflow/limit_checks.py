@@ -11,7 +11,7 @@ from logist.core.machine import steward
 from logist.core.model import END, MAX_ITEMS, Execution, Limits, Step, StepType, Workflow
 from logist.core.text import paths
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.places import Places, problem
+from logist.core.workflow.places import Places, make_problem
 
 CODE = "limits"
 RUNS = "limits.max_allowed_iterations"
@@ -28,46 +28,48 @@ class Allowance:
     """The job's input, as far as it is known."""
 
 
-def limit_problems(
+def check_limits(
     workflow: Workflow, subflows: Mapping[str, Workflow], allowance: Allowance, places: Places
 ) -> Iterator[WorkflowProblem]:
     """The warnings about limits; `subflows` are the workflows within it, by name."""
     needs = _Needs(allowance, subflows)
     most = allowance.limits.max_allowed_iterations
-    least = needs.of(workflow)
+    least = needs.count_runs(workflow)
     if least > most:
         message = f"this workflow takes at least {least} runs of agents, and {RUNS} is {most}"
-        yield problem("warning", CODE, message, ("", None), "raise the limit")
+        yield make_problem("warning", CODE, message, ("", None), "raise the limit")
     for name in ("cost_threshold", "time_threshold_minutes"):
         if least and not getattr(allowance.limits, name):
-            yield problem("warning", CODE, f"limits.{name} is 0, so no agent can be asked", ("", None))
+            yield make_problem("warning", CODE, f"limits.{name} is 0, so no agent can be asked", ("", None))
     for step in workflow.steps:
         if step.step_type == StepType.FOREACH:
-            yield from _of_items(step, needs, most, places)
+            yield from _check_item_limits(step, needs, most, places)
 
 
-def least_runs_of_item(step: Step, subflows: Mapping[str, Workflow], *, review: bool) -> int:
+def count_least_runs_of_item(step: Step, subflows: Mapping[str, Workflow], *, review: bool) -> int:
     """The fewest runs of agents after which an item of a foreach can be done."""
-    return _Needs(Allowance(Limits(), review), subflows).of_item(step)
+    return _Needs(Allowance(Limits(), review), subflows).count_item_runs(step)
 
 
-def _of_items(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[WorkflowProblem]:
-    least, own = needs.of_item(step), step.item_limits
+def _check_item_limits(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[WorkflowProblem]:
+    least, own = needs.count_item_runs(step), step.item_limits
     allowed = own.max_allowed_iterations if own else None
     runs = "1 run" if least == 1 else f"{least} runs"
     if allowed is not None and allowed < least:
         message = f"an item of `{step.id}` takes at least {runs}, and its itemLimits allow {allowed}"
-        yield problem(
-            "warning", CODE, message, places.of(step.id, "itemLimits"), "raise maxAllowedIterations"
+        yield make_problem(
+            "warning", CODE, message, places.locate_step(step.id, "itemLimits"), "raise maxAllowedIterations"
         )
     for name in ("cost_threshold", "time_threshold_minutes"):
         if least and own and getattr(own, name) == 0:
             message = f"`{name}` of the itemLimits of `{step.id}` is 0, so no agent can be asked"
-            yield problem("warning", CODE, message, places.of(step.id, "itemLimits"))
+            yield make_problem("warning", CODE, message, places.locate_step(step.id, "itemLimits"))
     # The default is not looked at: it says nothing about how many items the author expects.
-    if step.max_items != MAX_ITEMS and needs.count(step) is None and step.max_items * least > most:
+    if step.max_items != MAX_ITEMS and needs.count_items(step) is None and step.max_items * least > most:
         message = f"`{step.id}` may have {step.max_items} items of at least {runs} each, and {RUNS} is {most}"
-        yield problem("warning", CODE, message, places.of(step.id, "maxItems"), "raise the limit")
+        yield make_problem(
+            "warning", CODE, message, places.locate_step(step.id, "maxItems"), "raise the limit"
+        )
 
 
 class _Needs:
@@ -81,30 +83,30 @@ class _Needs:
         self.known = {} if known is None else known
         """What subflows need, each looked at once, however many steps name it."""
 
-    def of(self, workflow: Workflow) -> int:
+    def count_runs(self, workflow: Workflow) -> int:
         """Of a workflow: the cheapest way through it."""
-        least = {workflow.start: self._of_step(workflow, workflow.start)}
+        least = {workflow.start: self._count_step_runs(workflow, workflow.start)}
         waiting = [workflow.start]
         ends: list[int] = []
         while waiting:
             step_id = waiting.pop()
-            edges = workflow.leaving(step_id)
+            edges = workflow.find_edges_from(step_id)
             targets = {edge.target for edge in edges} or {END}
             for target in targets:
-                if target == END or workflow.step(target) is None:
+                if target == END or workflow.find_step(target) is None:
                     ends.append(least[step_id])
                     continue
-                runs = least[step_id] + self._of_step(workflow, target)
+                runs = least[step_id] + self._count_step_runs(workflow, target)
                 if runs < least.get(target, runs + 1):
                     least[target] = runs
                     waiting.append(target)
         return min(ends, default=0)
 
-    def of_item(self, step: Step) -> int:
+    def count_item_runs(self, step: Step) -> int:
         """Of one item of a foreach."""
-        return self._of_subflow(step.subflow) if step.subflow else self._of_agent(step)
+        return self._count_subflow_runs(step.subflow) if step.subflow else self._count_agent_runs(step)
 
-    def count(self, step: Step) -> int | None:
+    def count_items(self, step: Step) -> int | None:
         """How many items a foreach has; None where only the job will tell."""
         path = step.items_path or ""
         try:
@@ -116,27 +118,27 @@ class _Needs:
         items = paths.lookup({"input": self.allowance.job_input}, parsed)
         return len(items) if isinstance(items, list) else None
 
-    def _of_step(self, workflow: Workflow, step_id: str) -> int:
-        step = workflow.step(step_id)
+    def _count_step_runs(self, workflow: Workflow, step_id: str) -> int:
+        step = workflow.find_step(step_id)
         if step is None or step.when is not None:
             return 0
         if step.step_type == StepType.FOREACH:
-            share = steward.share_wanted(workflow, step)
-            return math.ceil((self.count(step) or 0) * share / 100) * self.of_item(step)
+            share = steward.required_success_percent(workflow, step)
+            return math.ceil((self.count_items(step) or 0) * share / 100) * self.count_item_runs(step)
         if step.step_type == StepType.SUBFLOW:
-            return self._of_subflow(step.subflow)
+            return self._count_subflow_runs(step.subflow)
         is_asked = step.step_type in (StepType.TASK, StepType.JOIN) and step.execution != Execution.MANUAL
-        return self._of_agent(step) if is_asked else 0
+        return self._count_agent_runs(step) if is_asked else 0
 
-    def _of_agent(self, step: Step) -> int:
+    def _count_agent_runs(self, step: Step) -> int:
         return 1 + (step.review and self.allowance.review)
 
-    def _of_subflow(self, name: str | None) -> int:
+    def _count_subflow_runs(self, name: str | None) -> int:
         inner = self.subflows.get(name or "")
         if inner is None or name is None:
             return 0
         if name not in self.known:
             self.known[name] = 0  # within itself; `nested` reports that
             unknown_input = replace(self.allowance, job_input=None)
-            self.known[name] = _Needs(unknown_input, self.subflows, self.known).of(inner)
+            self.known[name] = _Needs(unknown_input, self.subflows, self.known).count_runs(inner)
         return self.known[name]

@@ -6,34 +6,36 @@ from collections.abc import Iterator
 
 from logist.core.model import Step, StepType, Workflow
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.mixed import MENTION, mixed
-from logist.core.workflow.places import Places, problem
+from logist.core.workflow.mixed import MENTION, find_leading_role
+from logist.core.workflow.places import Places, make_problem
 
 
-def lint(workflow: Workflow, places: Places | None = None) -> list[WorkflowProblem]:
+def lint_workflow(workflow: Workflow, places: Places | None = None) -> list[WorkflowProblem]:
     """The warnings about its steps, and about those of the loops in it; what reading it found comes beside it."""
     places = places or Places()
-    found = [problem for step in workflow.steps for problem in _of(step, places)]
+    warnings = [problem for step in workflow.steps for problem in _lint_step(step, places)]
     for inner in workflow.subflows.values():
-        found += [problem for step in inner.steps for problem in _of(step, places)]
-    return found
+        warnings += [problem for step in inner.steps for problem in _lint_step(step, places)]
+    return warnings
 
 
-def _of(step: Step, places: Places) -> Iterator[WorkflowProblem]:
+def _lint_step(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     if MENTION.search(step.prompt):
         message = f"the prompt of `{step.id}` tells people how the agent should behave"
-        leads = mixed(step.prompt) is not None
+        leads = find_leading_role(step.prompt) is not None
         fix = "move it to agentRole" + (": logist workflow migrate" if leads else " by hand")
-        yield problem("warning", "mixed_prompt", message, places.of(step.id, "prompt"), fix)
+        yield make_problem("warning", "mixed_prompt", message, places.locate_step(step.id, "prompt"), fix)
     if not step.prompt.strip() and _is_asked(step):
         message = f"`{step.id}` has no prompt: all its agent gets is the task and the name `{step.name}`"
-        yield problem("warning", "no_prompt", message, places.of(step.id), "say what is to be done")
+        yield make_problem(
+            "warning", "no_prompt", message, places.locate_step(step.id), "say what is to be done"
+        )
     if "." in step.id:
         message = f'the id `{step.id}` has a dot, so its output is read as `steps["{step.id}"].output`'
-        yield problem("warning", "dotted_id", message, places.of(step.id, "id"))
+        yield make_problem("warning", "dotted_id", message, places.locate_step(step.id, "id"))
     if step.agent_role and step.is_manual:
         message = f"agentRole of `{step.id}` has no effect: a person does this step"
-        yield problem("warning", "no_effect", message, places.of(step.id, "agentRole"))
+        yield make_problem("warning", "no_effect", message, places.locate_step(step.id, "agentRole"))
 
 
 def _is_asked(step: Step) -> bool:

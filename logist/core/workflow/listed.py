@@ -10,9 +10,9 @@ from logist.core.text.field_problems import show_value
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import foreign
 from logist.core.workflow.assembly import Assembly
-from logist.core.workflow.faults import formed
+from logist.core.workflow.faults import validate_form
 from logist.core.workflow.form import MAX_STEPS, HeadForm, StepForm
-from logist.core.workflow.places import Place, Read, problem
+from logist.core.workflow.places import Place, Read, make_problem
 from logist.core.workflow.shapes import DEFAULT, is_default_word
 from logist.core.workflow.steps import read_step
 
@@ -22,13 +22,13 @@ _KNOWN = _HEAD | {"id", "version", "tags", "author", "$schema", "exportVersion",
 _END = "end"
 
 
-def read_listed(data: JsonObject, lines: Mapping[str, int], name: str, at: str = "") -> Read:
+def read_step_list(data: JsonObject, lines: Mapping[str, int], name: str, at: str = "") -> Read:
     """The workflow that stands at `at` of a document; `name` is for one that says none.
 
     A step without `next` goes on to the one after it in the list, a decision only where its branches say.
     """
     prefix = f"{at}." if at else ""
-    head, problems = _head(data, lines, prefix)
+    head, problems = _read_head(data, lines, prefix)
     name = head.name or name
     steps = data.get("steps")
     if not isinstance(steps, list) or not steps:
@@ -36,13 +36,13 @@ def read_listed(data: JsonObject, lines: Mapping[str, int], name: str, at: str =
         if "steps" not in data:
             message = f"`{prefix}steps` is missing: a workflow is a list of steps"
         place: Place = (f"{prefix}steps", lines.get(f"{prefix}steps") or lines.get(at) or 1)
-        return Read(name, None, (*problems, problem("error", "no_steps", message, place)))
+        return Read(name, None, (*problems, make_problem("error", "no_steps", message, place)))
     if len(steps) > MAX_STEPS:
         message = f"{len(steps):,} steps are too many; at most {MAX_STEPS:,} are read"
         place = (f"{prefix}steps", lines.get(f"{prefix}steps"))
-        return Read(name, None, (*problems, problem("error", "too_large", message, place)))
+        return Read(name, None, (*problems, make_problem("error", "too_large", message, place)))
     lenient = foreign.is_foreign(data)
-    problems += _unknown(data, lines, prefix)
+    problems += _report_unknown_fields(data, lines, prefix)
     if lenient:
         read = foreign.read_foreign(steps, lines, prefix, name, head.description or "")
     else:
@@ -50,22 +50,24 @@ def read_listed(data: JsonObject, lines: Mapping[str, int], name: str, at: str =
     return Read(read.name, read.workflow, (*problems, *read.problems), read.places)
 
 
-def _head(data: JsonObject, lines: Mapping[str, int], prefix: str) -> tuple[HeadForm, list[WorkflowProblem]]:
-    given: JsonObject = {key: data[key] for key in ("name", "description", "start") if key in data}
+def _read_head(
+    data: JsonObject, lines: Mapping[str, int], prefix: str
+) -> tuple[HeadForm, list[WorkflowProblem]]:
+    head_fields: JsonObject = {key: data[key] for key in ("name", "description", "start") if key in data}
 
-    def place(path: tuple[str | int, ...]) -> Place:
+    def locate_field(path: tuple[str | int, ...]) -> Place:
         shown_path = prefix + str(path[0])
         return shown_path, lines.get(shown_path)
 
-    form, faults = formed(HeadForm, given, place)
+    form, faults = validate_form(HeadForm, head_fields, locate_field)
     wrong = {field for field, _ in faults}
-    kept = {key: value for key, value in given.items() if key not in wrong}
+    kept = {key: value for key, value in head_fields.items() if key not in wrong}
     return form or HeadForm.model_validate(kept), [found for _, found in faults]
 
 
-def _unknown(data: JsonObject, lines: Mapping[str, int], prefix: str) -> list[WorkflowProblem]:
+def _report_unknown_fields(data: JsonObject, lines: Mapping[str, int], prefix: str) -> list[WorkflowProblem]:
     return [
-        problem(
+        make_problem(
             "warning",
             "unknown_field",
             f"`{prefix}{key}` is not known to Logist and has no effect",
@@ -80,57 +82,59 @@ def _read_own(steps: list[Any], lines: Mapping[str, int], prefix: str, name: str
     assembly = Assembly(lines)
     for number, raw in enumerate(steps):
         path = f"{prefix}steps[{number}]"
-        assembly.add(read_step(raw, path, lines), path)
+        assembly.add_step(read_step(raw, path, lines), path)
     for number, step in enumerate(assembly.steps):
         following = assembly.steps[number + 1].id if number + 1 < len(assembly.steps) else END
         if step.step_type == StepType.DECISION:
-            _branches(assembly, step.id)
+            _add_branches(assembly, step.id)
         else:
-            _next(assembly, step.id, following)
+            _add_next_edges(assembly, step.id, following)
     first = assembly.steps[0].id if assembly.steps else None
     declared = any(form.start for form in assembly.forms.values())
-    return assembly.finished(name, head.description or "", head.start or (None if declared else first))
+    return assembly.finish_workflow(name, head.description or "", head.start or (None if declared else first))
 
 
-def _branches(assembly: Assembly, step_id: str) -> None:
+def _add_branches(assembly: Assembly, step_id: str) -> None:
     """The edges of a decision, its default last."""
     form, path = assembly.forms[step_id], assembly.paths[step_id]
     default = form.default_branch
     for number, branch in enumerate(form.branches or []):
         at = f"{path}.branches[{number}]"
-        place = (at, assembly.line(at) or assembly.line(path))
-        target = _target(assembly, branch.target_step_id)
+        place = (at, assembly.find_line(at) or assembly.find_line(path))
+        target = _resolve_target(assembly, branch.target_step_id)
         is_default = branch.condition is None or is_default_word(branch.condition)
         if is_default and default is not None and default != branch.target_step_id:
             message = f"two defaults: `{branch.target_step_id}` and, in `defaultBranch`, `{default}`"
-            assembly.problems.append(problem("error", "two_defaults", message, place, "keep one of them"))
+            assembly.problems.append(
+                make_problem("error", "two_defaults", message, place, "keep one of them")
+            )
         if is_default:
             default = branch.target_step_id
         else:
-            assembly.link(step_id, target, place, branch.condition)
+            assembly.add_edge(step_id, target, place, branch.condition)
     if default is not None:
         at = f"{path}.defaultBranch"
-        place = (at, assembly.line(at) or assembly.line(path))
-        assembly.link(step_id, _target(assembly, default), place, label=DEFAULT)
+        place = (at, assembly.find_line(at) or assembly.find_line(path))
+        assembly.add_edge(step_id, _resolve_target(assembly, default), place, label=DEFAULT)
     if "next" in form.model_fields_set:
         message = "a decision has no `next`: it goes where its branches say"
-        place = (f"{path}.next", assembly.line(f"{path}.next"))
+        place = (f"{path}.next", assembly.find_line(f"{path}.next"))
         assembly.problems.append(
-            problem("error", "other_type", message, place, "use branches, defaultBranch")
+            make_problem("error", "other_type", message, place, "use branches, defaultBranch")
         )
 
 
-def _next(assembly: Assembly, step_id: str, following: str) -> None:
+def _add_next_edges(assembly: Assembly, step_id: str, following: str) -> None:
     form, path = assembly.forms[step_id], assembly.paths[step_id]
     at = f"{path}.next"
-    place = (at if at in assembly.lines else path, assembly.line(at) or assembly.line(path))
-    for target in _targets(form, following):
-        found = _target(assembly, target)
-        if found != END:
-            assembly.link(step_id, found, place)
+    place = (at if at in assembly.lines else path, assembly.find_line(at) or assembly.find_line(path))
+    for target in _list_targets(form, following):
+        target_id = _resolve_target(assembly, target)
+        if target_id != END:
+            assembly.add_edge(step_id, target_id, place)
 
 
-def _targets(form: StepForm, following: str) -> list[str]:
+def _list_targets(form: StepForm, following: str) -> list[str]:
     if "next" not in form.model_fields_set:
         return [following]
     if form.next is None:
@@ -138,6 +142,6 @@ def _targets(form: StepForm, following: str) -> list[str]:
     return [form.next] if isinstance(form.next, str) else form.next
 
 
-def _target(assembly: Assembly, word: str) -> str:
+def _resolve_target(assembly: Assembly, word: str) -> str:
     """`end` is the end, unless a step has that id."""
     return END if word == _END and _END not in assembly.paths else word

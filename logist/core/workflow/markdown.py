@@ -34,30 +34,30 @@ class Page:
     front: str = ""
 
 
-def page(text: str) -> Page:
+def read_page(text: str) -> Page:
     """What a Markdown text holds. A fence that is never closed reaches to the end."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    front, here = _front(lines)
+    front, here = _read_front_matter(lines)
     blocks: list[DiagramBlock] = []
     heading = ""
     while here < len(lines):
         opened = _FENCE.match(lines[here])
         here += 1
         if opened is None:
-            if found := _HEADING.match(lines[here - 1]):
-                heading = found[1]
+            if heading_match := _HEADING.match(lines[here - 1]):
+                heading = heading_match[1]
             continue
         start = here
-        while here < len(lines) and not _closes(lines[here], opened["fence"]):
+        while here < len(lines) and not _is_closing_fence(lines[here], opened["fence"]):
             here += 1
         if opened["word"].lower() == "mermaid":
-            inside = "\n".join(_unindented(line, opened["indent"]) for line in lines[start:here])
+            inside = "\n".join(_remove_indent(line, opened["indent"]) for line in lines[start:here])
             blocks.append(DiagramBlock(inside + "\n", start, heading))
         here += 1
     return Page(tuple(blocks), front)
 
 
-def _front(lines: list[str]) -> tuple[str, int]:
+def _read_front_matter(lines: list[str]) -> tuple[str, int]:
     """The front matter, and where the page goes on."""
     if lines and lines[0].rstrip() == "---":
         for number, line in enumerate(lines[1:], start=1):
@@ -66,12 +66,12 @@ def _front(lines: list[str]) -> tuple[str, int]:
     return "", 0
 
 
-def _closes(line: str, fence: str) -> bool:
+def _is_closing_fence(line: str, fence: str) -> bool:
     bare = line.strip(" \t>")
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
-def _unindented(line: str, indent: str) -> str:
+def _remove_indent(line: str, indent: str) -> str:
     if line.startswith(indent):
         return line[len(indent) :]
     return line.lstrip(" \t") if not indent.strip() else line.lstrip(" \t>")

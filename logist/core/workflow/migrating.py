@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.mixed import mixed, refusal
+from logist.core.workflow.mixed import explain_refusal, find_leading_role
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
 _UNIT = re.compile(
@@ -42,27 +42,27 @@ class Prompt:
 
 def migrate_json(text: str) -> Migrated:
     """A JSON document; each object in it that has a text `prompt` counts as a step."""
-    found = _migrated(text, list(_prompts(text, "")))
-    return _migrated_sources(found)
+    migrated = _migrate_prompts(text, list(_find_prompts(text, "")))
+    return _migrate_sources(migrated)
 
 
 def migrate_mermaid(text: str) -> Migrated:
     """A diagram: the prompts in its config block. What is no JSON there stays as it is."""
     blank = _MARGIN.sub(lambda margin: " " * len(margin[0]), text)
-    found: list[Prompt] = []
+    prompts: list[Prompt] = []
     for entry in _ENTRY.finditer(text):
         try:
             _, end = json.JSONDecoder().raw_decode(blank, entry.end())
         except (ValueError, RecursionError):
             continue
         inside = " " * entry.end() + blank[entry.end() : end]
-        found += [
-            prompt for prompt in _prompts(inside, f"@{entry[1]}") if prompt.path == f"@{entry[1]}.prompt"
+        prompts += [
+            prompt for prompt in _find_prompts(inside, f"@{entry[1]}") if prompt.path == f"@{entry[1]}.prompt"
         ]
-    return _migrated(text, found)
+    return _migrate_prompts(text, prompts)
 
 
-def _migrated_sources(found: Migrated) -> Migrated:
+def _migrate_sources(found: Migrated) -> Migrated:
     """The same for the diagrams that an export holds as text."""
     for source in reversed(list(_SOURCE.finditer(found.text))):
         inner = migrate_mermaid(json.loads(source[2]))
@@ -74,31 +74,31 @@ def _migrated_sources(found: Migrated) -> Migrated:
     return found
 
 
-def _migrated(text: str, prompts: list[Prompt]) -> Migrated:
+def _migrate_prompts(text: str, prompts: list[Prompt]) -> Migrated:
     """Changes from the end on, so that the places before stay right."""
     moved: list[str] = []
     problems: list[WorkflowProblem] = []
     for prompt in sorted(prompts, key=lambda prompt: prompt.start, reverse=True):
         raw = text[prompt.start : prompt.end]
         value = json.loads(f'"{raw}"')
-        found = mixed(value)
-        if reason := refusal(value, found, prompt.has_role):
+        leading_role = find_leading_role(value)
+        if reason := explain_refusal(value, leading_role, prompt.has_role):
             line = text.count("\n", 0, prompt.start) + 1
             problems.append(
                 WorkflowProblem("warning", "not_moved", f"`{prompt.path}` stays: {reason}", prompt.path, line)
             )
             continue
-        if found is None:
+        if leading_role is None:
             continue
-        cuts = _raw_places(raw, (found.role_start, found.role_end, found.rest))
+        cuts = _find_raw_offsets(raw, (leading_role.role_start, leading_role.role_end, leading_role.rest))
         role, rest = raw[cuts[0] : cuts[1]], raw[cuts[2] :]
-        pair = f'{_before_next(text, prompt.key)}"agentRole": "{role}"'
+        pair = f'{_find_separator(text, prompt.key)}"agentRole": "{role}"'
         text = f'{text[: prompt.start]}{rest}"{pair}{text[prompt.end + 1 :]}'
         moved.append(prompt.path)
     return Migrated(text, tuple(reversed(moved)), tuple(reversed(problems)))
 
 
-def _before_next(text: str, key: int) -> str:
+def _find_separator(text: str, key: int) -> str:
     """What stands between one pair and the next: a new line like the one the key is on, or just a space."""
     line = text.rfind("\n", 0, key) + 1
     margin = text[line:key]
@@ -106,18 +106,18 @@ def _before_next(text: str, key: int) -> str:
     return f",{newline}{margin}" if not margin.strip(" \t%") and line else ", "
 
 
-def _raw_places(raw: str, places: tuple[int, ...]) -> list[int]:
+def _find_raw_offsets(raw: str, places: tuple[int, ...]) -> list[int]:
     """Where characters of the decoded text stand in the text with escapes."""
     starts = [unit.start() for unit in _UNIT.finditer(raw)]
     starts.append(len(raw))
     return [starts[place] for place in places]
 
 
-def _prompts(text: str, path: str) -> Iterator[Prompt]:
+def _find_prompts(text: str, path: str) -> Iterator[Prompt]:
     """Every `prompt` with a text value, innermost objects first where one is in another."""
     reader = _JsonReader(path)
     for token in _TOKEN.finditer(text):
-        yield from reader.take(token)
+        yield from reader.read_token(token)
 
 
 @dataclass
@@ -131,7 +131,7 @@ class _Object:
     prompt: tuple[int, int, int] | None = None
     has_role: bool = False
 
-    def inner(self) -> str:
+    def find_inner_path(self) -> str:
         """The path of the value that comes now."""
         if self.index >= 0:
             return f"{self.path}[{self.index}]"
@@ -145,11 +145,11 @@ class _JsonReader:
         self.path = path
         self.open: list[_Object] = []
 
-    def take(self, token: re.Match[str]) -> Iterator[Prompt]:
+    def read_token(self, token: re.Match[str]) -> Iterator[Prompt]:
         sign = token[0]
         here = self.open[-1] if self.open else None
         if sign in "{[":
-            inner = here.inner() if here else self.path
+            inner = here.find_inner_path() if here else self.path
             self.open.append(_Object(inner, index=0 if sign == "[" else -1))
         elif sign in "}]":
             closed = self.open.pop()
@@ -165,9 +165,9 @@ class _JsonReader:
         elif sign == ":":
             here.wants_key = False
         else:
-            self._string(here, token)
+            self._read_string(here, token)
 
-    def _string(self, here: _Object, token: re.Match[str]) -> None:
+    def _read_string(self, here: _Object, token: re.Match[str]) -> None:
         if here.index >= 0:
             return
         if here.wants_key:

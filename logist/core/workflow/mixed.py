@@ -21,7 +21,7 @@ class Mixed:
     rest: int
 
 
-def mixed(prompt: str) -> Mixed | None:
+def find_leading_role(prompt: str) -> Mixed | None:
     """Where the leading role stands, or None if the prompt begins with none."""
     lead = _LEADING.match(prompt)
     if lead is None:
@@ -39,7 +39,7 @@ NOT_LEADING = (
 )
 
 
-def refusal(prompt: str, found: Mixed | None, has_role: bool) -> str:
+def explain_refusal(prompt: str, found: Mixed | None, has_role: bool) -> str:
     """Why the role can't be moved, or nothing; `found` is what `mixed` says of the prompt."""
     if found is None:
         return NOT_LEADING if MENTION.search(prompt) else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from logist.core.model import MAX_DEPTH, Step, Workflow
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.places import Places, problem
+from logist.core.workflow.places import Places, make_problem
 
 Find = Callable[[str], Workflow]
 """The workflow of a name. LookupError, with the reason and maybe advice, where there is none that can be used."""
@@ -23,12 +23,14 @@ class Nested:
     """How many workflows are within each other from this one on, itself counted."""
 
 
-def nested(workflow: Workflow, find: Find | None = None, places: Places | None = None) -> Nested:
+def find_nested_workflows(
+    workflow: Workflow, find: Find | None = None, places: Places | None = None
+) -> Nested:
     """Looks for every subflow, in the workflow itself first."""
-    return _NestingWalk(workflow, find, places or Places()).done()
+    return _NestingWalk(workflow, find, places or Places()).collect_workflows()
 
 
-def named(workflow: Workflow) -> Iterator[Step]:
+def find_subflow_steps(workflow: Workflow) -> Iterator[Step]:
     """The steps that another workflow does."""
     return (step for step in workflow.steps if step.subflow)
 
@@ -42,37 +44,40 @@ class _NestingWalk:
         self.missing: set[str] = set()
         self.way: list[str] = []
 
-    def done(self) -> Nested:
-        for step in named(self.workflow):
-            height = self._visit(str(step.subflow), step)
+    def collect_workflows(self) -> Nested:
+        for step in find_subflow_steps(self.workflow):
+            height = self._visit_workflow(str(step.subflow), step)
             if height + 1 > MAX_DEPTH:
                 message = (
                     f"`{step.subflow}` is {height} workflows deep; with this one, at most {MAX_DEPTH} may be"
                 )
-                self._report("too_deep", message, step)
+                self._report_problem("too_deep", message, step)
         return self.found
 
-    def _visit(self, name: str, step: Step) -> int:
+    def _visit_workflow(self, name: str, step: Step) -> int:
         """The height of a subflow; `step` is the outermost step that leads to it."""
         if name in self.way:
             chain = " > ".join([*self.way[self.way.index(name) :], name])
-            self._report("subflow_cycle", f"the workflow `{name}` contains itself: {chain}", step)
+            self._report_problem("subflow_cycle", f"the workflow `{name}` contains itself: {chain}", step)
             return 0
         if name in self.found.heights:
             return self.found.heights[name]
-        inner = self._look(name, step)
+        inner = self._find_workflow(name, step)
         if inner is None:
             return 0
         self.found.subflows[name] = inner
         height = 1
         if len(self.way) < 2 * MAX_DEPTH:
             self.way.append(name)
-            height += max((self._visit(str(child.subflow), step) for child in named(inner)), default=0)
+            height += max(
+                (self._visit_workflow(str(child.subflow), step) for child in find_subflow_steps(inner)),
+                default=0,
+            )
             self.way.pop()
         self.found.heights[name] = height
         return height
 
-    def _look(self, name: str, step: Step) -> Workflow | None:
+    def _find_workflow(self, name: str, step: Step) -> Workflow | None:
         if name in self.missing:
             return None
         for holder in (self.workflow, *self.found.subflows.values()):
@@ -86,9 +91,11 @@ class _NestingWalk:
             reason = str(error.args[0]) if error.args else f"there is no workflow `{name}`"
         self.missing.add(name)
         within = f"in `{self.way[-1]}`: " if self.way else ""
-        self._report("no_subflow", within + reason, step)
+        self._report_problem("no_subflow", within + reason, step)
         return None
 
-    def _report(self, code: str, message: str, step: Step) -> None:
+    def _report_problem(self, code: str, message: str, step: Step) -> None:
         fix = "" if code == "no_subflow" else "let a step of the inner workflow do that work"
-        self.found.problems.append(problem("error", code, message, self.places.of(step.id, "subflowId"), fix))
+        self.found.problems.append(
+            make_problem("error", code, message, self.places.locate_step(step.id, "subflowId"), fix)
+        )

@@ -20,24 +20,24 @@ MAX_CHARACTERS = 1024 * 1024
 def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -> list[Read]:
     """The workflows of a diagram that has `before` lines of its file before it; always at least one."""
     if len(text) > MAX_CHARACTERS:
-        found = WorkflowProblem(
+        problem = WorkflowProblem(
             "error", "too_large", f"the diagram is larger than {MAX_CHARACTERS:,} characters", line=1
         )
-        return [Read(name, None, (found,))]
+        return [Read(name, None, (problem,))]
     try:
-        graph = mermaid.read(text)
+        graph = mermaid.read_graph(text)
     except mermaid.MermaidError as error:
-        found = WorkflowProblem("error", "mermaid", error.message, line=error.line, column=error.column)
-        return [_moved(Read(name, None, (found,)), before)]
-    entries, problems = config_block.entries(text)
+        problem = WorkflowProblem("error", "mermaid", error.message, line=error.line, column=error.column)
+        return [_shift_lines(Read(name, None, (problem,)), before)]
+    entries, problems = config_block.read_config_entries(text)
     reads = read_diagram(graph, entries, text, name, description)
     first = reads[0]
-    seen = {entry.line for entry in entries} | {found.line for found in problems}
-    reads[0] = replace(first, problems=(*problems, *_outside(text, seen), *first.problems))
-    return [_moved(read, before) for read in reads]
+    seen = {entry.line for entry in entries} | {problem.line for problem in problems}
+    reads[0] = replace(first, problems=(*problems, *_check_stray_entries(text, seen), *first.problems))
+    return [_shift_lines(read, before) for read in reads]
 
 
-def _outside(text: str, seen: Collection[int | None]) -> Iterator[WorkflowProblem]:
+def _check_stray_entries(text: str, seen: Collection[int | None]) -> Iterator[WorkflowProblem]:
     """Comments that look like an entry, and are none because of where they stand."""
     inside = False
     for number, line in enumerate(text.splitlines(), start=1):
@@ -49,11 +49,13 @@ def _outside(text: str, seen: Collection[int | None]) -> Iterator[WorkflowProble
             yield WorkflowProblem("warning", "outside_block", message, f"@{entry[1]}", number, fix=fix)
 
 
-def _moved(read: Read, by: int) -> Read:
+def _shift_lines(read: Read, by: int) -> Read:
     """The reading with all its lines further down."""
     if not by:
         return read
-    problems = [replace(found, line=found.line + by if found.line else None) for found in read.problems]
+    problems = [
+        replace(problem, line=problem.line + by if problem.line else None) for problem in read.problems
+    ]
     places = Places(
         read.places.paths,
         {path: line + by for path, line in read.places.lines.items()},

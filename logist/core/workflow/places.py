@@ -25,15 +25,15 @@ class Places:
     edges: tuple[Place, ...] = ()
     """In the order of the workflow's edges."""
 
-    def of(self, step_id: str, name: str = "") -> Place:
+    def locate_step(self, step_id: str, name: str = "") -> Place:
         """Where a step stands or, if its field of that name was written, this one."""
         path = self.paths.get(step_id, f"@{step_id}")
-        for written in spelling.spellings(name) if name else ():
+        for written in spelling.list_spellings(name) if name else ():
             if line := self.lines.get(f"{path}.{written}"):
                 return f"{path}.{written}", line
         return (f"{path}.{name}" if name else path), self.lines.get(path)
 
-    def edge(self, number: int) -> Place:
+    def locate_edge(self, number: int) -> Place:
         """Where the edge of that index stands."""
         return self.edges[number] if number < len(self.edges) else ("", None)
 
@@ -51,19 +51,19 @@ class Read:
     places: Places = field(default_factory=Places)
 
     @property
-    def broken(self) -> bool:
+    def is_broken(self) -> bool:
         """Whether it can't be used."""
         return self.workflow is None or any(problem.severity == "error" for problem in self.problems)
 
 
-def problem(
+def make_problem(
     severity: Literal["error", "warning"], code: str, message: str, place: Place, fix: str = ""
 ) -> WorkflowProblem:
     """A finding at a place."""
     return WorkflowProblem(severity, code, message, path=place[0], line=place[1], fix=fix)
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggest_name(word: str, known: Iterable[str]) -> str:
     """Advice for a name that is not there: the nearest ones, or the short list of all; or nothing."""
     names = sorted(set(known))
     folded = {name.casefold(): name for name in reversed(names)}

@@ -24,13 +24,13 @@ _BY_SHAPE: dict[Shape, JsonObject] = {
 _MANUAL: JsonObject = {"execution": "manual"}
 
 
-def said(node: Node) -> JsonObject:
+def read_node(node: Node) -> JsonObject:
     """What a node says of its step: the name, and the type, the execution or the other workflow."""
     label = _BREAK.sub(" ", node.label).strip()
     if prefix := _PREFIX.match(label):
         kind, name = _TYPES[prefix[1].lower()], label[prefix.end() :].strip()
-        found: JsonObject = {"name": name or node.id, "stepType": kind}
-        return found | ({"subflowId": name} if kind == "subflow" and name else {})
+        fields: JsonObject = {"name": name or node.id, "stepType": kind}
+        return fields | ({"subflowId": name} if kind == "subflow" and name else {})
     if node.shape == "square" and _JOIN.match(label):
         return {"name": label, "stepType": "join"}
     return {"name": label or node.id, **_BY_SHAPE.get(node.shape, {})}
@@ -46,7 +46,7 @@ def is_end(node: Node) -> bool:
     return node.shape == "doublecircle"
 
 
-def drawn(step: Step) -> tuple[Shape, str]:
+def choose_shape(step: Step) -> tuple[Shape, str]:
     """The shape and label that say the same of a step."""
     name = step.name
     if step.step_type == StepType.DECISION:

@@ -58,20 +58,20 @@ LIMITS = ("costThreshold", "timeThresholdMinutes", "maxAllowedIterations", "maxA
 _BRANCH = {"condition": "condition", "targetStepId": "targetStepId", "to": "targetStepId"}
 
 
-def _snake(name: str) -> str:
+def _to_snake_case(name: str) -> str:
     return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
 
 
 SPELLINGS: Mapping[str, str] = {
     written: name
     for name in (*FIELDS, *_OTHERS)
-    for written, name in ((name, _OTHERS.get(name, name)), (_snake(name), _OTHERS.get(name, name)))
+    for written, name in ((name, _OTHERS.get(name, name)), (_to_snake_case(name), _OTHERS.get(name, name)))
 }
 """What may be written, and the field it means."""
 BRANCH_SPELLINGS: Mapping[str, str] = {
-    spelled: name for written, name in _BRANCH.items() for spelled in (written, _snake(written))
+    spelled: name for written, name in _BRANCH.items() for spelled in (written, _to_snake_case(written))
 }
-LIMIT_FIELDS: Mapping[str, str] = {_snake(name): name for name in LIMITS}
+LIMIT_FIELDS: Mapping[str, str] = {_to_snake_case(name): name for name in LIMITS}
 LIMIT_SPELLINGS: Mapping[str, str] = {
     spelled: name for field, name in LIMIT_FIELDS.items() for spelled in (name, field)
 }
@@ -89,22 +89,22 @@ class Spelled:
     """Fields that are there in two spellings; the first one holds."""
 
 
-def spelled(data: Mapping[str, object], table: Mapping[str, str] = SPELLINGS) -> Spelled:
+def normalize_keys(data: Mapping[str, object], table: Mapping[str, str] = SPELLINGS) -> Spelled:
     """The mapping in Logist's own spelling."""
-    found = Spelled()
+    normalized = Spelled()
     twice = []
     for key, value in data.items():
         name = table.get(key)
         if name is None:
-            found.others[key] = value
-        elif name in found.known:
+            normalized.others[key] = value
+        elif name in normalized.known:
             twice.append(name)
         else:
-            found.known[name] = value
-            found.written[name] = key
-    return Spelled(found.known, found.others, found.written, tuple(twice))
+            normalized.known[name] = value
+            normalized.written[name] = key
+    return Spelled(normalized.known, normalized.others, normalized.written, tuple(twice))
 
 
-def spellings(name: str) -> list[str]:
+def list_spellings(name: str) -> list[str]:
     """Every way to write a field, Logist's own first."""
     return [name, *(written for written, field_name in SPELLINGS.items() if field_name == name != written)]

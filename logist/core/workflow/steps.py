@@ -9,10 +9,10 @@ from typing import Any, Literal
 from logist.core.model import Execution, ItemLimits, JsonObject, Step, StepType
 from logist.core.text.field_problems import show_value
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.faults import formed
+from logist.core.workflow.faults import validate_form
 from logist.core.workflow.form import StepForm
-from logist.core.workflow.places import Place, meant, problem
-from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, spelled
+from logist.core.workflow.places import Place, make_problem, suggest_name
+from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, normalize_keys
 
 STRICT = frozenset({"id", "agentRole", "guidance"})
 """What is an error in any format; other fields of the wrong kind are kept and reported in foreign ones."""
@@ -76,9 +76,9 @@ def read_step(
     """The step that stands at `path`. `given` is what a diagram says of it; its own words go before that."""
     if not isinstance(raw, dict):
         place = (path, lines.get(path))
-        wrong = problem("error", "invalid", f"`{path}` must be a mapping, not {show_value(raw)}", place)
+        wrong = make_problem("error", "invalid", f"`{path}` must be a mapping, not {show_value(raw)}", place)
         return StepRead(None, None, (wrong,))
-    return _StepReader(path, lines, lenient).read(raw, given or {})
+    return _StepReader(path, lines, lenient).read_fields(raw, given or {})
 
 
 class _StepReader:
@@ -91,26 +91,28 @@ class _StepReader:
         self.faulty: set[str] = set()
         """Fields with a value they can't have; the step is read without them, so that the rest is checked too."""
 
-    def read(self, raw: Mapping[str, Any], given: Mapping[str, Any]) -> StepRead:
+    def read_fields(self, raw: Mapping[str, Any], given: Mapping[str, Any]) -> StepRead:
         kept = raw.get(KEPT)
-        own = self._own(
+        own = self._normalize_step(
             {key: value for key, value in raw.items() if key != KEPT or not isinstance(kept, dict)}
         )
         self.written = own.written
         for name in own.twice:
-            self._report("error", "twice", f"`{name}` stands there twice, in two spellings", name)
+            self._report_problem("error", "twice", f"`{name}` stands there twice, in two spellings", name)
         known = {**given, **own.known}
-        form, others = self._formed(known, own.others)
+        form, others = self._validate_step(known, own.others)
         if form is None:
             return StepRead(None, None, tuple(self.problems))
-        self._foreign_fields(form, own.known)
-        self._unknown(others)
+        self._check_fields_of_type(form, own.known)
+        self._report_unknown_fields(others)
         others |= kept if isinstance(kept, dict) else {}
-        return StepRead(_step(form, others, self._mapping(form)), form, tuple(self.problems))
+        return StepRead(
+            _make_step(form, others, self._invert_input_mapping(form)), form, tuple(self.problems)
+        )
 
-    def _own(self, raw: Mapping[str, Any]) -> Spelled:
+    def _normalize_step(self, raw: Mapping[str, Any]) -> Spelled:
         """The step in our spelling; `type` is what it always meant, an execution, or a step type."""
-        own = spelled({key: value for key, value in raw.items() if key != "type"})
+        own = normalize_keys({key: value for key, value in raw.items() if key != "type"})
         if "type" not in raw:
             return own
         kind = raw["type"]
@@ -120,133 +122,137 @@ class _StepReader:
                 return replace(own, others={**own.others, "type": kind})
             wanted = ", ".join(sorted(_TYPES - {"flow"}))
             message = f"`{self.path}.type` must be one of {wanted}, not {show_value(kind)}"
-            self.problems.append(problem("error", "invalid", message, self._place(("type",))))
+            self.problems.append(make_problem("error", "invalid", message, self._locate_field(("type",))))
             return own
         if field == "execution":
             fix = f"write `execution: {kind}`"
-            self._report("warning", "deprecated", f"`type: {kind}` is the old spelling", "type", fix)
+            self._report_problem("warning", "deprecated", f"`type: {kind}` is the old spelling", "type", fix)
         if field in own.known and own.known[field] != kind:
-            self._report("warning", "twice", f"`{field}` goes before `type: {kind}`", "type")
+            self._report_problem("warning", "twice", f"`{field}` goes before `type: {kind}`", "type")
         return replace(own, known={field: kind, **own.known}, written={field: "type", **own.written})
 
-    def _formed(self, known: JsonObject, others: JsonObject) -> tuple[StepForm | None, JsonObject]:
-        known, others = self._branches(known), dict(others)
-        form, faults = formed(StepForm, known, self._place)
+    def _validate_step(self, known: JsonObject, others: JsonObject) -> tuple[StepForm | None, JsonObject]:
+        known, others = self._normalize_branches(known), dict(others)
+        form, faults = validate_form(StepForm, known, self._locate_field)
         self.faulty = {name for name, _ in faults}
         soft = {name for name in self.faulty if self.lenient and name in known and name not in STRICT}
         for name in sorted(soft):
             others[self.written.get(name, name)] = known[name]
             if known[name] is not None:
-                message = f"`{self._place((name,))[0]}` is {show_value(known[name])}, and has no effect"
-                self._report("warning", "odd_value", message, name)
+                message = (
+                    f"`{self._locate_field((name,))[0]}` is {show_value(known[name])}, and has no effect"
+                )
+                self._report_problem("warning", "odd_value", message, name)
         self.problems.extend(found for name, found in faults if name not in soft)
         if form is None:
             sound = {key: value for key, value in known.items() if key not in self.faulty}
-            form, _ = formed(StepForm, sound, self._place)
+            form, _ = validate_form(StepForm, sound, self._locate_field)
         return form, others
 
-    def _branches(self, known: JsonObject) -> JsonObject:
+    def _normalize_branches(self, known: JsonObject) -> JsonObject:
         """The branches in our spelling too."""
         branches = known.get("branches")
         if not isinstance(branches, list):
             return known
         own = [
-            spelled(branch, BRANCH_SPELLINGS).known if isinstance(branch, dict) else branch
+            normalize_keys(branch, BRANCH_SPELLINGS).known if isinstance(branch, dict) else branch
             for branch in branches
         ]
         return {**known, "branches": own}
 
-    def _foreign_fields(self, form: StepForm, known: Mapping[str, Any]) -> None:
+    def _check_fields_of_type(self, form: StepForm, known: Mapping[str, Any]) -> None:
         """M16: fields that only another type of step has; and those a decision has no use for."""
-        kind = _kind(form)
+        kind = _get_step_type(form)
         for name in known:
             allowed = _ONLY.get(name) if "stepType" not in self.faulty else None
             if allowed and kind not in allowed and known[name] is not None:
                 severity: Literal["error", "warning"] = "warning" if self.lenient else "error"
-                message = f"`{self._place((name,))[0]}` belongs to {_either(allowed)}, but this is a {kind}"
+                message = f"`{self._locate_field((name,))[0]}` belongs to {_join_types(allowed)}, but this is a {kind}"
                 fix = f"remove it, or set stepType to {' or '.join(sorted(allowed))}"
-                self._report(severity, "other_type", message, name, fix)
+                self._report_problem(severity, "other_type", message, name, fix)
             elif kind == "decision" and name in _ASKED and known[name]:
-                message = f"`{self._place((name,))[0]}` has no effect: a decision asks nobody"
-                self._report("warning", "no_effect", message, name, "put it on a task before the decision")
+                message = f"`{self._locate_field((name,))[0]}` has no effect: a decision asks nobody"
+                self._report_problem(
+                    "warning", "no_effect", message, name, "put it on a task before the decision"
+                )
 
-    def _mapping(self, form: StepForm) -> dict[str, str]:
+    def _invert_input_mapping(self, form: StepForm) -> dict[str, str]:
         """The input mapping by name in the child's input, the other way round than it is written."""
         mapping: dict[str, str] = {}
         for source, target in (form.input_mapping or {}).items():
             if target in mapping:
                 message = f"`{target}` is given twice: by `{mapping[target]}` and by `{source}`"
-                self._report("error", "twice", message, "inputMapping")
+                self._report_problem("error", "twice", message, "inputMapping")
             mapping[target] = source
         return mapping
 
-    def _unknown(self, others: Mapping[str, Any]) -> None:
+    def _report_unknown_fields(self, others: Mapping[str, Any]) -> None:
         for key in others:
             path = f"{self.path}.{key}"
             if key in _QUIET or any(path == found.path for found in self.problems):
                 continue
             message = f"`{path}` is not known to Logist: it is kept and has no effect"
             place = (path, self.lines.get(path, self.lines.get(self.path)))
-            near = meant(key, FIELDS)
+            near = suggest_name(key, FIELDS)
             fix = near if near.startswith("did") and not self.lenient else ""
-            self.problems.append(problem("warning", "unknown_field", message, place, fix))
+            self.problems.append(make_problem("warning", "unknown_field", message, place, fix))
 
-    def _place(self, path: tuple[str | int, ...]) -> Place:
+    def _locate_field(self, path: tuple[str | int, ...]) -> Place:
         """Where a field stands, in the words of the file; at least its step."""
         shown_path = self.path
         for part in path:
             if isinstance(part, int):
                 shown_path += f"[{part}]"
             else:
-                shown_path += f".{self._spelling(part, shown_path)}"
+                shown_path += f".{self._find_spelling(part, shown_path)}"
         around = shown_path
         while around not in self.lines and len(around) > len(self.path):
             around = around[: max(around.rfind("."), around.rfind("["))]
         return shown_path, self.lines.get(around)
 
-    def _spelling(self, name: str, around: str) -> str:
+    def _find_spelling(self, name: str, around: str) -> str:
         if around == self.path:
             return self.written.get(name, name)
         spellings = [other for other, meaning in BRANCH_SPELLINGS.items() if meaning == name] or [name]
         return next((other for other in spellings if f"{around}.{other}" in self.lines), name)
 
-    def _report(
+    def _report_problem(
         self, severity: Literal["error", "warning"], code: str, message: str, name: str, fix: str = ""
     ) -> None:
-        self.problems.append(problem(severity, code, message, self._place((name,)), fix))
+        self.problems.append(make_problem(severity, code, message, self._locate_field((name,)), fix))
 
 
-def _kind(form: StepForm) -> str:
+def _get_step_type(form: StepForm) -> str:
     kind = form.step_type or "task"
     return "subflow" if kind == "flow" else kind
 
 
-def _either(kinds: frozenset[str]) -> str:
+def _join_types(kinds: frozenset[str]) -> str:
     return " or ".join(f"a {kind}" for kind in sorted(kinds))
 
 
-def _step(form: StepForm, others: JsonObject, mapping: dict[str, str]) -> Step:
+def _make_step(form: StepForm, others: JsonObject, mapping: dict[str, str]) -> Step:
     return Step(
         id=form.id,
         name=form.name or form.id,
-        step_type=StepType(_kind(form)),
+        step_type=StepType(_get_step_type(form)),
         execution=Execution(form.execution or "automated"),
         agent_role=form.agent_role or None,
         guidance=tuple(form.guidance),
         subflow=form.subflow_id or None,
         input_mapping=mapping,
-        item_limits=_item_limits(form),
+        item_limits=_make_item_limits(form),
         config={**({"description": form.description} if form.description else {}), **others},
-        **dict(_taken(form)),
+        **dict(_copy_fields(form)),
     )
 
 
-def _item_limits(form: StepForm) -> ItemLimits | None:
+def _make_item_limits(form: StepForm) -> ItemLimits | None:
     own = form.item_limits.model_dump(exclude_none=True) if form.item_limits else {}
     return ItemLimits.model_validate(own) if own else None
 
 
-def _taken(form: StepForm) -> Iterator[tuple[str, Any]]:
+def _copy_fields(form: StepForm) -> Iterator[tuple[str, Any]]:
     """The fields that are the same in both, where they are written."""
     for name in (
         "prompt",

@@ -29,7 +29,7 @@ class _Open:
     pairs: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def twins(text: str) -> Iterator[Twin]:
+def find_duplicate_keys(text: str) -> Iterator[Twin]:
     """Every pair but the last of its key; nothing where the text is no JSON."""
     try:
         json.loads(text)
@@ -43,10 +43,10 @@ def twins(text: str) -> Iterator[Twin]:
         elif sign in "}]":
             stack.pop()
         elif stack and stack[-1].is_object:
-            yield from _in_object(stack[-1], token, text)
+            yield from _read_object_token(stack[-1], token, text)
 
 
-def _in_object(here: _Open, token: re.Match[str], text: str) -> Iterator[Twin]:
+def _read_object_token(here: _Open, token: re.Match[str], text: str) -> Iterator[Twin]:
     if token[0] == ",":
         here.pairs[here.key] = (here.start, token.end())
         here.wants_key = True
@@ -57,9 +57,9 @@ def _in_object(here: _Open, token: re.Match[str], text: str) -> Iterator[Twin]:
             yield Twin(here.key, start, end, text.count("\n", 0, start) + 1)
 
 
-def blanked(text: str, found: Iterable[Twin]) -> str:
+def blank_duplicates(text: str, found: Iterable[Twin]) -> str:
     """The text with spaces in their place."""
     for twin in found:
-        gone = re.sub(r"[^\n]", " ", text[twin.start : twin.end])
-        text = text[: twin.start] + gone + text[twin.end :]
+        spaces = re.sub(r"[^\n]", " ", text[twin.start : twin.end])
+        text = text[: twin.start] + spaces + text[twin.end :]
     return text

@@ -36,12 +36,12 @@ _FREE = frozenset({"description"})
 """Kept, and yet a field: it is written as one."""
 
 
-def written(step: Step) -> JsonObject:
+def dump_step(step: Step) -> JsonObject:
     """The step in the spelling of our own formats; what it was read from gives the same step again."""
-    return dict(_fields(step))
+    return dict(_list_fields(step))
 
 
-def _fields(step: Step) -> Iterator[tuple[str, Any]]:
+def _list_fields(step: Step) -> Iterator[tuple[str, Any]]:
     yield "id", step.id
     yield "name", step.name
     yield "stepType", str(step.step_type)
@@ -58,13 +58,13 @@ def _fields(step: Step) -> Iterator[tuple[str, Any]]:
         yield "guidance", list(step.guidance)
     if step.input_mapping:
         yield "inputMapping", {source: name for name, source in step.input_mapping.items()}
-    clashing = {key: value for key, value in step.config.items() if _clashes(key, value)}
+    clashing = {key: value for key, value in step.config.items() if _is_reserved_key(key, value)}
     yield from ((key, value) for key, value in step.config.items() if key not in clashing)
     if clashing:
         yield KEPT, clashing
 
 
-def _clashes(key: str, value: object) -> bool:
+def _is_reserved_key(key: str, value: object) -> bool:
     """Whether a key that was kept would mean something if it were written as it is."""
     if key in _FREE:
         return not isinstance(value, str) or not value

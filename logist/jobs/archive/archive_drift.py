@@ -11,14 +11,14 @@ from logist import __version__
 from logist.core.model import EffectiveSpec, Interaction, State, Step, Workflow
 from logist.core.replay import drift
 from logist.core.replay.drift import Drift
-from logist.core.replay.drift_causes import Today, role_asked, schema_hash
+from logist.core.replay.drift_causes import Today, find_asked_role, schema_hash
 from logist.core.replay.replay import Prompts
 from logist.core.text import line_diff
 from logist.errors import InvalidFile, LogistError, UsageError
 from logist.jobs.base.project import Project
-from logist.resources import resource
+from logist.resources import find_resource
 from logist.roles import role_hash
-from logist.workflows import SUFFIXES, directories, load
+from logist.workflows import SUFFIXES, list_workflow_search_path, load_workflow
 
 OF_A_STEP = ("name", "prompt", "guidance", "agent_role", "response_format")
 """What of a step a prompt has; the rest of a workflow stays as it was frozen into the job."""
@@ -27,89 +27,91 @@ NAMED = 3
 """Broken files that are named."""
 
 
-def prompts(project: Project) -> Prompts:
+def build_drift_finder(project: Project) -> Prompts:
     """The drift of each ask by the role files, the workflow files and the rules of today; each file is read once."""
-    today = cache(lambda name: _today(project, name))
-    workflow = cache(lambda name: _workflow(project, name))
+    today = cache(lambda name: _load_today(project, name))
+    workflow = cache(lambda name: _load_workflow(project, name))
 
-    def drifts(spec: EffectiveSpec, state: State, entry: Interaction) -> list[Drift]:
+    def find_drifts_today(spec: EffectiveSpec, state: State, entry: Interaction) -> list[Drift]:
         if not entry.request.parts:
             return []
-        known = today(role_asked(entry))
-        frozen = spec.workflow.step(state.step) if spec.workflow else None
+        known = today(find_asked_role(entry))
+        frozen = spec.workflow.find_step(state.step) if spec.workflow else None
         if spec.workflow is not None and frozen is not None:
             flow, place = workflow(spec.workflow.name)
-            known = _with_step(known, frozen, flow, place)
-        return drift.drifts(spec, state, entry, known)
+            known = _add_changed_step(known, frozen, flow, place)
+        return drift.find_drifts(spec, state, entry, known)
 
-    return drifts
+    return find_drifts_today
 
 
-def _today(project: Project, name: str) -> Today:
+def _load_today(project: Project, name: str) -> Today:
     """What is known of a role today, and of all that is the same for every role."""
-    shared = Today(__version__, schema_hash(project.schema), redact=_redact(project))
+    shared = Today(__version__, schema_hash(project.schema), redact=_make_caching_redact(project))
     shared = replace(shared, disabled=tuple(project.settings.tools.disabled))
     if not name:
         return replace(shared, missing="the request does not say for which role it was made")
     try:
         role = project.roles.get(name)
     except UsageError:
-        return replace(shared, missing=project.redacted(_missing(project, name)))
+        return replace(shared, missing=project.redact_text(_describe_missing_role(project, name)))
     except InvalidFile as error:
-        return replace(shared, missing=project.redacted(_broken(project, name, error)))
-    file = _shown(project, project.roles.by_name[name].path)
+        return replace(shared, missing=project.redact_text(_describe_broken_role(project, name, error)))
+    file = _format_path(project, project.roles.by_name[name].path)
     return replace(shared, role=role, role_file=file, role_hash=role_hash(role))
 
 
-def _broken(project: Project, name: str, error: InvalidFile) -> str:
-    where = f" ({_shown(project, Path(error.where))})" if error.where else ""
+def _describe_broken_role(project: Project, name: str, error: InvalidFile) -> str:
+    where = f" ({_format_path(project, Path(error.where))})" if error.where else ""
     return f"the role file {name}{where} is broken today: {error.message}"
 
 
-def _missing(project: Project, name: str) -> str:
+def _describe_missing_role(project: Project, name: str) -> str:
     """Why there is no role of that name; of a file that can't be read nobody knows which roles it has."""
     broken = project.roles.broken
     for known, error in broken.items():
         if known.casefold() == name.casefold():
-            return _broken(project, name, error)
-    files = [*dict.fromkeys(_shown(project, Path(error.where)) for error in broken.values() if error.where)]
+            return _describe_broken_role(project, name, error)
+    files = [
+        *dict.fromkeys(_format_path(project, Path(error.where)) for error in broken.values() if error.where)
+    ]
     if not files:
         return f"there is no role {name} today"
     more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
     return f"there is no role {name} today, unless it is in what is broken: {', '.join(files[:NAMED])}{more}"
 
 
-def _redact(project: Project) -> Callable[[str], tuple[str, int]]:
+def _make_caching_redact(project: Project) -> Callable[[str], tuple[str, int]]:
     """What takes secrets out, of texts of common length once: a changed role is in every prompt of a history."""
     remembered = lru_cache(maxsize=64)(project.redact)
     return lambda text: remembered(text) if len(text) <= line_diff.REMEMBERED else project.redact(text)
 
 
-def _shown(project: Project, path: Path) -> str:
+def _format_path(project: Project, path: Path) -> str:
     """A file as a person would name it: below the project, or as one that came with Logist."""
-    if path.is_relative_to(resource("roles")):
+    if path.is_relative_to(find_resource("roles")):
         return f"{path.name}, which came with Logist"
     top = project.home.parent
     return str(path.relative_to(top) if path.is_relative_to(top) else path)
 
 
-def _with_step(today: Today, frozen: Step, flow: Workflow | None, place: str) -> Today:
+def _add_changed_step(today: Today, frozen: Step, flow: Workflow | None, place: str) -> Today:
     """The same with the step as its file has it, where a prompt would say something else."""
-    now = flow.step(frozen.id) if flow else None
-    if now is None or frozen.rendered:  # what is filled already can't be told from what has changed
+    current = flow.find_step(frozen.id) if flow else None
+    if current is None or frozen.rendered:  # what is filled already can't be told from what has changed
         return today
-    said = {name: getattr(now, name) for name in OF_A_STEP}
-    if all(getattr(frozen, name) == value for name, value in said.items()):
+    fields = {name: getattr(current, name) for name in OF_A_STEP}
+    if all(getattr(frozen, name) == value for name, value in fields.items()):
         return today
-    return replace(today, step=frozen.model_copy(update=said), step_file=place)
+    return replace(today, step=frozen.model_copy(update=fields), step_file=place)
 
 
-def _workflow(project: Project, name: str) -> tuple[Workflow | None, str]:
+def _load_workflow(project: Project, name: str) -> tuple[Workflow | None, str]:
     """The workflow of that name on the search path; None where there is none, or it can't be read."""
     if not name or "/" in name or "#" in name or name.lower().endswith(SUFFIXES):
         return None, ""
     try:
-        loaded = load(name, directories(project.layers))
+        loaded = load_workflow(name, list_workflow_search_path(project.layers))
     except LogistError:
         return None, ""
-    return loaded.workflow, _shown(project, loaded.path)
+    return loaded.workflow, _format_path(project, loaded.path)

@@ -9,13 +9,13 @@ from typing import Any
 
 from logist.core.history import fold, newer_versions
 from logist.core.model import Interaction, JsonObject, Kind
-from logist.core.prompt.redaction_marks import marked
+from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.replay.difference import Difference
 from logist.core.replay.drift import Drift
 from logist.core.replay.replay import ChangedRule, Prompts, replay
 from logist.errors import Damaged, LogistError, Refused
 from logist.jobs.archive import job_fixture, recorded_jobs
-from logist.jobs.archive.recorded_jobs import Archive, attempt
+from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors
 from logist.jobs.base.project import Project
 from logist.store import HISTORY, JobDir
 
@@ -52,33 +52,33 @@ class Replayed:
     error: LogistError | None = None
     """Why it was not read to its end; the findings are those until there."""
 
-    def fails(self, *, prompts: bool = False, rules: bool = False) -> bool:
+    def has_failed(self, *, prompts: bool = False, rules: bool = False) -> bool:
         """Whether it does not replay; `prompts` says that a drift counts, and so does that no prompt can be compared,
         `rules` that a changed rule does."""
         return bool(
             self.error
-            or self.goes_another_way
+            or self.is_different
             or (prompts and (self.drifts or self.nothing_compared))
             or (rules and self.changed_rules)
         )
 
     @property
-    def goes_another_way(self) -> bool:
+    def is_different(self) -> bool:
         """Whether it does not go as it was recorded, prompts apart."""
         return bool(self.differences or self.disagreements)
 
 
 def replay_job(project: Project, job: JobDir, *, prompts: Prompts | None = None) -> Replayed:
     """The job's history through today's rules. Raises what the reading of it raises."""
-    return _whole(replay_archive(Archive.of(job), project.schema, prompts=prompts))
+    return _raise_error(replay_archive(Archive.from_job(job), project.schema, prompts=prompts))
 
 
 def replay_file(schema: JsonObject, path: Path) -> Replayed:
     """An archived history, or a directory that holds one. Raises what the reading of it raises."""
-    return _whole(replay_archive(recorded_jobs.one(path), schema))
+    return _raise_error(replay_archive(recorded_jobs.find_history(path), schema))
 
 
-def _whole(found: Replayed) -> Replayed:
+def _raise_error(found: Replayed) -> Replayed:
     if found.error:
         raise found.error
     return found
@@ -104,10 +104,10 @@ def replay_archive(
 ) -> Replayed:
     """One history; what keeps it from being read is in the result. `each` hears of every interaction."""
     reading = _Reading(archive, each)
-    with attempt(archive, lambda: reading.count) as tried:
-        reading.read(schema, prompts)
-    reading.error = tried.error
-    return reading.result()
+    with catch_read_errors(archive, lambda: reading.count) as result:
+        reading.run_replay(schema, prompts)
+    reading.error = result.error
+    return reading.build_result()
 
 
 class _AppendedError(Exception):
@@ -130,51 +130,51 @@ class _Reading:
         self._archive = archive
         self._each = each
         self._targets: set[int] = set()
-        self._start()
+        self._reset_findings()
 
-    def _start(self) -> None:
+    def _reset_findings(self) -> None:
         self.count = self._unjudged = self._more = self._untold = self._prompts = self._redacted = 0
         self._differences: list[Difference] = []
         self._drifts: list[Drift] = []
         self._changed_rules: list[ChangedRule] = []
         self._skipped: list[str] = []
 
-    def read(self, schema: JsonObject, prompts: Prompts | None) -> None:
-        self._targets = self._archive.restep_targets()
+    def run_replay(self, schema: JsonObject, prompts: Prompts | None) -> None:
+        self._targets = self._archive.find_restep_targets()
         while True:
             try:
-                for found in replay(self._entries(), schema, self._targets, prompts=prompts):
-                    self._keep(found)
+                for finding in replay(self._read_interactions(), schema, self._targets, prompts=prompts):
+                    self._add_finding(finding)
                 break
             except _AppendedError as later:
                 self._targets.add(later.target)
-                self._start()
+                self._reset_findings()
         if not self.count:
             raise Damaged("the history is empty", where=str(self._archive.path))
         if prompts is None:
             self._untold = self._redacted = 0
-        self._notes = (*self._archive.notes(), *self._ending(), *self._uncompared())
+        self._notes = (*self._archive.read_notes(), *self._check_ending(), *self._describe_uncompared())
         if self._archive.path.name == HISTORY:
-            self._disagreements = job_fixture.check(self._archive.path.parent)
+            self._disagreements = job_fixture.find_disagreements(self._archive.path.parent)
         if self._unjudged == self.count:
             raise Refused(
                 "only a newer Logist knows its interactions: none was judged", fix=newer_versions.FIX
             )
 
-    def _ending(self) -> Iterator[str]:
+    def _check_ending(self) -> Iterator[str]:
         """A word on an end that is cut off. Beside a state.json, which knows the last one, no interaction is lost;
         without it there may have been any number, and what was replayed is not all of it."""
-        self._archive.require_whole(self.count)
+        self._archive.require_complete(self.count)
         if self._archive.is_cut_off():
             yield "the history ends in an append that was cut off; the next change repairs it"
 
-    def _uncompared(self) -> Iterator[str]:
+    def _describe_uncompared(self) -> Iterator[str]:
         """A word on prompts of which nobody can tell whether they would be the same today."""
         if self._untold:
             many = self._untold != 1
             prompts = f"{self._untold:,} prompts are" if many else "1 prompt is"
-            made = "they are" if many else "it is"
-            yield f"{prompts} not compared with today's: the history does not say of which parts {made} made"
+            plural = "they are" if many else "it is"
+            yield f"{prompts} not compared with today's: the history does not say of which parts {plural} made"
         if self._redacted:
             parts = (
                 "1 part of a prompt was"
@@ -183,36 +183,36 @@ class _Reading:
             )
             yield f"{parts} changed by the export, and not compared with today's"
 
-    def _entries(self) -> Iterator[Interaction]:
-        for entry in self._archive.interactions():
+    def _read_interactions(self) -> Iterator[Interaction]:
+        for entry in self._archive.read_interactions():
             self.count += 1
             self._each()
-            for warning in newer_versions.warnings([entry]):
+            for warning in newer_versions.list_newer_warnings([entry]):
                 self._unjudged += 1
                 if len(self._skipped) < KEPT:
                     self._skipped.append(warning)
             if entry.kind is Kind.ASK and entry.request.prompt:
                 self._prompts += 1
                 self._untold += not entry.request.parts
-                self._redacted += len(marked(entry.request.metadata))
+                self._redacted += len(read_redaction_marks(entry.request.metadata))
             if entry.kind is Kind.RESTEP:
-                target = fold.restep_target(entry)
+                target = fold.read_restep_target(entry)
                 if 0 < target < entry.sequence and target not in self._targets:
                     raise _AppendedError(target)
             yield entry
 
-    def _keep(self, found: Difference | ChangedRule | Drift) -> None:
-        kept: list[Any] = self._differences
+    def _add_finding(self, found: Difference | ChangedRule | Drift) -> None:
+        findings: list[Any] = self._differences
         if isinstance(found, Drift):
-            kept = self._drifts
+            findings = self._drifts
         elif isinstance(found, ChangedRule):
-            kept = self._changed_rules
-        if len(kept) >= KEPT:
+            findings = self._changed_rules
+        if len(findings) >= KEPT:
             self._more += 1
         else:
-            kept.append(found)
+            findings.append(found)
 
-    def result(self) -> Replayed:
+    def build_result(self) -> Replayed:
         return Replayed(
             interactions=self.count,
             differences=tuple(self._differences),

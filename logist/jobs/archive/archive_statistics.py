@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from logist.core.history.statistics import StatisticsTable
 from logist.errors import LogistError
 from logist.jobs.archive import originals
-from logist.jobs.archive.recorded_jobs import Archive, attempt, exit_code
+from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_code_of_errors
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Gathered:
     @property
     def exit_code(self) -> int:
         """10 if one is damaged; else that of the first that could not be read; 0 where all were."""
-        return exit_code(error for _, error in self.left_out)
+        return exit_code_of_errors(error for _, error in self.left_out)
 
 
-def gather(
+def gather_statistics(
     archives: Iterable[Archive],
     by: tuple[str, ...],
     *,
@@ -39,13 +39,15 @@ def gather(
     """
     gathered = Gathered(StatisticsTable(by))
     every = list(archives)
-    known = originals.shared(every)
+    shared_counts = originals.count_shared_interactions(every)
     for archive in every:
-        with attempt(archive) as tried:
-            gathered.table.take(
-                archive.name, archive.heard(archive.entries(), each), shared=known.get(archive.path, 0)
+        with catch_read_errors(archive) as result:
+            gathered.table.add_history(
+                archive.name,
+                archive.call_for_each(archive.read_entries(), each),
+                shared=shared_counts.get(archive.path, 0),
             )
-        if tried.error:
-            gathered.left_out.append((archive.name, tried.error))
+        if result.error:
+            gathered.left_out.append((archive.name, result.error))
         done()
     return gathered

@@ -13,7 +13,7 @@ from logist.core.model import JsonObject, Permissions, Workflow
 from logist.core.whatif import ChangedRules, RoleCalls, WhatIfRun, WhatIfSpending, run
 from logist.errors import InvalidFile, LogistError, UsageError
 from logist.jobs.archive import originals
-from logist.jobs.archive.recorded_jobs import Archive, attempt
+from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors
 from logist.roles import load_roles, role_hash
 
 NOTHING = WhatIfSpending()
@@ -117,7 +117,7 @@ def try_all(
 
     Raises InvalidFile for a schema that can't be applied to what was answered.
     """
-    known = originals.shared(found)
+    known = originals.count_shared_interactions(found)
     for archive in found:
         tried = _tried(archive, rules, each, known.get(archive.path, 0))
         if tried.elsewhere:
@@ -127,11 +127,11 @@ def try_all(
 
 
 def _tried(archive: Archive, rules: ChangedRules, each: Callable[[], None], shared: int) -> Tried:
-    with attempt(archive) as tried:
+    with catch_read_errors(archive) as tried:
         try:
-            entries = archive.heard(archive.interactions(), each)
-            found = run(entries, rules, archive.restep_targets(), shared=shared)
-            return Tried(archive.name, replace(found, notes=(*archive.notes(), *found.notes)))
+            entries = archive.call_for_each(archive.read_interactions(), each)
+            found = run(entries, rules, archive.find_restep_targets(), shared=shared)
+            return Tried(archive.name, replace(found, notes=(*archive.read_notes(), *found.notes)))
         except Unresolvable as error:
             unusable = error
     if tried.error:

@@ -17,7 +17,7 @@ from logist.core.model import JsonObject
 from logist.core.share import Replacing
 from logist.errors import LogistError
 from logist.jobs.archive import originals, redaction
-from logist.jobs.archive.recorded_jobs import Archive, attempt, exit_code
+from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_code_of_errors
 from logist.jobs.archive.redaction import Leaks
 from logist.jobs.base.project import Project
 from logist.jobs.doctor import leaked_secrets
@@ -42,10 +42,10 @@ class ExportedDataset:
     @property
     def exit_code(self) -> int:
         """10 if one is damaged; else that of the first that was left out; 0 where none was."""
-        return exit_code(error for _, error in self.left_out)
+        return exit_code_of_errors(error for _, error in self.left_out)
 
 
-def export(
+def export_dataset(
     project: Project,
     archives: Iterable[Archive],
     exported: ExportedDataset,
@@ -60,14 +60,16 @@ def export(
     `each` is told of every interaction, `done` of every history. One interaction is in memory at a time.
     """
     every = list(archives)
-    known = originals.shared(every)
+    shared_counts = originals.count_shared_interactions(every)
     for archive in every:
         with tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="ascii") as lines:
             count = 0
-            with attempt(archive) as tried:
-                count = _write(project, archive, lines, known.get(archive.path, 0), each, redacted=redacted)
-            if tried.error:
-                exported.left_out.append((archive.name, tried.error))
+            with catch_read_errors(archive) as result:
+                count = _write_lines(
+                    project, archive, lines, shared_counts.get(archive.path, 0), each, redacted=redacted
+                )
+            if result.error:
+                exported.left_out.append((archive.name, result.error))
             else:
                 exported.histories += 1
                 exported.interactions += count
@@ -76,7 +78,7 @@ def export(
         done()
 
 
-def _write(
+def _write_lines(
     project: Project,
     archive: Archive,
     lines: IO[str],
@@ -86,27 +88,31 @@ def _write(
     redacted: bool,
 ) -> int:
     """Writes the lines of a history and says how many they are. Refused where a secret would be in one of them."""
-    private = redaction.private_values(project) if redacted else None
+    private = redaction.collect_private_values(project) if redacted else None
     name = os.path.relpath(archive.name) if os.path.isabs(archive.name) else archive.name
-    survey = redaction.survey(name, archive.path, archive.heard(archive.entries(), each), private)
+    survey = redaction.survey_history(
+        name, archive.path, archive.call_for_each(archive.read_entries(), each), private
+    )
     replacing = Replacing(survey.places, private)
     secrets = {**leaked_secrets.known(project), **replacing.known}
     leaks = Leaks()
-    job, found = redaction.cleaned_name(name, replacing, secrets)
-    for leak in found:
-        leaks.keep(leak)
+    job, found_leaks = redaction.redact_job_name(name, replacing, secrets)
+    for leak in found_leaks:
+        leaks.add_leak(leak)
     count, workflow = 0, None
     first = max(shared + 1, survey.forked)
-    for entry in islice(archive.entries(), survey.count):
-        workflow = dataset.workflow_name(entry) or workflow
+    for entry in islice(archive.read_entries(), survey.count):
+        workflow = dataset.read_workflow_name(entry) or workflow
         if entry["sequence"] < first:
             continue
-        chosen = dataset.selected(entry, workflow)
-        made, _, found = redaction.cleaned(chosen, replacing, secrets, {}, partial(_line, job))
-        for leak in found:
-            leaks.keep(leak)
+        fields = dataset.select_fields(entry, workflow)
+        line, _, found_leaks = redaction.redact_entry(
+            fields, replacing, secrets, {}, partial(_make_line, job)
+        )
+        for leak in found_leaks:
+            leaks.add_leak(leak)
         if not leaks.told:  # what is left out later does not even lie on the disk meanwhile
-            _append(lines, made)
+            _append_line(lines, line)
             count += 1
     leaks.require_none(
         "a pattern in redact.patterns can take it out" if redacted else "--redact takes it out"
@@ -114,12 +120,12 @@ def _write(
     return count
 
 
-def _line(job: str, chosen: JsonObject) -> tuple[JsonObject, bytes]:
-    made = dataset.line(job, chosen)
+def _make_line(job: str, chosen: JsonObject) -> tuple[JsonObject, bytes]:
+    made = dataset.build_dataset_line(job, chosen)
     return made, files.dump_json(made)
 
 
-def _append(lines: IO[str], made: JsonObject) -> None:
+def _append_line(lines: IO[str], made: JsonObject) -> None:
     """ASCII only, so that no terminal is steered and no encoding fails."""
-    with files.storage(Path(tempfile.gettempdir())):
+    with files.convert_os_errors(Path(tempfile.gettempdir())):
         lines.write(json.dumps(made, ensure_ascii=True, separators=(",", ":")) + "\n")

@@ -16,13 +16,13 @@ from logist.core.share import Replacing
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.jobs.archive import job_fixture, redaction
 from logist.jobs.archive.archive_replay import Replayed, replay_archive
-from logist.jobs.archive.job_fixture import MANIFEST, Manifest, Moves, transition
+from logist.jobs.archive.job_fixture import MANIFEST, Manifest, Moves, read_transition
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.archive.redaction import HistorySurvey, Leaks
 from logist.jobs.base.project import Project
 from logist.jobs.doctor import leaked_secrets
 from logist.store import HISTORY, JobDir, files
-from logist.store.entries import CLOSING, header_line, seal
+from logist.store.entries import CLOSING, format_header, seal_entry
 
 BEFORE = "jobHistory.before.json"
 """What the history of a fixture was before it was recorded again."""
@@ -49,7 +49,7 @@ class _Written:
     leaks: Leaks = field(default_factory=Leaks)
 
 
-def export(
+def export_fixture(
     project: Project, job: JobDir, folder: Path, *, redacted: bool = False, force: bool = False
 ) -> ExportedFixture:
     """Writes the job's history to `folder`, which is made; whole or not at all. Takes no lock.
@@ -59,61 +59,61 @@ def export(
     not go the way of the original.
     """
     folder = Path(os.path.realpath(folder))
-    _require_place(project, job, folder, redacted=redacted, force=force)
+    _require_usable_folder(project, job, folder, redacted=redacted, force=force)
     try:
-        return _exported(project, job, folder, redacted=redacted)
+        return _write_fixture(project, job, folder, redacted=redacted)
     except RecursionError as error:
         message = "an interaction is nested too deep to be exported; nothing was written"
         raise Refused(message, where=str(job.history_file)) from error
 
 
-def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) -> ExportedFixture:
-    private = redaction.private_values(project) if redacted else None
-    survey = redaction.survey(job.id, job.history_file, job.entries(), private)
+def _write_fixture(project: Project, job: JobDir, folder: Path, *, redacted: bool) -> ExportedFixture:
+    private = redaction.collect_private_values(project) if redacted else None
+    survey = redaction.survey_history(job.id, job.history_file, job.read_entries(), private)
     replacing = Replacing(survey.places, private)
-    with _beside(folder) as made:
-        written = _Written()
+    with _make_temporary_folder(folder) as temporary:
+        result = _Written()
         secrets = {**leaked_secrets.known(project), **replacing.known}
-        files.replace_chunks(made / HISTORY, _lines(job, survey, replacing, secrets, written))
-        name, leaks = redaction.cleaned_name(job.id, replacing, secrets)
+        files.replace_chunks(temporary / HISTORY, _build_lines(job, survey, replacing, secrets, result))
+        name, leaks = redaction.redact_job_name(job.id, replacing, secrets)
         for leak in leaks:
-            written.leaks.keep(leak)
-        written.leaks.require_none(_fix(job.id, redacted=redacted))
-        original, copy = _replayed(project, job, made, survey.count)
+            result.leaks.add_leak(leak)
+        result.leaks.require_none(_suggest_fix(job.id, redacted=redacted))
+        original, copy = _compare_replays(project, job, temporary, survey.count)
         manifest = Manifest(
             logist=__version__,
             job=name,
             head=survey.head,
-            fixture_head=written.head,
+            fixture_head=result.head,
             interactions=survey.count,
             redacted=redacted,
             replaced=replacing.stand_ins.counts,
-            transitions=written.transitions,
+            transitions=result.transitions,
             certified=True,
         )
-        job_fixture.write(made, manifest)
-        _publish(made, folder)
+        job_fixture.write_manifest(temporary, manifest)
+        _move_into_place(temporary, folder)
     return ExportedFixture(folder, manifest, len({each.sequence for each in original}), len(copy.skipped))
 
 
-def _lines(
+def _build_lines(
     job: JobDir, survey: HistorySurvey, replacing: Replacing, secrets: dict[str, str], written: _Written
 ) -> Iterator[bytes]:
     """The second reading: the bytes of the new history."""
     hashes: dict[str, str] = {}
     previous: str | None = None
-    yield header_line()
-    for entry in islice(job.entries(), survey.count):
+    yield format_header()
+    for entry in islice(job.read_entries(), survey.count):
         number = entry["sequence"]
-        complete, line, leaks = redaction.cleaned(
-            entry, replacing, secrets, hashes, partial(seal, sequence=number, previous=previous)
+        complete, line, leaks = redaction.redact_entry(
+            entry, replacing, secrets, hashes, partial(seal_entry, sequence=number, previous=previous)
         )
         previous = complete["checksum"]
         if entry["checksum"] in survey.named:
             hashes[entry["checksum"]] = complete["checksum"]
-        written.transitions.append(transition(complete))
+        written.transitions.append(read_transition(complete))
         for leak in leaks:
-            written.leaks.keep(leak)
+            written.leaks.add_leak(leak)
         if not written.leaks.told:  # what is refused later does not even lie on the disk meanwhile
             yield b"%b%b\n" % (b"," if number > 1 else b"", line)
     if previous is None or number != survey.count:
@@ -122,34 +122,38 @@ def _lines(
     yield CLOSING
 
 
-def _fix(job_id: str, *, redacted: bool) -> str:
+def _suggest_fix(job_id: str, *, redacted: bool) -> str:
     """What to do about a secret."""
     if redacted:
         return f"'logist job history --job {job_id}' shows it; a pattern in redact.patterns can take it out"
     return f"logist job export --job {job_id} --fixture DIR --redact"
 
 
-def _replayed(project: Project, job: JobDir, made: Path, count: int) -> tuple[list[Difference], Replayed]:
+def _compare_replays(
+    project: Project, job: JobDir, made: Path, count: int
+) -> tuple[list[Difference], Replayed]:
     """What differs today in the original, and the replay of the fixture, which must be the same."""
     copy = replay_archive(Archive("the fixture", made / HISTORY), project.schema)
     if copy.error:
         raise copy.error
-    original = replay_archive(Archive.of(job), project.schema)
-    here = [each for each in original.differences if each.sequence <= count]
-    as_before = {(each.sequence, each.field) for each in here}
+    original = replay_archive(Archive.from_job(job), project.schema)
+    differences = [each for each in original.differences if each.sequence <= count]
+    expected = {(each.sequence, each.field) for each in differences}
     for each in copy.differences:
-        if (each.sequence, each.field) not in as_before:
-            raise redaction.differs(
+        if (each.sequence, each.field) not in expected:
+            raise redaction.changed_entry_error(
                 each.sequence, each.field, "its replay goes another way than that of the original"
             )
-    if len(copy.differences) != len(here):
-        raise redaction.differs(
-            here[0].sequence, here[0].field, "the original goes another way today, and this not"
+    if len(copy.differences) != len(differences):
+        raise redaction.changed_entry_error(
+            differences[0].sequence, differences[0].field, "the original goes another way today, and this not"
         )
-    return here, copy
+    return differences, copy
 
 
-def _require_place(project: Project, job: JobDir, folder: Path, *, redacted: bool, force: bool) -> None:
+def _require_usable_folder(
+    project: Project, job: JobDir, folder: Path, *, redacted: bool, force: bool
+) -> None:
     """UsageError for a folder that a fixture can't be written to."""
     where = "--fixture"
     if folder.is_relative_to(os.path.realpath(job.path)):
@@ -160,17 +164,17 @@ def _require_place(project: Project, job: JobDir, folder: Path, *, redacted: boo
         return
     if not folder.is_dir():
         raise UsageError(f"{folder} is no directory", where=where, fix="name another DIR")
-    with files.storage(folder):
-        holds = sorted(os.listdir(folder))
-    if not holds:
+    with files.convert_os_errors(folder):
+        names = sorted(os.listdir(folder))
+    if not names:
         return
-    manifest = job_fixture.read(folder) if MANIFEST in holds else None
+    manifest = job_fixture.read_manifest(folder) if MANIFEST in names else None
     if manifest is None:
         message = f"{folder} is not empty, and holds no fixture"
         raise UsageError(message, where=where, fix="name a DIR that is empty or not there")
     if not force:
         raise UsageError(f"{folder} holds a fixture", where=where, fix="--force writes it again")
-    _require_replaceable(manifest, holds, job, folder, redacted=redacted)
+    _require_replaceable(manifest, names, job, folder, redacted=redacted)
 
 
 def _require_replaceable(
@@ -178,36 +182,36 @@ def _require_replaceable(
 ) -> None:
     """UsageError where a fixture that is there is of another job, or what is private would come or stay there."""
     where, fix = "--fixture", "name another DIR"
-    if not any(entry["checksum"] == manifest.head for entry in job.entries()):
+    if not any(entry["checksum"] == manifest.head for entry in job.read_entries()):
         raise UsageError(f"{folder} holds a fixture of another job, {manifest.job}", where=where, fix=fix)
     if manifest.redacted and not redacted:
         message = f"{folder} holds a fixture that was redacted"
         raise UsageError(message, where=where, fix=f"give --redact too, or {fix}")
-    older = [name for name in holds if name.startswith(BEFORE.removesuffix(".json"))]
-    if redacted and not manifest.redacted and older:
-        message = f"{folder / older[-1]} is not redacted, and would stay there"
+    old_histories = [name for name in holds if name.startswith(BEFORE.removesuffix(".json"))]
+    if redacted and not manifest.redacted and old_histories:
+        message = f"{folder / old_histories[-1]} is not redacted, and would stay there"
         raise UsageError(message, where=where, fix=f"move it away, or {fix}")
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
+def _make_temporary_folder(folder: Path) -> Iterator[Path]:
     """A directory beside `folder` to write to; it is gone afterwards, unless it was put in its place."""
-    with files.storage(folder.parent):
+    with files.convert_os_errors(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    made = folder.with_name(f".{folder.name}.{os.urandom(6).hex()}{files.TEMPORARY}")
-    if not files.make_directory(made):
-        raise StorageError("the temporary directory is taken", where=str(made), fix="run it again")
+    temporary = folder.with_name(f".{folder.name}.{os.urandom(6).hex()}{files.TEMPORARY}")
+    if not files.make_directory(temporary):
+        raise StorageError("the temporary directory is taken", where=str(temporary), fix="run it again")
     try:
-        yield made
+        yield temporary
     finally:
-        files.remove_tree(made)
+        files.remove_tree(temporary)
 
 
-def _publish(made: Path, folder: Path) -> None:
+def _move_into_place(made: Path, folder: Path) -> None:
     """One rename puts all of it there. Of a fixture that was there, each file is replaced, the manifest last:
     until then it says that the history is not the one it was written for.
     """
-    with files.storage(folder):
+    with files.convert_os_errors(folder):
         if folder.is_dir() and os.listdir(folder):
             for name in (HISTORY, MANIFEST):
                 os.rename(made / name, folder / name)

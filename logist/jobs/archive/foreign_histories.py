@@ -15,13 +15,13 @@ from logist.core.history import fold
 from logist.core.history.fold import restep_to
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.replay import old_shapes
-from logist.core.replay.old_entry import is_ours
+from logist.core.replay.old_entry import is_logist_interaction
 from logist.core.replay.old_shapes import Notes, OldShapesSurvey
 from logist.errors import Damaged
-from logist.jobs.base.session import dump, interaction_of
-from logist.resources import schema
+from logist.jobs.base.session import dump_interaction, parse_interaction
+from logist.resources import load_schema
 from logist.store import foreign, history
-from logist.store.entries import seal
+from logist.store.entries import seal_entry
 
 DEEP = "it is nested too deeply"
 DEEPEST = 200
@@ -30,7 +30,7 @@ NOT_PROVEN = "the file was written anew since Logist wrote it: that nobody chang
 REWRITTEN = "its checksum does not hold: it was changed, or its numbers were written in another way"
 
 
-def is_foreign(path: Path) -> bool:
+def has_foreign_shape(path: Path) -> bool:
     """Whether a history file has another shape than Logist writes (see store.foreign)."""
     return foreign.is_foreign(path)
 
@@ -44,46 +44,46 @@ class Rebuilding:
         self._told: Notes | None = None
         """Of a reading that came to the end."""
 
-    def restep_targets(self) -> set[int]:
+    def find_restep_targets(self) -> set[int]:
         """The interactions that a restep goes back before; Damaged, with the file, where it does not read.
 
         Those of resteps that have to be made up are known once all interactions are made.
         """
-        look = self._look()
-        if not look.survey.goes_back:
-            return set(look.targets)
+        survey = self._survey_file()
+        if not survey.survey.goes_back:
+            return set(survey.targets)
         return {
             to
-            for entry in self.interactions()
-            if (to := fold.restep_target(entry)) and entry.kind is Kind.RESTEP
+            for entry in self.read_interactions()
+            if (to := fold.read_restep_target(entry)) and entry.kind is Kind.RESTEP
         }
 
-    def interactions(self) -> Iterator[Interaction]:
+    def read_interactions(self) -> Iterator[Interaction]:
         """The whole history in order, as interactions.
 
         Raises Damaged, with the file and the entry, at the first that can't be read.
         """
-        look, found = self._look(), Notes()
-        with _located(self._path):
-            yield from _told(self._path, look, found)
-        self._told = found
+        look, notes = self._survey_file(), Notes()
+        with _add_location(self._path):
+            yield from _build_interactions(self._path, look, notes)
+        self._told = notes
 
-    def entries(self) -> Iterator[JsonObject]:
+    def read_entries(self) -> Iterator[JsonObject]:
         """The same as JSON, as an entry of Logist would hold it; without checksums."""
-        return map(dump, self.interactions())
+        return map(dump_interaction, self.read_interactions())
 
-    def notes(self) -> list[str]:
+    def read_notes(self) -> list[str]:
         """What had to be rebuilt, in words; reads the whole history if nobody has."""
-        self._look()
+        self._survey_file()
         if self._told is None:
-            deque(self.interactions(), maxlen=0)
-        return list(self._told.lines()) if self._told else []
+            deque(self.read_interactions(), maxlen=0)
+        return list(self._told.render_lines()) if self._told else []
 
-    def _look(self) -> _Look:
-        with _located(self._path):
-            version = _version(self._path)
+    def _survey_file(self) -> _Look:
+        with _add_location(self._path):
+            version = _read_file_version(self._path)
             if self._looked is None or self._looked.version != version:
-                self._looked, self._told = _looked(self._path, version), None
+                self._looked, self._told = _survey_history(self._path, version), None
             return self._looked
 
 
@@ -97,14 +97,14 @@ class _Look(NamedTuple):
     survey: OldShapesSurvey
 
 
-def _version(path: Path) -> tuple[int, ...]:
-    with history.opened(path) as file:
-        found = os.fstat(file.fileno())
-    return found.st_ino, found.st_mtime_ns, found.st_size
+def _read_file_version(path: Path) -> tuple[int, ...]:
+    with history.open_history(path) as file:
+        status = os.fstat(file.fileno())
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @contextmanager
-def _located(path: Path) -> Iterator[None]:
+def _add_location(path: Path) -> Iterator[None]:
     try:
         yield
     except RecursionError:
@@ -115,64 +115,66 @@ def _located(path: Path) -> Iterator[None]:
         raise Damaged(error.message, where=str(path), fix=error.fix) from error
 
 
-def _looked(path: Path, version: tuple[int, ...]) -> _Look:
+def _survey_history(path: Path, version: tuple[int, ...]) -> _Look:
     targets: set[int] = set()
 
-    def seen(entries: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    def collect_targets(entries: Iterable[JsonObject]) -> Iterator[JsonObject]:
         for entry in entries:
             targets.update(restep_to(entry))
             yield entry
 
-    with closing(foreign.entries(path)) as found:
-        first = list(islice(found, 1))
-        raw, known = seen(chain(first, found)), OldShapesSurvey()
-        ours = bool(first) and is_ours(_cleaned(first[0]))
-        if ours:
+    with closing(foreign.read_foreign_entries(path)) as raw_entries:
+        first = list(islice(raw_entries, 1))
+        raw, survey = collect_targets(chain(first, raw_entries)), OldShapesSurvey()
+        is_own = bool(first) and is_logist_interaction(_clean_value(first[0]))
+        if is_own:
             deque(raw, maxlen=0)
         else:
-            known = old_shapes.survey(map(_cleaned, raw))
-    return _Look(version, ours, targets, known)
+            survey = old_shapes.survey_entries(map(_clean_value, raw))
+    return _Look(version, is_own, targets, survey)
 
 
-def _told(path: Path, look: _Look, notes: Notes) -> Iterator[Interaction]:
-    with closing(foreign.entries(path)) as found:
-        raw = map(_cleaned, found)
+def _build_interactions(path: Path, look: _Look, notes: Notes) -> Iterator[Interaction]:
+    with closing(foreign.read_foreign_entries(path)) as entries:
+        raw = map(_clean_value, entries)
         if look.is_ours:
-            yield from _written_anew(raw, notes)
+            yield from _read_rewritten(raw, notes)
         else:
-            beside = _cleaned(foreign.beside(path))
-            chat = schema("llm-chat-schema")
-            yield from old_shapes.interactions(raw, chat, notes, beside, look.survey.settings)
+            leading_members = _clean_value(foreign.read_leading_members(path))
+            chat_schema = load_schema("llm-chat-schema")
+            yield from old_shapes.rebuild_interactions(
+                raw, chat_schema, notes, leading_members, look.survey.settings
+            )
 
 
-def _written_anew(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interaction]:
+def _read_rewritten(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interaction]:
     """Interactions of Logist as they are; whether their checksums hold is noted."""
     for place, entry in enumerate(raw, 1):
-        if not is_ours(entry):
+        if not is_logist_interaction(entry):
             raise Damaged(f"entry {place} is no interaction of Logist, and those before it are")
-        found = interaction_of(entry)
-        notes.add(NOT_PROVEN)
-        if not _holds(entry):
-            notes.add(REWRITTEN, found.sequence)
-        yield found
+        interaction = parse_interaction(entry)
+        notes.add_note(NOT_PROVEN)
+        if not _has_valid_checksum(entry):
+            notes.add_note(REWRITTEN, interaction.sequence)
+        yield interaction
 
 
-def _holds(entry: JsonObject) -> bool:
+def _has_valid_checksum(entry: JsonObject) -> bool:
     sequence, checksum = entry.get("sequence"), entry.get("checksum")
     if not isinstance(sequence, int) or not isinstance(checksum, str):
         return True  # it has none, which was noted
-    complete, _ = seal(entry, sequence, entry.get("previous"))
+    complete, _ = seal_entry(entry, sequence, entry.get("previous"))
     return bool(complete["checksum"] == checksum)
 
 
-def _cleaned(value: Any, level: int = 0) -> Any:
+def _clean_value(value: Any, level: int = 0) -> Any:
     """The value with texts that can be stored: no lone surrogates. Raises Damaged for one that is too deep."""
     if level > DEEPEST:
         raise Damaged(DEEP)
     if isinstance(value, str):
-        return value if value.isascii() else exit_command.clean(value)[0]
+        return value if value.isascii() else exit_command.replace_surrogates(value)[0]
     if isinstance(value, list):
-        return [_cleaned(item, level + 1) for item in value]
+        return [_clean_value(item, level + 1) for item in value]
     if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item, level + 1) for key, item in value.items()}
+        return {_clean_value(key): _clean_value(item, level + 1) for key, item in value.items()}
     return value

@@ -15,13 +15,13 @@ from logist.core.history import newer_versions
 from logist.core.history.fold import Folding
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
 from logist.core.model.commands import CreateCommand
-from logist.core.secrets.leaks import leaks
+from logist.core.secrets.leaks import find_leaks
 from logist.errors import Damaged, Refused
 from logist.jobs.archive import archive_replay, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base import family, job_names, project_home, specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import dump, dump_state, interaction_of
+from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.jobs.doctor import leaked_secrets, repairs
 from logist.store import HISTORY, JobDir, files, history, history_copy, replace_file, segments
 
@@ -67,56 +67,61 @@ class _Past:
     redacted: int = 0
     _names: dict[str, str] = field(default_factory=dict)
 
-    def entries(self) -> Iterator[JsonObject]:
+    def build_entries(self) -> Iterator[JsonObject]:
         """The interactions as the new job has them."""
-        for place, entry in enumerate(self.archive.interactions(), 1):
+        for place, entry in enumerate(self.archive.read_interactions(), 1):
             if entry.sequence != place or (place == 1) != (entry.kind is Kind.CREATE):
-                what = f"interaction {entry.sequence} ({entry.kind}) stands at place {place}"
+                message = f"interaction {entry.sequence} ({entry.kind}) stands at place {place}"
                 fix = "a history begins with its create interaction, and leaves out none"
-                raise Damaged(what, where=str(self.archive.path), fix=fix)
-            yield self._own(entry)
+                raise Damaged(message, where=str(self.archive.path), fix=fix)
+            yield self._convert_entry(entry)
 
-    def _own(self, entry: Interaction) -> JsonObject:
+    def _convert_entry(self, entry: Interaction) -> JsonObject:
         try:
-            told = dump(entry)
+            dumped = dump_interaction(entry)
         except ValueError as error:  # what pydantic says of values in values without end
             raise Damaged(
                 f"interaction {entry.sequence} is nested too deeply", where=str(self.archive.path)
             ) from error
-        clean: JsonObject = self._clean(told)
-        if clean != told:
+        converted: JsonObject = self._redact_value(dumped)
+        if converted != dumped:
             self.redacted += 1
-            clean["request"] = {**clean["request"], "parts": []}  # they count characters that are gone
-        clean = {name: value for name, value in clean.items() if name not in _ELSEWHERE}
-        if "observed" in clean:
-            clean["observed"] = {name: value for name, value in clean["observed"].items() if name != "found"}
+            converted["request"] = {
+                **converted["request"],
+                "parts": [],
+            }  # they count characters that are gone
+        converted = {name: value for name, value in converted.items() if name not in _ELSEWHERE}
+        if "observed" in converted:
+            converted["observed"] = {
+                name: value for name, value in converted["observed"].items() if name != "found"
+            }
         if entry.spec is not None and entry.spec.parent:
-            clean["spec"] = {**clean["spec"], "parent": None, "shares_limits": None}
+            converted["spec"] = {**converted["spec"], "parent": None, "shares_limits": None}
         if entry.kind is Kind.CREATE:
-            command = {name: value for name, value in clean["command"].items() if name != "source"}
-            clean |= {"command": {**command, **self.create}, "checkpoint_after": self.start}
-        return clean
+            command = {name: value for name, value in converted["command"].items() if name != "source"}
+            converted |= {"command": {**command, **self.create}, "checkpoint_after": self.start}
+        return converted
 
-    def _clean(self, value: Any) -> Any:
+    def _redact_value(self, value: Any) -> Any:
         """The value without secrets, in the names of members too: whoever wrote it may have put one anywhere."""
         if isinstance(value, list):
-            return [self._clean(item) for item in value]
+            return [self._redact_value(item) for item in value]
         if isinstance(value, dict):
-            return {self._name(key): self._clean(item) for key, item in value.items()}
-        return self.project.redacted(value) if isinstance(value, str) else value
+            return {self._redact_name(key): self._redact_value(item) for key, item in value.items()}
+        return self.project.redact_text(value) if isinstance(value, str) else value
 
-    def _name(self, name: str) -> str:
+    def _redact_name(self, name: str) -> str:
         """The name without secrets; there are few, and they come again and again."""
         if name in self._names:
             return self._names[name]
-        clean = self.project.redacted(name)
+        redacted_name = self.project.redact_text(name)
         if len(self._names) < MOST_NAMES:
-            self._names[name] = clean
-        return clean
+            self._names[name] = redacted_name
+        return redacted_name
 
-    def look(self, complete: JsonObject) -> None:
+    def add_written_entry(self, complete: JsonObject) -> None:
         """Takes an entry as it was written."""
-        entry = interaction_of(complete)
+        entry = parse_interaction(complete)
         self.spec = entry.spec or self.spec
         self.folding.take(entry)
 
@@ -128,22 +133,22 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
     byte for byte, unless it holds a secret. Whole, or not there. Raises UsageError, Damaged for what is no
     history, Refused for an id that is taken and for a job that waits for others.
     """
-    archive = recorded_jobs.one(Path(os.path.realpath(path)))
-    if wrong := recorded_jobs.no_history(archive.path):
-        raise wrong
+    archive = recorded_jobs.find_history(Path(os.path.realpath(path)))
+    if format_error := recorded_jobs.find_format_error(archive.path):
+        raise format_error
     try:
-        notes = [project.redacted(line) for line in archive.notes()]
+        notes = [project.redact_text(line) for line in archive.read_notes()]
     except Damaged as error:  # it may show what stands in the file
-        raise Damaged(project.redacted(error.message), where=error.where, fix=error.fix) from None
-    made = job_names.made(
-        project, new_id, _names(archive.path), lambda name: _make(project, archive, name, notes)
+        raise Damaged(project.redact_text(error.message), where=error.where, fix=error.fix) from None
+    made = job_names.create_under_free_name(
+        project, new_id, _suggest_ids(archive.path), lambda name: _create_job(project, archive, name, notes)
     )
-    return replace(made, differences=tuple(_differences(project, made.job)))
+    return replace(made, differences=tuple(_describe_differences(project, made.job)))
 
 
-def _differences(project: Project, job: JobDir) -> Iterator[str]:
+def _describe_differences(project: Project, job: JobDir) -> Iterator[str]:
     """Why the job does not replay, a line for each interaction and field."""
-    replayed = archive_replay.replay_archive(Archive.of(job), project.schema)
+    replayed = archive_replay.replay_archive(Archive.from_job(job), project.schema)
     if replayed.error:
         yield f"it does not replay: {replayed.error}"
     for each in replayed.differences[:DIFFERENCES]:
@@ -153,74 +158,76 @@ def _differences(project: Project, job: JobDir) -> Iterator[str]:
         yield f"and {more} more differences: logist job replay --job {job.id}"
 
 
-def _names(path: Path) -> Iterator[str]:
+def _suggest_ids(path: Path) -> Iterator[str]:
     """Ids by the name of the file, or of its directory, the first that may be free first."""
     name = path.parent.name if path.name == HISTORY else path.stem
     stem = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "imported"
-    return job_names.numbered(stem, ("", *(f"-{number}" for number in range(2, MOST_NAMES + 1))))
+    return job_names.generate_ids(stem, ("", *(f"-{number}" for number in range(2, MOST_NAMES + 1))))
 
 
-def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Imported:
+def _create_job(project: Project, archive: Archive, name: str, notes: list[str]) -> Imported:
     if project.jobs_dir.is_relative_to(project.home):
-        project_home.ensure(project.home)
-    with JobDir.creating(project.jobs_dir, name) as job:
-        start = project.workspace(job).populate(None)
-        digest = recorded_jobs.digest(archive.path)
+        project_home.ensure_project_home(project.home)
+    with JobDir.create_job(project.jobs_dir, name) as job:
+        start = project.open_workspace(job).populate(None)
+        digest = recorded_jobs.hash_history_file(archive.path)
         create = CreateCommand(imported=digest, notes=notes[:NOTED] or None).write()
-        past = _Past(project, archive, create, start, Folding(archive.restep_targets()))
-        end = history_copy.chained(job.history_file, past.entries(), past.look)
-        archive.require_whole(end.sequence)
+        past = _Past(project, archive, create, start, Folding(archive.find_restep_targets()))
+        end = history_copy.rechain_history(job.history_file, past.build_entries(), past.add_written_entry)
+        archive.require_complete(end.sequence)
         state = past.folding.state
         if state is None or past.spec is None:
             raise Damaged("the history is empty", where=str(archive.path))
-        _require_alone(state, archive.path)
+        _require_no_children(state, archive.path)
         newer_versions.refuse_to_move(state)
-        replace_file(job.spec_file, _asked(project, name, past.spec).encode("utf-8"))
+        replace_file(job.spec_file, _build_spec_text(project, name, past.spec).encode("utf-8"))
         if past.spec.workflow is not None:
-            specs.freeze(job, past.spec.workflow)
-        kept = not past.redacted and not _holds_secret(project, archive.path)
-        if (_kept(job, archive.path) if kept else recorded_jobs.digest(archive.path)) != digest:
+            specs.write_frozen_workflow(job, past.spec.workflow)
+        is_kept = not past.redacted and not _holds_secret(project, archive.path)
+        if (
+            _keep_file(job, archive.path) if is_kept else recorded_jobs.hash_history_file(archive.path)
+        ) != digest:
             raise Refused("the file was changed while it was read", where=str(archive.path), fix="try again")
         job.write_state(dump_state(state, end))
-    made = project.job(name)
-    return Imported(made, state, digest, end.sequence, (*notes, *_lacking(past, kept=kept)))
+    made = project.open_job(name)
+    return Imported(made, state, digest, end.sequence, (*notes, *_describe_losses(past, kept=is_kept)))
 
 
-def _require_alone(state: State, path: Path) -> None:
+def _require_no_children(state: State, path: Path) -> None:
     if family.is_waiting(state):
-        shown = f": {', '.join(state.children[:3])}" if state.children else ""
-        message = f"it waits for jobs that are not here{shown}"
+        names = f": {', '.join(state.children[:3])}" if state.children else ""
+        message = f"it waits for jobs that are not here{names}"
         raise Refused(message, where=str(path), fix="'logist replay' and 'logist stats' read it as it is")
 
 
-def _asked(project: Project, name: str, spec: EffectiveSpec) -> str:
+def _build_spec_text(project: Project, name: str, spec: EffectiveSpec) -> str:
     """The job.yaml that leads to what was asked last."""
-    told = repairs.in_short(project, repairs.as_asked(spec), spec.workflow)
-    JobSpec.model_validate(told)
-    return documents.dumped({"id": name, **told})
+    fields = repairs.in_short(project, repairs.as_asked(spec), spec.workflow)
+    JobSpec.model_validate(fields)
+    return documents.dump_yaml({"id": name, **fields})
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    with history.opened(path) as file:
+def _read_pieces(path: Path) -> Iterator[bytes]:
+    with history.open_history(path) as file:
         while piece := file.read(1 << 20):
             yield piece
 
 
-def _kept(job: JobDir, path: Path) -> str:
+def _keep_file(job: JobDir, path: Path) -> str:
     """Copies the file as it is to attachments/; the sha256 of the copy."""
     files.ensure_directory(job.attachments)
     target = job.attachments / (path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else HISTORY)
-    files.replace_chunks(target, _pieces(path))
-    return recorded_jobs.digest(target)
+    files.replace_chunks(target, _read_pieces(path))
+    return recorded_jobs.hash_history_file(target)
 
 
 def _holds_secret(project: Project, path: Path) -> bool:
     """Whether a secret stands anywhere in the file, be it where no interaction has it from."""
-    text = codecs.iterdecode(_pieces(path), "utf-8", "surrogateescape")
-    return any(True for _ in leaks(text, leaked_secrets.known(project)))
+    text = codecs.iterdecode(_read_pieces(path), "utf-8", "surrogateescape")
+    return any(True for _ in find_leaks(text, leaked_secrets.known(project)))
 
 
-def _lacking(past: _Past, *, kept: bool) -> Iterator[str]:
+def _describe_losses(past: _Past, *, kept: bool) -> Iterator[str]:
     """What the new job does not have of the one that the history is of."""
     yield "its workspace is empty: the files that the agents left are not in a history"
     if not past.redacted and not kept:
@@ -229,5 +236,5 @@ def _lacking(past: _Past, *, kept: bool) -> Iterator[str]:
         yield "it does not say what was asked: write a `prompt` into job.yaml before the next step"
     if past.redacted:
         yield f"secrets were taken out of {past.redacted} interactions, and so the file itself was not kept"
-    if kept and past.archive.path.name == HISTORY and segments.found(past.archive.path):
+    if kept and past.archive.path.name == HISTORY and segments.find_segments(past.archive.path):
         yield "of the files of the history only the last was kept in attachments/; the entries of all are there"

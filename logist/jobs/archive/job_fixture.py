@@ -100,14 +100,14 @@ class Manifest(Recorded):
     """The history was replayed when it was written, with the transitions and responses of the original."""
 
 
-def transition(entry: JsonObject) -> Transition:
+def read_transition(entry: JsonObject) -> Transition:
     """How an interaction moved the job, as it stands in a history."""
     number, words = entry.get("sequence"), ("kind", "state_before", "state_after")
     kind, before, after = (str(entry.get(word, "")) for word in words)
     return Transition(number if isinstance(number, int) else 0, kind, before, after)
 
 
-def read(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> Manifest | None:
     """The manifest in `folder`; None if there is none, so that the history is one that nobody vouches for.
 
     Raises Damaged for one that does not read, Refused for one of a newer Logist.
@@ -115,13 +115,13 @@ def read(folder: Path) -> Manifest | None:
     path = folder / MANIFEST
     if not os.path.lexists(path):
         return None
-    with files.regular(path, "the manifest", AGAIN) as file:
+    with files.open_required_file(path, "the manifest", AGAIN) as file:
         if os.fstat(file.fileno()).st_size > LARGEST:
             raise Damaged(f"the manifest is larger than {LARGEST:,} bytes", where=str(path), fix=AGAIN)
         try:
-            value = _loaded(file)
+            value = _load_manifest(file)
         except ValidationError as error:
-            raise _unread(path, error, "transitions.") from error
+            raise _unreadable_error(path, error, "transitions.") from error
         except (ValueError, RecursionError) as error:
             raise Damaged("the manifest is not JSON", where=str(path), fix=AGAIN) from error
     version = value.get("fixture") if isinstance(value, dict) else None
@@ -131,16 +131,16 @@ def read(folder: Path) -> Manifest | None:
     try:
         return Manifest.model_validate(value)
     except ValidationError as error:
-        raise _unread(path, error) from error
+        raise _unreadable_error(path, error) from error
 
 
-def _unread(path: Path, error: ValidationError, place: str = "") -> Damaged:
+def _unreadable_error(path: Path, error: ValidationError, place: str = "") -> Damaged:
     first = error.errors()[0]
     field = place + ".".join(map(str, first["loc"])) or "the whole"
     return Damaged(f"the manifest does not read: {field}: {first['msg']}", where=str(path), fix=AGAIN)
 
 
-def _loaded(file: BinaryIO) -> Any:
+def _load_manifest(file: BinaryIO) -> Any:
     """The value of a manifest; ValueError for what is no JSON. As Logist writes it, few transitions are in memory at a time."""
     rest: list[bytes] = []
     moves = Moves()
@@ -150,20 +150,20 @@ def _loaded(file: BinaryIO) -> Any:
             break
     lines = iter(file.readline, b"")
     rows = takewhile(END.__ne__, lines)
-    while some := b"".join(islice(rows, AT_ONCE)).strip():
-        for row in json.loads(b"[%b]" % some.removesuffix(b",")):
-            moves.append(_move(row))
+    while chunk := b"".join(islice(rows, AT_ONCE)).strip():
+        for row in json.loads(b"[%b]" % chunk.removesuffix(b",")):
+            moves.append(_parse_transition(row))
     if moves or rest[-1:] == [BEGIN]:
         rest.append(END)
     value = json.loads(b"".join([*rest, *file]))
-    if isinstance(value, dict) and isinstance(listed := value.get("transitions"), list):
-        for row in listed:
-            moves.append(_move(row))
+    if isinstance(value, dict) and isinstance(transitions := value.get("transitions"), list):
+        for row in transitions:
+            moves.append(_parse_transition(row))
         value["transitions"] = moves
     return value
 
 
-def _move(row: Any) -> Transition:
+def _parse_transition(row: Any) -> Transition:
     """A transition of a manifest; raises ValidationError for what is none."""
     match row:
         case {"sequence": int(number), "kind": str(kind), "before": str(before), "after": str(after)}:
@@ -172,48 +172,48 @@ def _move(row: Any) -> Transition:
     return Transition(**Moved.model_validate(row).model_dump())
 
 
-def write(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Puts the manifest into `folder`, durably and all or nothing: a transition a line, so that a diff of two reads."""
-    files.replace_chunks(folder / MANIFEST, _written(manifest))
+    files.replace_chunks(folder / MANIFEST, _format_manifest(manifest))
 
 
-def _written(manifest: Manifest) -> Iterator[bytes]:
+def _format_manifest(manifest: Manifest) -> Iterator[bytes]:
     data = manifest.model_dump(mode="json", exclude={"transitions", "certified"})
     yield b"{\n"
     for name, value in data.items():
         yield f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)},\n".encode()
     yield BEGIN
-    left = len(manifest.transitions)
+    remaining = len(manifest.transitions)
     rows = (json.dumps(move._asdict(), ensure_ascii=False) for move in manifest.transitions)
-    while some := [*islice(rows, AT_ONCE)]:
-        left -= len(some)
-        yield ("  " + ",\n  ".join(some) + (",\n" if left else "\n")).encode()
+    while chunk := [*islice(rows, AT_ONCE)]:
+        remaining -= len(chunk)
+        yield ("  " + ",\n  ".join(chunk) + (",\n" if remaining else "\n")).encode()
     yield END
     yield b' "certified": %b\n}\n' % json.dumps(manifest.certified).encode()
 
 
-def check(folder: Path) -> tuple[str, ...]:
+def find_disagreements(folder: Path) -> tuple[str, ...]:
     """Where the history in `folder` is not the one that its manifest vouches for; () also without a manifest.
 
     One interaction is in memory at a time. Raises Damaged as `read` and JobDir.entries do.
     """
-    manifest = read(folder)
+    manifest = read_manifest(folder)
     if manifest is None:
         return ()
-    return tuple(_disagreements(manifest, JobDir(folder, folder.name).entries()))
+    return tuple(_compare_with_manifest(manifest, JobDir(folder, folder.name).read_entries()))
 
 
-def _disagreements(manifest: Manifest, entries: Iterable[JsonObject]) -> Iterator[str]:
+def _compare_with_manifest(manifest: Manifest, entries: Iterable[JsonObject]) -> Iterator[str]:
     count = differ = 0
     head: object = None
-    for wanted, entry in zip_longest(manifest.transitions, entries):
-        found = None if entry is None else transition(entry)
+    for expected, entry in zip_longest(manifest.transitions, entries):
+        actual = None if entry is None else read_transition(entry)
         if entry is not None:
             count, head = count + 1, entry.get("checksum")
-        if wanted != found:
+        if expected != actual:
             differ += 1
             if differ <= TOLD:
-                yield f"{MANIFEST} says {_told(wanted)}, the history {_told(found)}"
+                yield f"{MANIFEST} says {_describe_transition(expected)}, the history {_describe_transition(actual)}"
     if differ > TOLD:
         yield f"{differ - TOLD} more interactions differ"
     if count != manifest.interactions:
@@ -222,7 +222,7 @@ def _disagreements(manifest: Manifest, entries: Iterable[JsonObject]) -> Iterato
         yield f"the history is not the one that {MANIFEST} was written for: its last hash is another"
 
 
-def _told(move: Transition | None) -> str:
+def _describe_transition(move: Transition | None) -> str:
     if move is None:
         return "nothing more"
     return f"{move.sequence} {move.kind}: {move.before} -> {move.after}"

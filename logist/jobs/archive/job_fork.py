@@ -26,7 +26,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.base import job_names, project_home, specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import dump, dump_state, interaction_of
+from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.store import JobDir, files, history_copy, replace_file
 from logist.workspace import forking
 
@@ -61,7 +61,7 @@ class _Beginning:
     commits: set[str] = field(default_factory=set)
 
 
-def fork(
+def fork_job(
     project: Project,
     job_id: str,
     at: int | None = None,
@@ -77,74 +77,78 @@ def fork(
     bad id, Refused for an id that is taken and where it would wait for the children of the other,
     Damaged, InvalidFile where the other's files do not read.
     """
-    origin = project.job(job_id)
-    beginning = _read(origin, at)
-    _require_own_way(origin.id, beginning)
+    origin = project.open_job(job_id)
+    beginning = _read_beginning(origin, at)
+    _require_no_children(origin.id, beginning)
     flow = files.read_bytes(origin.workflow_file)
-    names = job_names.numbered(origin.id, (f"-fork-{number}" for number in range(1, MOST_FORKS + 1)))
-    return job_names.made(
-        project, new_id, names, lambda name: _make(project, origin, name, beginning, flow, note)
+    names = job_names.generate_ids(origin.id, (f"-fork-{number}" for number in range(1, MOST_FORKS + 1)))
+    return job_names.create_under_free_name(
+        project, new_id, names, lambda name: _create_fork(project, origin, name, beginning, flow, note)
     )
 
 
-def _read(origin: JobDir, at: int | None) -> _Beginning:
+def _read_beginning(origin: JobDir, at: int | None) -> _Beginning:
     """The fold of the first `at` entries; read twice, one entry at a time."""
     targets: set[int] = set()
     count = 0
-    for entry in _first(origin, at):
+    for entry in _read_first_entries(origin, at):
         count += 1
         targets.update(restep_to(entry))
     if at is not None and not 1 <= at == count:
-        raise _no_such(origin, at)
-    found: _Beginning | None = None
+        raise _unknown_interaction_error(origin, at)
+    beginning: _Beginning | None = None
     folding = Folding(targets)
-    for told in map(interaction_of, _first(origin, count)):
-        state = folding.take(told)
-        spec = told.spec or (found.spec if found else None)
+    for interaction in map(parse_interaction, _read_first_entries(origin, count)):
+        state = folding.take(interaction)
+        spec = interaction.spec or (beginning.spec if beginning else None)
         if spec is None:
             raise Refused("the history does not say what was asked", where=str(origin.history_file))
-        found = _Beginning(state, spec, told, state.checkpoint, found.commits if found else set())
-        found.commits |= _commits(told)
-    if found is None:
-        raise _no_such(origin, at or 0)
-    newer_versions.refuse_to_move(found.state)
-    if found.last.checkpoint_after is None:  # a decision: files may have been edited by hand before it
-        following = map(interaction_of, islice(origin.entries(), count - 1, None))
-        checkpoint = fold.find_checkpoint_before(following, found.last.sequence, found.state.checkpoint)
-        found.checkpoint = checkpoint or found.state.checkpoint
-        found.commits |= {checkpoint} if checkpoint else set()
-    return found
+        beginning = _Beginning(
+            state, spec, interaction, state.checkpoint, beginning.commits if beginning else set()
+        )
+        beginning.commits |= _list_checkpoints(interaction)
+    if beginning is None:
+        raise _unknown_interaction_error(origin, at or 0)
+    newer_versions.refuse_to_move(beginning.state)
+    if beginning.last.checkpoint_after is None:  # a decision: files may have been edited by hand before it
+        following = map(parse_interaction, islice(origin.read_entries(), count - 1, None))
+        checkpoint = fold.find_checkpoint_before(
+            following, beginning.last.sequence, beginning.state.checkpoint
+        )
+        beginning.checkpoint = checkpoint or beginning.state.checkpoint
+        beginning.commits |= {checkpoint} if checkpoint else set()
+    return beginning
 
 
-def _first(origin: JobDir, at: int | None) -> Iterator[JsonObject]:
-    return islice(origin.entries(), None if at is None else max(at, 0))
+def _read_first_entries(origin: JobDir, at: int | None) -> Iterator[JsonObject]:
+    return islice(origin.read_entries(), None if at is None else max(at, 0))
 
 
-def _no_such(origin: JobDir, at: int) -> UsageError:
-    last = sum(1 for _ in origin.entries())
+def _unknown_interaction_error(origin: JobDir, at: int) -> UsageError:
+    last = sum(1 for _ in origin.read_entries())
     fix = f"1 to {last}; 'logist job history --job {origin.id}' shows them" if last else "it is empty"
     return UsageError(f"no interaction {at} in {origin.id}", where="--at", fix=fix)
 
 
-def _commits(entry: Interaction) -> set[str]:
+def _list_checkpoints(entry: Interaction) -> set[str]:
     """The checkpoints that an entry names."""
-    named = (entry.checkpoint_before, entry.checkpoint_after, entry.observed and entry.observed.found)
-    return {commit for commit in named if commit and is_commit(commit)}
+    candidates = (entry.checkpoint_before, entry.checkpoint_after, entry.observed and entry.observed.found)
+    return {commit for commit in candidates if commit and is_commit(commit)}
 
 
-def _require_own_way(origin: str, beginning: _Beginning) -> None:
+def _require_no_children(origin: str, beginning: _Beginning) -> None:
     """Raises Refused where the new job would wait for children of the other, which have one parent only."""
     state, spawned = beginning.state, beginning.state.spawned
     if not state.children:
         return
-    shown = ", ".join(state.children[:3]) + (", ..." if len(state.children) > 3 else "")
-    message = f"after interaction {beginning.last.sequence} {origin} waits for jobs of its own: {shown}"
+    names = ", ".join(state.children[:3]) + (", ..." if len(state.children) > 3 else "")
+    message = f"after interaction {beginning.last.sequence} {origin} waits for jobs of its own: {names}"
     before = spawned.sequence - 1 if spawned and spawned.sequence > 1 else 1
     fix = f"fork before they were made: --at {before}, or after their work was gathered"
     raise Refused(message, where="--at", fix=fix)
 
 
-def _make(
+def _create_fork(
     project: Project,
     origin: JobDir,
     name: str,
@@ -153,46 +157,50 @@ def _make(
     note: str | None,
 ) -> ForkedJob:
     state, last = beginning.state, beginning.last
-    asked = _asked(origin, name)
-    note = project.redacted(note) if note else None
+    spec_text = _build_spec_text(origin, name)
+    note = project.redact_text(note) if note else None
     if project.jobs_dir.is_relative_to(project.home):
-        project_home.ensure(project.home)
-    with JobDir.creating(project.jobs_dir, name) as job:
-        workspace = project.workspace(job)
+        project_home.ensure_project_home(project.home)
+    with JobDir.create_job(project.jobs_dir, name) as job:
+        workspace = project.open_workspace(job)
         if beginning.checkpoint is None:
             workspace.populate(None)
         else:
-            forking.populate(workspace, origin.git_dir, beginning.commits, beginning.checkpoint)
-        replace_file(job.spec_file, asked.encode("utf-8"))
+            forking.populate_fork(workspace, origin.git_dir, beginning.commits, beginning.checkpoint)
+        replace_file(job.spec_file, spec_text.encode("utf-8"))
         if flow is not None:
             replace_file(job.workflow_file, flow)
-        end = history_copy.begin(job.history_file, _first(origin, last.sequence))
+        end = history_copy.copy_history(job.history_file, _read_first_entries(origin, last.sequence))
         if end.sequence != last.sequence or end.hash != last.checksum:
             raise Refused(f"{origin.id} was changed while it was read", fix="run the command again")
-        entry = _entry(project, origin, job, name, beginning, note)
-        done = job.append(end, [dump(entry)])
-        state = fold.apply(state, interaction_of(done.entries[0]))
-        job.write_state(dump_state(state, done.position))
+        entry = _build_fork_entry(project, origin, job, name, beginning, note)
+        appended = job.append_entries(end, [dump_interaction(entry)])
+        state = fold.apply_interaction(state, parse_interaction(appended.entries[0]))
+        job.write_state(dump_state(state, appended.position))
     return ForkedJob(
-        project.job(name), origin.id, last.sequence, state, tuple(_notes(origin, beginning, name))
+        project.open_job(name),
+        origin.id,
+        last.sequence,
+        state,
+        tuple(_describe_beginning(origin, beginning, name)),
     )
 
 
-def _asked(origin: JobDir, name: str) -> str:
+def _build_spec_text(origin: JobDir, name: str) -> str:
     """job.yaml of the new job: as that of the other one stands today, under its own name, and nobody's child."""
-    specs.read(origin, draft=True)
-    text = documents.text(origin.spec_file)
-    said = documents.parse(text, origin.spec_file.name).data
-    changes: dict[tuple[str, ...], object | None] = {("id",): name} if "id" in said else {}
-    changes |= {(name,): None for name in OF_A_CHILD if name in said}
+    specs.read_job_spec(origin, draft=True)
+    text = documents.read_document_text(origin.spec_file)
+    fields = documents.parse_document(text, origin.spec_file.name).data
+    changes: dict[tuple[str, ...], object | None] = {("id",): name} if "id" in fields else {}
+    changes |= {(name,): None for name in OF_A_CHILD if name in fields}
     try:
-        return documents.edited(text, origin.spec_file.name, changes) if changes else text
+        return documents.edit_text(text, origin.spec_file.name, changes) if changes else text
     except InvalidFile:
-        own = {key: value for key, value in said.items() if key not in ("id", *OF_A_CHILD)}
-        return documents.dumped({"id": name, **own})
+        remaining = {key: value for key, value in fields.items() if key not in ("id", *OF_A_CHILD)}
+        return documents.dump_yaml({"id": name, **remaining})
 
 
-def _entry(
+def _build_fork_entry(
     project: Project,
     origin: JobDir,
     job: JobDir,
@@ -203,7 +211,7 @@ def _entry(
     """The `fork` interaction. Of a child it says anew what is asked: the new job does no part of another."""
     state, spec, last = beginning.state, beginning.spec, beginning.last
     command = ForkCommand(from_job=origin.id, at=last.sequence, head=last.checksum, note=note or None)
-    after = steward.decide(Kind.FORK, state.place, command, spec)
+    after = steward.apply_command(Kind.FORK, state.place, command, spec)
     return Interaction(
         sequence=last.sequence + 1,
         timestamp=project.clock.timestamp(),
@@ -223,7 +231,7 @@ def _entry(
     )
 
 
-def _notes(origin: JobDir, beginning: _Beginning, made: str) -> Iterator[str]:
+def _describe_beginning(origin: JobDir, beginning: _Beginning, made: str) -> Iterator[str]:
     """What the new job does not begin with, or begins with though nobody may expect it."""
     state, used = beginning.state, beginning.state.usage
     if used.current_action_count:

@@ -27,42 +27,42 @@ _KEPT = ("sequence", "timestamp", "kind", "usage", "after")
 """What two imports of one file have in common."""
 
 
-def shared(found: Sequence[Archive]) -> dict[Path, int]:
+def count_shared_interactions(found: Sequence[Archive]) -> dict[Path, int]:
     """By the path of an imported history, how many of its first interactions another of `found` has too.
 
     The other is the history that it was made of, also where that has gone on since, or else the first one that was
     made of the same. What was rotated or changed since its import is not known again.
     """
-    made = {archive.path: digest for archive in found if (digest := _imported(archive))}
-    if not made:
+    import_hashes = {archive.path: digest for archive in found if (digest := _read_import_hash(archive))}
+    if not import_hashes:
         return {}
     lengths: dict[str, int] = {}
     for archive in found:
-        for digest, count in _beginnings(archive, frozenset(made.values())):
+        for digest, count in _find_beginnings(archive, frozenset(import_hashes.values())):
             lengths.setdefault(digest, count)
-    first: dict[str, Archive] = {}
-    told: dict[Path, int] = {}
+    first_imports: dict[str, Archive] = {}
+    counts: dict[Path, int] = {}
     for archive in found:
-        digest = made.get(archive.path)
+        digest = import_hashes.get(archive.path)
         if digest in lengths:
-            told[archive.path] = lengths[digest]
-        elif digest is not None and first.setdefault(digest, archive) is not archive:
-            told[archive.path] = _alike(first[digest], archive)
-    return told
+            counts[archive.path] = lengths[digest]
+        elif digest is not None and first_imports.setdefault(digest, archive) is not archive:
+            counts[archive.path] = _count_common(first_imports[digest], archive)
+    return counts
 
 
-def _imported(archive: Archive) -> str | None:
+def _read_import_hash(archive: Archive) -> str | None:
     """The hash of the file that a job was made of."""
     if archive.path.name != HISTORY:
         return None
     try:
-        with history.opened(archive.path) as file:
-            begin = file.readline(300)
-            if b'"segment":' not in begin:
+        with history.open_history(archive.path) as file:
+            first_line = file.readline(300)
+            if b'"segment":' not in first_line:
                 return None
-            if b'"segment":1,' in begin and not _IMPORTED.search(file.readline(_PIECE)):
+            if b'"segment":1,' in first_line and not _IMPORTED.search(file.readline(_PIECE)):
                 return None
-        create = next(iter(archive.entries()), {})
+        create = next(iter(archive.read_entries()), {})
     except _UNREADABLE:
         return None
     command = create.get("command")
@@ -72,41 +72,41 @@ def _imported(archive: Archive) -> str | None:
     return digest if isinstance(digest, str) else None
 
 
-def _beginnings(archive: Archive, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
+def _find_beginnings(archive: Archive, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
     """Which of the hashes `wanted` the file has, or had when there was less of it, and with how many interactions."""
     try:
-        if foreign_histories.is_foreign(archive.path):
-            if (whole := recorded_jobs.digest(archive.path)) in wanted:
-                yield whole, sum(1 for _ in archive.entries())
+        if foreign_histories.has_foreign_shape(archive.path):
+            if (file_hash := recorded_jobs.hash_history_file(archive.path)) in wanted:
+                yield file_hash, sum(1 for _ in archive.read_entries())
             return
-        yield from _of_lines(archive.path, wanted)
+        yield from _find_beginnings_in_lines(archive.path, wanted)
     except _UNREADABLE:
         return
 
 
-def _of_lines(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
-    with history.opened(path) as file:
+def _find_beginnings_in_lines(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
+    with history.open_history(path) as file:
         header = read_header(file, path)
         file.seek(0)
-        so_far = hashlib.sha256(file.read(header.size))
+        running_hash = hashlib.sha256(file.read(header.size))
         count = header.first_sequence - 1
         while line := file.readline(_PIECE):
-            so_far.update(line)
+            running_hash.update(line)
             if not line.endswith(b"\n"):
                 continue
             count += 1
-            ended = so_far.copy()
-            ended.update(CLOSING)
-            if ended.hexdigest() in wanted:
-                yield ended.hexdigest(), count
+            closed_hash = running_hash.copy()
+            closed_hash.update(CLOSING)
+            if closed_hash.hexdigest() in wanted:
+                yield closed_hash.hexdigest(), count
 
 
-def _alike(first: Archive, second: Archive) -> int:
+def _count_common(first: Archive, second: Archive) -> int:
     """How many interactions at their beginning two imports of one file have in common."""
     count = 0
     try:
-        for one, other in zip(first.entries(), second.entries(), strict=False):
-            if _essence(one) != _essence(other):
+        for one, other in zip(first.read_entries(), second.read_entries(), strict=False):
+            if _select_compared_fields(one) != _select_compared_fields(other):
                 break
             count += 1
     except _UNREADABLE:
@@ -114,5 +114,5 @@ def _alike(first: Archive, second: Archive) -> int:
     return count
 
 
-def _essence(entry: JsonObject) -> list[Any]:
+def _select_compared_fields(entry: JsonObject) -> list[Any]:
     return [entry.get(name) for name in _KEPT]

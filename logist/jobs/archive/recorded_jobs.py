@@ -18,9 +18,9 @@ from logist.core.model import Interaction, JsonObject
 from logist.core.text import patterns
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs.archive import foreign_histories
-from logist.jobs.base.session import interaction_of
+from logist.jobs.base.session import parse_interaction
 from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
-from logist.store.entries import CLOSING, lines, read_header
+from logist.store.entries import CLOSING, read_header, read_lines
 from logist.store.files import TEMPORARY
 
 Entry = TypeVar("Entry", Interaction, JsonObject)
@@ -42,7 +42,7 @@ class Archive:
     """The history file."""
 
     @classmethod
-    def of(cls, job: JobDir) -> Archive:
+    def from_job(cls, job: JobDir) -> Archive:
         """The history of a job, named by its id."""
         return cls(job.id, job.history_file)
 
@@ -56,64 +56,68 @@ class Archive:
         """Of a history of another shape: what its readings found out."""
         return foreign_histories.Rebuilding(self.path)
 
-    def interactions(self) -> Iterator[Interaction]:
+    def read_interactions(self) -> Iterator[Interaction]:
         """The whole history in order, one in memory at a time. Raises Damaged at the first bad one."""
-        if foreign_histories.is_foreign(self.path):
-            yield from self._rebuilding.interactions()
+        if foreign_histories.has_foreign_shape(self.path):
+            yield from self._rebuilding.read_interactions()
         else:
-            yield from map(interaction_of, self.entries())
+            yield from map(parse_interaction, self.read_entries())
 
-    def entries(self) -> Iterator[JsonObject]:
+    def read_entries(self) -> Iterator[JsonObject]:
         """The same as JSON, which is read much faster: as it lies on disk, but for what had to be rebuilt."""
-        if foreign_histories.is_foreign(self.path):
-            yield from self._rebuilding.entries()
+        if foreign_histories.has_foreign_shape(self.path):
+            yield from self._rebuilding.read_entries()
             return
         if self.path.name == HISTORY:
-            yield from self.job.entries()
+            yield from self.job.read_entries()
             return
-        yield from history.whole(self.path)
+        yield from history.read_all_entries(self.path)
 
-    def notes(self) -> Iterator[str]:
+    def read_notes(self) -> Iterator[str]:
         """What had to be rebuilt to read it, in words; nothing where Logist wrote it as it is."""
-        return iter(self._rebuilding.notes() if foreign_histories.is_foreign(self.path) else ())
+        return iter(self._rebuilding.read_notes() if foreign_histories.has_foreign_shape(self.path) else ())
 
     def is_cut_off(self) -> bool:
         """Whether something is missing at its end, be it only the closing: then there may have been more."""
-        if foreign_histories.is_foreign(self.path):
+        if foreign_histories.has_foreign_shape(self.path):
             return False  # read whole, or not at all
-        with history.opened(self.path) as file:
+        with history.open_history(self.path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - len(CLOSING)))
             return file.read() != CLOSING
 
-    def require_whole(self, count: int) -> None:
+    def require_complete(self, count: int) -> None:
         """Raises Damaged where there may have been more than `count` interactions. Beside a state.json, which knows
         the last one, none is lost."""
         if self.is_cut_off() and not os.path.lexists(self.job.state_file):
             message = f"its end is cut off: there may have been more than {count} interactions"
             raise Damaged(message, where=str(self.path), fix="restore it from a backup")
 
-    def heard(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:
+    def call_for_each(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:
         """The same entries, all of them or Damaged; `each` hears of every one."""
         count = 0
         for entry in entries:
             count += 1
             each()
             yield entry
-        self.require_whole(count)
+        self.require_complete(count)
 
-    def restep_targets(self) -> set[int]:
+    def find_restep_targets(self) -> set[int]:
         """The interactions that a restep goes back before. Of the live file only the lines that can be one are
         parsed, and nothing is verified: whoever reads the history whole says what is wrong with it."""
-        if foreign_histories.is_foreign(self.path):
-            return self._rebuilding.restep_targets()
-        with history.opened(self.path) as file:
+        if foreign_histories.has_foreign_shape(self.path):
+            return self._rebuilding.find_restep_targets()
+        with history.open_history(self.path) as file:
             header = read_header(file, self.path)
-            found = {to for entry in segments.before(self.path, header) for to in restep_to(entry)}
+            targets = {
+                to for entry in segments.read_older_entries(self.path, header) for to in restep_to(entry)
+            }
             file.seek(header.size)
-            return found.union(to for line in lines(file) if _RESTEP in line for to in _target(line))
+            return targets.union(
+                to for line in read_lines(file) if _RESTEP in line for to in _parse_restep_targets(line)
+            )
 
 
-def _target(line: bytes) -> Iterator[int]:
+def _parse_restep_targets(line: bytes) -> Iterator[int]:
     try:
         entry = json.loads(line.removeprefix(b","))
     except (ValueError, RecursionError):
@@ -130,32 +134,32 @@ class Attempt:
 
 
 @contextmanager
-def attempt(archive: Archive, seen: Callable[[], int] = lambda: 0) -> Iterator[Attempt]:
+def catch_read_errors(archive: Archive, seen: Callable[[], int] = lambda: 0) -> Iterator[Attempt]:
     """Reads one of many histories: what is wrong with it stops no other. Who asks to stop is heard.
 
     `seen` tells how many interactions were read.
     """
-    tried = Attempt()
+    result = Attempt()
     try:
-        yield tried
+        yield result
     except Stopped:
         raise
     except LogistError as error:
-        tried.error = no_history(archive.path) or error
+        result.error = find_format_error(archive.path) or error
     except (OSError, RecursionError) as error:
-        tried.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
+        result.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
     except NONSENSE as error:
         where = f", at interaction {seen()}" if seen() else ""
         message = f"what it says makes no sense to the rules{where}: {error!r}"
-        tried.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+        result.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
 
 
-def no_history(path: Path) -> Damaged | None:
+def find_format_error(path: Path) -> Damaged | None:
     """What is wrong with a file that does not even begin as a history does; None for those that do, damaged ones too."""
     try:
-        with history.opened(path) as file:
+        with history.open_history(path) as file:
             begin = file.read(1)
-        if begin in (b"", b"[", b"{") or path.name == HISTORY or foreign_histories.is_foreign(path):
+        if begin in (b"", b"[", b"{") or path.name == HISTORY or foreign_histories.has_foreign_shape(path):
             return None
     except (LogistError, OSError):
         return None
@@ -165,103 +169,103 @@ def no_history(path: Path) -> Damaged | None:
     return Damaged("this is no history", where=str(path), fix=fix)
 
 
-def digest(path: Path) -> str:
+def hash_history_file(path: Path) -> str:
     """sha256 of a history file as it lies; of a rotated one, of its live file."""
-    whole = hashlib.sha256()
-    with history.opened(path) as file:
+    checksum = hashlib.sha256()
+    with history.open_history(path) as file:
         while piece := file.read(1 << 20):
-            whole.update(piece)
-    return whole.hexdigest()
+            checksum.update(piece)
+    return checksum.hexdigest()
 
 
-def exit_code(errors: Iterable[LogistError]) -> int:
+def exit_code_of_errors(errors: Iterable[LogistError]) -> int:
     """10 if a history is damaged; else the code of the first that could not be read; 0 where all were."""
     codes = [error.exit_code for error in errors]
     return Damaged.exit_code if Damaged.exit_code in codes else next(iter(codes), 0)
 
 
-def one(path: Path) -> Archive:
+def find_history(path: Path) -> Archive:
     """The history that is this file, or lies in this directory. Raises UsageError when there is none."""
-    file = path / HISTORY if path.is_dir() else segments.history_of(path)
+    file = path / HISTORY if path.is_dir() else segments.live_path(path)
     if not file.is_file():
         raise UsageError(f"no {HISTORY} in {path}", fix=f"name a job directory or its {HISTORY}")
     return Archive(str(path), file.absolute())
 
 
-def find(paths: Iterable[str]) -> Iterator[Archive]:
+def find_histories(paths: Iterable[str]) -> Iterator[Archive]:
     """The histories that `paths` name, each once, in the order of the paths and then of the names.
 
     Raises UsageError for a path that names none.
     """
-    seen: set[str] = set()
+    yielded: set[str] = set()
     for path in paths:
-        found = False
-        for name in _named(path):
-            for archive in _below(name):
-                found = True
+        has_history = False
+        for name in _expand_path(path):
+            for archive in _walk_histories(name):
+                has_history = True
                 key = os.path.realpath(archive.path)
-                if key not in seen:
-                    seen.add(key)
+                if key not in yielded:
+                    yielded.add(key)
                     yield archive
-        if not found:
+        if not has_history:
             fix = "name a job directory, its jobHistory.json, or a folder that holds such"
             raise UsageError(f"no history at {path}", where="PATH", fix=fix)
 
 
-def _named(path: str) -> list[str]:
+def _expand_path(path: str) -> list[str]:
     if os.path.lexists(path):
         return [path]
     if "**" in path.split(os.sep):
-        return sorted(_anywhere(path))
+        return sorted(_match_recursively(path))
     return sorted(glob.glob(path, include_hidden=True))
 
 
-def _anywhere(pattern: str) -> Iterator[str]:
+def _match_recursively(pattern: str) -> Iterator[str]:
     """What a pattern with `**` matches outside of jobs; no link is followed, for one may lead to itself."""
     parts = pattern.split(os.sep)
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     base = os.sep.join(parts[:fixed]) or (os.sep if fixed else os.curdir)
-    wanted = patterns.excluding(["/" + "/".join(parts[fixed:])])
-    for folder, folders, files in os.walk(base, onerror=_not_listed):
-        _enter(folders, files)
+    matcher = patterns.compile_exclusions(["/" + "/".join(parts[fixed:])])
+    for folder, folders, files in os.walk(base, onerror=_raise_unlistable):
+        _prune_folders(folders, files)
         for name in (*folders, *files):
             path = os.path.join(folder, name)
-            if wanted.verdict(os.path.relpath(path, base), directory=name in folders):
+            if matcher.match_path(os.path.relpath(path, base), directory=name in folders):
                 yield os.path.normpath(path)
 
 
-def _below(name: str) -> Iterator[Archive]:
+def _walk_histories(name: str) -> Iterator[Archive]:
     if not os.path.isdir(name):
-        name = str(segments.history_of(Path(name)))
+        name = str(segments.live_path(Path(name)))
         if os.path.isfile(name):
-            yield _archive(name, name)
+            yield _make_archive(name, name)
         return
-    for folder, folders, files in os.walk(name, onerror=_not_listed):
+    for folder, folders, files in os.walk(name, onerror=_raise_unlistable):
         if HISTORY in files:
-            yield _archive(folder, os.path.join(folder, HISTORY))
-        _enter(folders, files)
+            yield _make_archive(folder, os.path.join(folder, HISTORY))
+        _prune_folders(folders, files)
         for each in folders:
             linked = os.path.join(folder, each, HISTORY)
             if os.path.islink(os.path.dirname(linked)) and os.path.isfile(linked):
-                yield _archive(os.path.dirname(linked), linked)
+                yield _make_archive(os.path.dirname(linked), linked)
 
 
-def _archive(name: str, file: str) -> Archive:
+def _make_archive(name: str, file: str) -> Archive:
     """A person or a build may link to a history: it is read where it lies."""
     return Archive(name, Path(os.path.realpath(file)))
 
 
-def _enter(folders: list[str], files: list[str]) -> None:
+def _prune_folders(folders: list[str], files: list[str]) -> None:
     """Leaves the directories that are looked into, in order; below a job there are none."""
     folders[:] = [] if HISTORY in files else sorted(each for each in folders if _is_entered(each))
 
 
 def _is_entered(name: str) -> bool:
-    is_left = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
-    return name not in NOT_ENTERED and not name.startswith(IN_THE_MAKING) and not is_left
+    is_leftover = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
+    return name not in NOT_ENTERED and not name.startswith(IN_THE_MAKING) and not is_leftover
 
 
-def _not_listed(error: OSError) -> NoReturn:
+def _raise_unlistable(error: OSError) -> NoReturn:
     """A folder that can't be listed may hold histories: to pass it over would be to say that there are none."""
     fix = "check who owns it, and its permissions"
     raise StorageError(f"can't list it: {error.strerror}", where=str(error.filename), fix=fix) from error

@@ -17,7 +17,7 @@ from logist.core.history.runs import is_fork
 from logist.core.model import JsonObject
 from logist.core.share import Private, Replacing
 from logist.errors import Damaged, Refused, ReplayDiffers
-from logist.jobs.archive.job_fixture import transition
+from logist.jobs.archive.job_fixture import read_transition
 from logist.jobs.base.project import Project
 from logist.jobs.doctor import leaked_secrets
 from logist.store import files
@@ -53,7 +53,7 @@ class Leaks:
     told: list[str] = field(default_factory=list)
     more: int = 0
 
-    def keep(self, leak: str) -> None:
+    def add_leak(self, leak: str) -> None:
         """Takes one more."""
         if len(self.told) < TOLD:
             self.told.append(leak)
@@ -72,41 +72,47 @@ class Leaks:
         raise error
 
 
-def private_values(project: Project) -> Private:
+def collect_private_values(project: Project) -> Private:
     """Who and what a redacted result must not name, as far as the machine and the config tell."""
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
     # Its owner may act under another name.
-    private.user(os.path.basename(project.environment.child().get("HOME", "").rstrip("/")))
+    private.user(os.path.basename(project.environment.build_child_environment().get("HOME", "").rstrip("/")))
     return private
 
 
-def survey(name: str, history: Path, entries: Iterable[JsonObject], private: Private | None) -> HistorySurvey:
+def survey_history(
+    name: str, history: Path, entries: Iterable[JsonObject], private: Private | None
+) -> HistorySurvey:
     """The first reading of the job `name`; `private` gets what is in it. Damaged for a history that does not verify
     or is empty."""
-    found = HistorySurvey()
+    result = HistorySurvey()
     if private is not None:
         private.line(name)
     for place in (str(history.parent), os.path.realpath(history.parent)):
-        found.places[place] = JOB_DIR
+        result.places[place] = JOB_DIR
     for entry in entries:
-        found.count, found.head = entry["sequence"], entry.get("checksum") or ""
+        result.count, result.head = entry["sequence"], entry.get("checksum") or ""
         if is_fork(entry):
-            found.forked = found.count
-        lay, exchange = entry.get("workspace_path"), entry.get("exchange")
-        if isinstance(lay, str) and lay.endswith("/workspace") and lay.count("/") > 2:
-            found.places[lay.removesuffix("/workspace")] = JOB_DIR
+            result.forked = result.count
+        workspace_path, exchange = entry.get("workspace_path"), entry.get("exchange")
+        if (
+            isinstance(workspace_path, str)
+            and workspace_path.endswith("/workspace")
+            and workspace_path.count("/") > 2
+        ):
+            result.places[workspace_path.removesuffix("/workspace")] = JOB_DIR
         if isinstance(exchange, str):
-            found.named.add(exchange)
+            result.named.add(exchange)
         if private is not None:
-            _look(entry, private)
-    if not found.count:
+            _collect_private(entry, private)
+    if not result.count:
         raise Damaged("the history is empty", where=str(history), fix="restore it from a backup")
-    return found
+    return result
 
 
-def _look(entry: JsonObject, private: Private) -> None:
+def _collect_private(entry: JsonObject, private: Private) -> None:
     private.line(files.dump_json(entry).decode())
     for each in share.texts(entry):
         private.text(each.text)
@@ -115,7 +121,7 @@ def _look(entry: JsonObject, private: Private) -> None:
         private.user(steward["name"])
 
 
-def cleaned(
+def redact_entry(
     entry: JsonObject,
     replacing: Replacing,
     secrets: dict[str, str],
@@ -123,26 +129,28 @@ def cleaned(
     written: Callable[[JsonObject], tuple[JsonObject, bytes]],
 ) -> tuple[JsonObject, bytes, list[str]]:
     """An interaction, or a part of one, as it is shared; its line, which `written` makes; where secrets still are."""
-    made = share.changed(entry, replacing, hashes)
+    shared_entry = share.changed(entry, replacing, hashes)
     for _ in range(ROUNDS if replacing.redacts else 1):
-        complete, line = written(made)
-        leaks = list(_leaks(complete, line, replacing, secrets))
+        complete, line = written(shared_entry)
+        leaks = list(_find_leaks(complete, line, replacing, secrets))
         if not leaks:
             break
-        made = share.changed(made, replacing, {})
+        shared_entry = share.changed(shared_entry, replacing, {})
     _require_same(entry, complete)
     return complete, line, [f"interaction {entry['sequence']}, {leak}" for leak in leaks]
 
 
-def cleaned_name(name: str, replacing: Replacing, secrets: dict[str, str]) -> tuple[str, list[str]]:
+def redact_job_name(name: str, replacing: Replacing, secrets: dict[str, str]) -> tuple[str, list[str]]:
     """The id of a job as it is shared, and the secrets that are still in it."""
     replacing.look(name)
     shared = replacing.text(name)
-    found = _leaks({"job": shared}, shared.encode(), replacing, secrets)
-    return shared, [f"the id of the job: {leak.partition(': ')[2]}" for leak in found]
+    leaks = _find_leaks({"job": shared}, shared.encode(), replacing, secrets)
+    return shared, [f"the id of the job: {leak.partition(': ')[2]}" for leak in leaks]
 
 
-def _leaks(entry: JsonObject, line: bytes, replacing: Replacing, secrets: dict[str, str]) -> Iterator[str]:
+def _find_leaks(
+    entry: JsonObject, line: bytes, replacing: Replacing, secrets: dict[str, str]
+) -> Iterator[str]:
     for place, kind in share.leaks(entry, line.decode(), secrets):
         yield f"{place}: {kind}"
     for place in share.unmatched(entry, replacing):
@@ -153,17 +161,17 @@ def _require_same(entry: JsonObject, made: JsonObject) -> None:
     """ReplayDiffers unless the job moves as it did, and the answer was the same in all that decides."""
     number = entry["sequence"]
     why = "a secret or a name is a word of the history's own"
-    if transition(entry) != transition(made):
-        raise differs(number, "the state", why)
-    was, now = entry.get("response") or {}, made.get("response") or {}
+    if read_transition(entry) != read_transition(made):
+        raise changed_entry_error(number, "the state", why)
+    old_response, new_response = entry.get("response") or {}, made.get("response") or {}
     for name in SAME:
-        if was.get(name) != now.get(name):
-            raise differs(number, f"response.{name}", why)
-    if len(was.get("evidence_files") or ()) != len(now.get("evidence_files") or ()):
-        raise differs(number, "response.evidence_files", "two names became one")
+        if old_response.get(name) != new_response.get(name):
+            raise changed_entry_error(number, f"response.{name}", why)
+    if len(old_response.get("evidence_files") or ()) != len(new_response.get("evidence_files") or ()):
+        raise changed_entry_error(number, "response.evidence_files", "two names became one")
 
 
-def differs(number: int, where: str, why: str) -> ReplayDiffers:
+def changed_entry_error(number: int, where: str, why: str) -> ReplayDiffers:
     """The error for an interaction that would not be shared as it was."""
     message = f"interaction {number}: {where} would not be what it was; nothing was written ({why})"
     return ReplayDiffers(message, fix="export it without --redact, or change redact.patterns")

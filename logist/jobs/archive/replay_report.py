@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from logist.core.money.amounts import counted
+from logist.core.money.amounts import format_count
 from logist.core.replay import difference
 from logist.core.replay.drift import Drift
 from logist.core.replay.replay import ChangedRule
@@ -26,68 +26,70 @@ _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML 1.0 document may hold, and the carriage return, which a reader would turn into a line break."""
 
 
-def lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
+def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
     """All that was found in one history, its name and verdict first; one line where it goes the same way.
 
     `shown` has the diffs that are known already, and gets those that are shown here.
     """
-    yield f"{found.name}: {verdict(found)}"
+    yield f"{found.name}: {format_replay_verdict(found)}"
     yield from (f"  {each}" for each in found.disagreements)
     for each in found.differences[:DIFFERENCES]:
-        yield from (f"  {line}" for line in difference.lines(each))
-    if (beyond := len(found.differences) - DIFFERENCES) > 0:
-        yield f"  and {beyond:,} more differences"
-    for by_rule in _grouped_by_rule(found.changed_rules):
-        yield from (f"  {line}" for line in _rule_lines(by_rule))
-    known = set() if shown is None else shown
-    for same in _grouped(found.drifts):
-        yield from (f"  {line}" for line in _drift_lines(same, known))
+        yield from (f"  {line}" for line in difference.format_difference(each))
+    if (omitted := len(found.differences) - DIFFERENCES) > 0:
+        yield f"  and {omitted:,} more differences"
+    for by_rule in _group_by_rule(found.changed_rules):
+        yield from (f"  {line}" for line in _format_rule(by_rule))
+    shown_diffs = set() if shown is None else shown
+    for same in _group_drifts(found.drifts):
+        yield from (f"  {line}" for line in _format_drift(same, shown_diffs))
     if found.more:
         yield f"  and {found.more:,} more findings, which were not kept"
 
 
-def verdict(found: Replayed) -> str:
+def format_replay_verdict(found: Replayed) -> str:
     """The outcome of one history in a line."""
     if found.error:
         fix = f" ({found.error.fix})" if found.error.fix else ""
         return f"it can't be read to its end: {found.error.message}{fix}"
-    every = counted(found.interactions, "interaction")
+    interactions = format_count(found.interactions, "interaction")
     if found.differences:
-        return f"{counted(len(found.differences), 'difference')} in {every}"
+        return f"{format_count(len(found.differences), 'difference')} in {interactions}"
     if found.disagreements:
-        return f"it is not the history that its manifest vouches for, in {every}"
+        return f"it is not the history that its manifest vouches for, in {interactions}"
     judged = found.interactions - found.unjudged
     skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
-    asked = len({each.sequence for each in found.drifts})
+    drifted = len({each.sequence for each in found.drifts})
     changed = len({each.sequence for each in found.changed_rules})
     if changed:
         skipped += f"; {changed:,} would be judged in another way by a rule that has changed"
-    prompts = f"; {counted(asked, 'prompt')} would be put in another way" if asked else ""
-    return f"{counted(judged, 'interaction')} {_go(judged)} the same way today{skipped}{prompts}"
+    prompts = f"; {format_count(drifted, 'prompt')} would be put in another way" if drifted else ""
+    return (
+        f"{format_count(judged, 'interaction')} {_conjugate_go(judged)} the same way today{skipped}{prompts}"
+    )
 
 
-def _grouped_by_rule(changed: Iterable[ChangedRule]) -> Iterator[list[ChangedRule]]:
+def _group_by_rule(changed: Iterable[ChangedRule]) -> Iterator[list[ChangedRule]]:
     same: dict[str, list[ChangedRule]] = {}
     for each in changed:
         same.setdefault(each.rule, []).append(each)
     return iter(same.values())
 
 
-def _rule_lines(same: list[ChangedRule]) -> Iterator[str]:
+def _format_rule(same: list[ChangedRule]) -> Iterator[str]:
     """One changed rule: the interactions that were judged by the earlier one, and what it is today."""
     first = same[0]
     word = "interactions" if len(same) > 1 else "interaction"
-    yield f"{word} {_numbers([each.sequence for each in same])}: a rule has changed in Logist {first.version} ({first.rule})"
+    yield f"{word} {_format_sequences([each.sequence for each in same])}: a rule has changed in Logist {first.version} ({first.rule})"
     yield f"  {first.change}"
-    yield from (f"  {line}" for line in difference.sides(first.differences[0]))
+    yield from (f"  {line}" for line in difference.format_sides(first.differences[0]))
 
 
-def _numbers(sequences: list[int]) -> str:
+def _format_sequences(sequences: list[int]) -> str:
     more = f" and {len(sequences) - NAMED:,} more" if len(sequences) > NAMED else ""
     return ", ".join(map(str, sequences[:NAMED])) + more
 
 
-def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
+def _group_drifts(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
     """Those that say the same of several prompts, together."""
     same: dict[tuple[str, str, str], list[Drift]] = {}
     for each in drifts:
@@ -95,27 +97,27 @@ def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
     return iter(same.values())
 
 
-def _drift_lines(same: list[Drift], known: set[str]) -> Iterator[str]:
+def _format_drift(same: list[Drift], known: set[str]) -> Iterator[str]:
     first = same[0]
     what = f" {first.source} {first.change}" if first.source else ""
     prompts = "prompts of interactions" if len(same) > 1 else "prompt of interaction"
-    yield f"{prompts} {_numbers([each.sequence for each in same])}:{what}"
+    yield f"{prompts} {_format_sequences([each.sequence for each in same])}:{what}"
     yield f"  cause     {first.cause}"
     text = "\n".join(first.diff)
     if text in known:
         yield "  the diff is shown above"
         return
     known.add(text)
-    diff = trimmed(first.diff)
+    diff = trim_diff(first.diff)
     yield from (f"  {line}" for line in diff[:DIFF])
-    if (beyond := len(diff) - DIFF) > 0:
-        yield f"  ... {beyond:,} more lines"
+    if (omitted := len(diff) - DIFF) > 0:
+        yield f"  ... {omitted:,} more lines"
 
 
-def trimmed(diff: tuple[str, ...]) -> tuple[str, ...]:
+def trim_diff(diff: tuple[str, ...]) -> tuple[str, ...]:
     """A diff without the blank lines around it that did not change."""
-    telling = [place for place, line in enumerate(diff) if line != " "]
-    return diff[telling[0] : telling[-1] + 1] if telling else ()
+    changed_places = [place for place, line in enumerate(diff) if line != " "]
+    return diff[changed_places[0] : changed_places[-1] + 1] if changed_places else ()
 
 
 @dataclass
@@ -147,7 +149,7 @@ class ReplayTotals:
         if found.error:
             self.unreadable += 1
             self.errors.append(found.error)
-        elif found.goes_another_way:
+        elif found.is_different:
             self.differ += 1
         elif found.changed_rules:
             self.changed_rules += 1
@@ -156,11 +158,11 @@ class ReplayTotals:
         else:
             self.same += 1
 
-    def counted(self) -> dict[str, int]:
+    def to_counts(self) -> dict[str, int]:
         """All of it by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """All of it on one line."""
         parts = [f"{self.same:,} the same"]
         parts += [f"{self.differ:,} different"] if self.differ else []
@@ -168,7 +170,7 @@ class ReplayTotals:
         parts += [f"{self.drift:,} the same but for the prompts"] if self.drift else []
         parts += [f"{self.unreadable:,} unreadable"] if self.unreadable else []
         skipped = f" ({self.skipped:,} of them skipped)" if self.skipped else ""
-        return f"{counted(self.histories, 'history')}, {counted(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
+        return f"{format_count(self.histories, 'history')}, {format_count(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
 
 
 @dataclass
@@ -185,24 +187,24 @@ class Junit:
 
     def add(self, found: Replayed) -> None:
         """Takes one more history."""
-        text = "\n".join([*lines(found), *found.skipped, *found.notes])
-        case = f'<testcase classname="logist.replay" name={_attribute(found.name)} time="0"'
+        text = "\n".join([*format_replay_lines(found), *found.skipped, *found.notes])
+        case = f'<testcase classname="logist.replay" name={_quote_attribute(found.name)} time="0"'
         if found.error:
             self._errors += 1
-            inner = f"<error type={_attribute(found.error.code)} message={_attribute(verdict(found))}>{_xml(text)}</error>"
-        elif found.fails(prompts=self.prompts, rules=self.rules):
+            content = f"<error type={_quote_attribute(found.error.code)} message={_quote_attribute(format_replay_verdict(found))}>{_escape_text(text)}</error>"
+        elif found.has_failed(prompts=self.prompts, rules=self.rules):
             self._failures += 1
             kind = "prompt_drifts" if found.drifts else UNCOMPARED
             kind = RULE_CHANGED if self.rules and found.changed_rules else kind
-            kind = "replay_differs" if found.goes_another_way else kind
-            inner = f'<failure type="{kind}" message={_attribute(verdict(found))}>{_xml(text)}</failure>'
+            kind = "replay_differs" if found.is_different else kind
+            content = f'<failure type="{kind}" message={_quote_attribute(format_replay_verdict(found))}>{_escape_text(text)}</failure>'
         elif found.drifts or found.changed_rules or found.skipped or found.notes:
-            inner = f"<system-out>{_xml(text)}</system-out>"
+            content = f"<system-out>{_escape_text(text)}</system-out>"
         else:
-            inner = ""
-        self._cases.append(f"{case}>{inner}</testcase>" if inner else f"{case}/>")
+            content = ""
+        self._cases.append(f"{case}>{content}</testcase>" if content else f"{case}/>")
 
-    def document(self) -> Iterator[bytes]:
+    def generate_document(self) -> Iterator[bytes]:
         """The report as it is written, piece by piece."""
         counts = f'tests="{len(self._cases)}" failures="{self._failures}" errors="{self._errors}" skipped="0"'
         yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -211,18 +213,18 @@ class Junit:
         yield b"</testsuite>\n</testsuites>\n"
 
 
-def _xml(text: str) -> str:
-    return escape(_NOT_XML.sub(_named, text), quote=False)
+def _escape_text(text: str) -> str:
+    return escape(_NOT_XML.sub(_escape_character, text), quote=False)
 
 
-def _attribute(text: str) -> str:
-    text = escape(_NOT_XML.sub(_named, text)).replace("\n", "&#10;").replace("\t", "&#9;")
+def _quote_attribute(text: str) -> str:
+    text = escape(_NOT_XML.sub(_escape_character, text)).replace("\n", "&#10;").replace("\t", "&#9;")
     return f'"{text}"'
 
 
-def _named(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def _go(number: int) -> str:
+def _conjugate_go(number: int) -> str:
     return "goes" if number == 1 else "go"

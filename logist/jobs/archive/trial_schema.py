@@ -38,13 +38,13 @@ _REFERENCES = ("$ref", "$dynamicRef")
 FIX = "begin with a copy of schemas/llm-chat-schema.json"
 
 
-def read(path: Path) -> JsonObject:
+def load_trial_schema(path: Path) -> JsonObject:
     """The schema of a file. Raises UsageError where there is no file, InvalidFile for one that is no schema, looks
     elsewhere, or takes what can't be used."""
     where = str(path)
     if not path.exists():
         raise UsageError("there is no such schema file", where=where, fix="name a file")
-    schema = documents.read(path).data
+    schema = documents.read_document(path).data
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -52,63 +52,63 @@ def read(path: Path) -> JsonObject:
         raise InvalidFile(
             f"is no JSON Schema: {place or 'it'}: {error.message[:300]}", where=where
         ) from error
-    for fault in _faults(schema):
+    for fault in _find_faults(schema):
         raise InvalidFile(fault, where=where)
     try:
-        taken = next((what for what, probe in _NEVER if _takes(schema, probe)), None)
-        answer_faults.faults({"response": SOUND}, schema)
+        accepted = next((what for what, probe in _NEVER if _accepts_response(schema, probe)), None)
+        answer_faults.find_schema_faults({"response": SOUND}, schema)
     except (RecursionError, Unresolvable, re.error) as error:
         message = "refers to itself without end" if isinstance(error, RecursionError) else str(error)
         raise InvalidFile(f"can't be applied: {message[:300]}", where=where) from error
-    if taken is not None:
-        raise InvalidFile(f"takes {taken} for an exit command", where=where, fix=FIX)
+    if accepted is not None:
+        raise InvalidFile(f"takes {accepted} for an exit command", where=where, fix=FIX)
     return schema
 
 
-def _takes(schema: JsonObject, response: JsonObject) -> bool:
-    return not answer_faults.faults({"response": response}, schema)
+def _accepts_response(schema: JsonObject, response: JsonObject) -> bool:
+    return not answer_faults.find_schema_faults({"response": response}, schema)
 
 
-def _faults(schema: JsonObject) -> Iterator[str]:
+def _find_faults(schema: JsonObject) -> Iterator[str]:
     """References that lead out of the file, or nowhere, and patterns that do not compile."""
-    for name, value in _members(schema):
+    for name, value in _walk_members(schema):
         if name in _REFERENCES and isinstance(value, str):
             if not value.startswith("#"):
                 yield f"`{name}` is {json.dumps(value)}; only places in the file itself (#/...) are looked up"
-            elif not _is_there(schema, value):
+            elif not _has_target(schema, value):
                 yield f"`{name}` is {json.dumps(value)}, which is not there"
-        if name == "pattern" and isinstance(value, str) and (fault := _bad_pattern(value)):
+        if name == "pattern" and isinstance(value, str) and (fault := _explain_bad_pattern(value)):
             yield f"`pattern` {json.dumps(value)[:100]} is no regular expression: {fault}"
 
 
-def _members(value: Any) -> Iterator[tuple[str, Any]]:
+def _walk_members(value: Any) -> Iterator[tuple[str, Any]]:
     """Every key with its value, at any depth; a file is not deeper than `documents` reads."""
     if isinstance(value, dict):
         for name, held in value.items():
             yield name, held
-            yield from _members(held)
+            yield from _walk_members(held)
     elif isinstance(value, list):
         for held in value:
-            yield from _members(held)
+            yield from _walk_members(held)
 
 
-def _is_there(schema: JsonObject, reference: str) -> bool:
+def _has_target(schema: JsonObject, reference: str) -> bool:
     """Whether a JSON pointer leads to something; names (`#name`) are left to the validator."""
     if not reference.startswith("#/"):
         return True
-    found: Any = schema
+    target: Any = schema
     for part in reference[2:].split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdigit() and int(key) < len(found):
-            found = found[int(key)]
-        elif isinstance(found, dict) and key in found:
-            found = found[key]
+        if isinstance(target, list) and key.isdigit() and int(key) < len(target):
+            target = target[int(key)]
+        elif isinstance(target, dict) and key in target:
+            target = target[key]
         else:
             return False
     return True
 
 
-def _bad_pattern(pattern: str) -> str:
+def _explain_bad_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
-from logist.config.locking import locked
+from logist.config.locking import hold_lock
 from logist.config.settings import CONFIG_FILE, LoadedSettings, Settings, load_settings
 from logist.config.trust import read_trust
 from logist.documents import Document
@@ -46,7 +46,7 @@ class ConfigFile:
         """Whether it is the user's, under those of all projects."""
         return self.home == self.user_config_dir
 
-    def load(self, document: Document) -> LoadedSettings:
+    def load_with(self, document: Document) -> LoadedSettings:
         """The settings with this document in the place of the file. Raises InvalidFile."""
         return load_settings(self.home, self.user_config_dir, instead={self.path: document})
 
@@ -78,31 +78,31 @@ def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False)
     Raises UsageError for an unknown key or a wrong value, InvalidFile for a file that is wrong already.
     """
     if dry_run:
-        return _change(file, key, value, write=False)
-    with _locked(file):
-        return _change(file, key, value, write=True)
+        return _apply_change(file, key, value, write=False)
+    with _lock_config(file):
+        return _apply_change(file, key, value, write=True)
 
 
 @contextmanager
-def _locked(file: ConfigFile) -> Iterator[None]:
+def _lock_config(file: ConfigFile) -> Iterator[None]:
     """Holds off other commands that change the file. A project's lock lies where git ignores it: among the jobs."""
     if file.is_own:
         file.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = file.home
     else:
-        project_home.ensure(file.home)
+        project_home.ensure_project_home(file.home)
         folder = file.home / "jobs"
         project_home.ensure_folder(folder)
-    with locked(folder / LOCK_FILE):
+    with hold_lock(folder / LOCK_FILE):
         yield
 
 
-def _change(file: ConfigFile, key: str, value: Any, *, write: bool) -> ConfigChange:
-    text, mode = _read(file)
-    old = documents.parse(text, str(file.path))
-    path = _path(old.data, key, value)
-    edited = documents.edited(text, str(file.path), {path: value})
-    new = documents.parse(edited, str(file.path))
+def _apply_change(file: ConfigFile, key: str, value: Any, *, write: bool) -> ConfigChange:
+    text, mode = _read_file(file)
+    old = documents.parse_document(text, str(file.path))
+    path = _resolve_key_path(old.data, key, value)
+    edited = documents.edit_text(text, str(file.path), {path: value})
+    new = documents.parse_document(edited, str(file.path))
     before, after = _load_both(file, old, new)
     if write and edited != text:
         replace_file(file.path, edited.encode("utf-8"), mode)
@@ -112,11 +112,15 @@ def _change(file: ConfigFile, key: str, value: Any, *, write: bool) -> ConfigCha
         trust = read_trust(file.user_config_dir, file.home, after)
         trust.allow_change(claims, path, str(file.path))
     return ConfigChange(
-        file.path, key, _setting(file, old, before, path), _setting(file, new, after, path), edited != text
+        file.path,
+        key,
+        _find_setting(file, old, before, path),
+        _find_setting(file, new, after, path),
+        edited != text,
     )
 
 
-def _read(file: ConfigFile) -> tuple[str, int]:
+def _read_file(file: ConfigFile) -> tuple[str, int]:
     """The text of the file and its permissions; an empty text where there is none."""
     try:
         data = read_regular(file.path, documents.MAX_BYTES)
@@ -128,20 +132,20 @@ def _read(file: ConfigFile) -> tuple[str, int]:
     except OSError as error:
         what = "is a symbolic link" if file.path.is_symlink() else f"can't be read: {error.strerror}"
         fix = "edit the file that it leads to" if file.path.is_symlink() else None
-        irregular = error.errno in IRREGULAR and not file.path.is_symlink()
+        is_irregular = error.errno in IRREGULAR and not file.path.is_symlink()
         raise InvalidFile(
-            what, where=str(file.path), fix="move it away, and run the command again" if irregular else fix
+            what, where=str(file.path), fix="move it away, and run the command again" if is_irregular else fix
         ) from error
 
 
-def _path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
+def _resolve_key_path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
     """The path that a dotted key means; names in the file come first, for they may hold dots."""
     if not all(key.split(".")):
         raise UsageError(f"{key!r} is not a key", fix="as in limits.cost_threshold")
-    if value is None and (there := _path_in(data, key.split("."))):
-        return there  # also a key that is not known, which is why it is to go
-    path = documents.key_path(Settings, key)
-    entry = documents.key_path(Settings, key, entry=True)
+    if value is None and (existing := _find_existing_path(data, key.split("."))):
+        return existing  # also a key that is not known, which is why it is to go
+    path = documents.find_key_path(Settings, key)
+    entry = documents.find_key_path(Settings, key, entry=True)
     if (
         path is None
         and entry is not None
@@ -149,17 +153,17 @@ def _path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
     ):
         path = entry
     if path is None:
-        raise UsageError(f"unknown key `{key}`", fix=documents.nearest_key(Settings, key))
+        raise UsageError(f"unknown key `{key}`", fix=documents.suggest_key(Settings, key))
     return path
 
 
-def _path_in(data: Any, words: list[str]) -> FieldPath | None:
+def _find_existing_path(data: Any, words: list[str]) -> FieldPath | None:
     """The path of a dotted key in a document that has it."""
     if not words:
         return ()
     for count in range(1, len(words) + 1) if isinstance(data, dict) else ():
         name = ".".join(words[:count])
-        if name in data and (rest := _path_in(data[name], words[count:])) is not None:
+        if name in data and (rest := _find_existing_path(data[name], words[count:])) is not None:
             return (name, *rest)
     return None
 
@@ -169,17 +173,19 @@ def _load_both(
 ) -> tuple[LoadedSettings | None, LoadedSettings]:
     """The settings before and after; a file that is wrong already may be so before."""
     try:
-        after = file.load(new)
+        after = file.load_with(new)
     except InvalidFile as error:
-        file.load(old)  # what was wrong already is named by its own line
+        file.load_with(old)  # what was wrong already is named by its own line
         raise UsageError(error.message, fix=error.fix) from error
     try:
-        return file.load(old), after
+        return file.load_with(old), after
     except InvalidFile:
         return None, after
 
 
-def _setting(file: ConfigFile, document: Document, loaded: LoadedSettings | None, path: FieldPath) -> Setting:
+def _find_setting(
+    file: ConfigFile, document: Document, loaded: LoadedSettings | None, path: FieldPath
+) -> Setting:
     """The value at a path: as the file has it, else what holds without."""
     written = _value_at(document.data, path)
     if written is not None:

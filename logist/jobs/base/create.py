@@ -24,7 +24,7 @@ from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import dump, dump_state, interaction_of
+from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.store import JobDir, Position, replace_file
 
 
@@ -50,7 +50,7 @@ class ChildOrigin:
     flow: Workflow | None
 
 
-def create(
+def create_job(
     project: Project,
     job_id: str,
     spec: JobSpec,
@@ -68,26 +68,30 @@ def create(
     """
     if not spec.prompt and not spec.workflow and not draft:
         raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
-    specs.known(project, spec)
-    specs.sound(project, spec)
+    specs.require_known_roles(project, spec)
+    specs.require_usable_doer(project, spec)
     if child is None:  # a part of a job takes the files of a spec that was accepted long ago
-        specs.require_inside(project, spec.files)
-    clean = JobSpec.model_validate(specs.redacted_values(project, spec.model_dump(exclude_unset=True)))
-    if clean != spec:
-        spec, text = clean, ""  # a secret is nobody's comment
-    flow = child.flow if child else _flow(project, spec, here)
-    effective = specs.effective(project, spec, flow)
+        specs.require_workspace_paths(project, spec.files)
+    redacted_spec = JobSpec.model_validate(specs.redact_values(project, spec.model_dump(exclude_unset=True)))
+    if redacted_spec != spec:
+        spec, text = redacted_spec, ""  # a secret is nobody's comment
+    flow = child.flow if child else _load_workflow(project, spec, here)
+    effective = specs.build_effective_spec(project, spec, flow)
     if flow is None:
         _require_roles(project, effective)
-    source = source_repository.repository_of(project, spec) if child is None else None
+    source = source_repository.find_job_repository(project, spec) if child is None else None
     command = CreateCommand(draft=draft, source=str(source) if source else None)
-    routed = None if draft else steward.routed(Kind.CREATE, None, command, effective)
-    after = steward.decide(Kind.CREATE, None, command, effective, routed=routed)
+    route = None if draft else steward.route_command(Kind.CREATE, None, command, effective)
+    after = steward.apply_command(Kind.CREATE, None, command, effective, routed=route)
     if project.jobs_dir.is_relative_to(project.home):
-        project_home.ensure(project.home)
-    with JobDir.creating(project.jobs_dir, job_id) as job:
-        workspace = project.workspace(job)
-        start = workspace.populate_from(child.git_dir, child.commit) if child else workspace.populate(source)
+        project_home.ensure_project_home(project.home)
+    with JobDir.create_job(project.jobs_dir, job_id) as job:
+        workspace = project.open_workspace(job)
+        start = (
+            workspace.populate_from_parent(child.git_dir, child.commit)
+            if child
+            else workspace.populate(source)
+        )
         file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
         entry = Interaction(
             sequence=1,
@@ -100,52 +104,54 @@ def create(
             workspace_path=str(project.jobs_dir / job_id / job.workspace.name),
             step=after.step,
             reason=after.stuck.reason if after.stuck else "",
-            route=routed.route if routed else [],
+            route=route.route if route else [],
             checkpoint_after=start,
             steward=None if child else Steward(name=project.steward),
             command=command.write(),
             spec=effective,
             after=after,
         )
-        written = text or documents.dumped(_named(spec, job_id))
+        written = text or documents.dump_yaml(_build_spec_document(spec, job_id))
         replace_file(job.spec_file, written.encode("utf-8"))
         if flow is not None:
-            specs.freeze(job, flow)
-        done = job.append(Position(0, None, 0), [dump(entry)])
-        state = fold.apply(None, interaction_of(done.entries[0]))
-        job.write_state(dump_state(state, done.position))
-    empty = workspace.source_has_no_commits
+            specs.write_frozen_workflow(job, flow)
+        appended = job.append_entries(Position(0, None, 0), [dump_interaction(entry)])
+        state = fold.apply_interaction(None, parse_interaction(appended.entries[0]))
+        job.write_state(dump_state(state, appended.position))
+    is_empty = workspace.source_has_no_commits
     return Created(
-        project.job(job_id),
+        project.open_job(job_id),
         state,
-        source_repository.no_commits(source) if empty else source_repository.warnings(source),
+        source_repository.explain_empty_workspace(source)
+        if is_empty
+        else source_repository.find_uncommitted_warnings(source),
         specs.merge_warnings(project, spec, state, flow),
         file_warnings,
     )
 
 
-def _flow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None:
+def _load_workflow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None:
     """The workflow that the spec names, without the secrets that its file may hold."""
     if not spec.workflow:
         return None
     settings = project.settings
     review = settings.review.enabled if spec.review is None else spec.review
-    allowance = Allowance(specs.limits(project, spec), review, spec.input)
-    role, _ = specs.doer(project, spec)
-    found = job_workflows.chosen(project, spec.workflow, here or Path(), role, allowance)
-    told = found.model_dump(mode="json")
-    clean = specs.redacted_values(project, told)
-    return found if clean == told else Workflow.model_validate(clean)
+    allowance = Allowance(specs.resolve_limits(project, spec), review, spec.input)
+    role, _ = specs.choose_doer(project, spec)
+    flow = job_workflows.load_job_workflow(project, spec.workflow, here or Path(), role, allowance)
+    dumped = flow.model_dump(mode="json")
+    redacted = specs.redact_values(project, dumped)
+    return flow if redacted == dumped else Workflow.model_validate(redacted)
 
 
 def _require_roles(project: Project, spec: EffectiveSpec) -> None:
     """Raises InvalidFile for a role that only the config names, and that nobody knows."""
     keys = {"default": "roles.default", "config": "review.role"}
-    asked = [(spec.doer, spec.doer_source)]
+    required = [(spec.doer, spec.doer_source)]
     if spec.review:
-        asked.append((spec.reviewer, spec.reviewer_source))
+        required.append((spec.reviewer, spec.reviewer_source))
     known = {*project.roles.by_name, *project.roles.broken}
-    for role, source in asked:
+    for role, source in required:
         if role not in known and source != "job":
             key = keys.get(source, f"roles.type_mapping.{spec.task_type}")
             fix = (
@@ -154,6 +160,6 @@ def _require_roles(project: Project, spec: EffectiveSpec) -> None:
             raise InvalidFile(f"`{key}` names the role `{role}`, and there is none", where="config", fix=fix)
 
 
-def _named(spec: JobSpec, job_id: str) -> dict[str, object]:
+def _build_spec_document(spec: JobSpec, job_id: str) -> dict[str, object]:
     written = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     return {"id": job_id, **{key: value for key, value in written.items() if key != "id"}}

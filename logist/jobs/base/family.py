@@ -17,7 +17,7 @@ from logist.core.model import (
 )
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import load, read_current_state
+from logist.jobs.base.session import load_session, read_current_state
 
 
 class Unwanted(Refused):
@@ -45,7 +45,7 @@ class Kin:
     """The exit code of that error; 0 where it is only not made yet."""
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing more will come of it: it has ended, or has no attempts left."""
         if self.state is None:
             return False
@@ -53,18 +53,18 @@ class Kin:
         return self.state.status in TERMINAL or out
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         return self.state is not None and self.state.status is Status.SUCCESS
 
 
-def children_of(project: Project, state: State) -> list[Kin]:
+def load_children(project: Project, state: State) -> list[Kin]:
     """The jobs that a job waits for, in the order of its items; nothing is written, no lock is taken."""
-    return [_kin(project, child) for child in state.children]
+    return [_load_child(project, child) for child in state.children]
 
 
-def _kin(project: Project, job_id: str) -> Kin:
+def _load_child(project: Project, job_id: str) -> Kin:
     try:
-        state = load(project, project.job(job_id)).state
+        state = load_session(project, project.open_job(job_id)).state
     except UsageError as error:
         return Kin(job_id, None, str(error))
     except LogistError as error:
@@ -90,7 +90,7 @@ def require_wanted(project: Project, state: State, job_id: str) -> None:
         if above is None:
             return
         try:
-            parent = load(project, project.job(above)).state
+            parent = load_session(project, project.open_job(above)).state
         except UsageError:
             return  # a child that was taken elsewhere goes its own way
         if parent.status in SET_ASIDE:
@@ -108,7 +108,7 @@ def is_below(project: Project, job_id: str, above: str) -> bool:
         return False
     for _ in range(MAX_DEPTH + 1):
         try:
-            parent = read_current_state(project.job(job_id)).get("parent")
+            parent = read_current_state(project.open_job(job_id)).get("parent")
         except LogistError:
             return False
         if parent in (None, above):
@@ -117,15 +117,15 @@ def is_below(project: Project, job_id: str, above: str) -> bool:
     return False
 
 
-def waits(kin: Sequence[Kin]) -> str:
+def describe_waiting(kin: Sequence[Kin]) -> str:
     """What a job waits for, in words."""
-    open_ones = [child for child in kin if not child.settled]
-    shown = ", ".join(f"{child.id} ({standing(child)})" for child in open_ones[:SHOWN])
+    open_ones = [child for child in kin if not child.is_settled]
+    described = ", ".join(f"{child.id} ({describe_child_status(child)})" for child in open_ones[:SHOWN])
     more = f" and {len(open_ones) - SHOWN} more" if len(open_ones) > SHOWN else ""
-    return f"waiting for {len(open_ones)} of {len(kin)} jobs: {shown}{more}"
+    return f"waiting for {len(open_ones)} of {len(kin)} jobs: {described}{more}"
 
 
-def standing(child: Kin) -> str:
+def describe_child_status(child: Kin) -> str:
     """Where a child stands, or why that is not known."""
     return child.state.status.value if child.state else child.error or "not made yet"
 
@@ -133,21 +133,21 @@ def standing(child: Kin) -> str:
 FIRST_OF = (1, 10, 5, 3, 7, 11, 8)
 
 
-def exit_code(project: Project, state: State) -> int:
+def waiting_exit_code(project: Project, state: State) -> int:
     """Of a job that waits: the first of FIRST_OF that one of its children, or theirs, keeps it waiting with.
 
     10 and 5 if one can't be read, 3 if it is STUCK, 7 at a limit, 11 for an approval, 8 set aside; else 0.
     """
-    codes = set(_codes(project, state, MAX_DEPTH))
+    codes = set(_collect_exit_codes(project, state, MAX_DEPTH))
     return next((code for code in FIRST_OF if code in codes), 0)
 
 
-def _codes(project: Project, state: State, depth: int) -> Iterator[int]:
-    for child in children_of(project, state) if depth else ():
+def _collect_exit_codes(project: Project, state: State, depth: int) -> Iterator[int]:
+    for child in load_children(project, state) if depth else ():
         if child.state is None:
             yield child.code
             continue
-        if child.settled:
+        if child.is_settled:
             continue
         yield advice.exit_code(child.state.status)
-        yield from _codes(project, child.state, depth - 1)
+        yield from _collect_exit_codes(project, child.state, depth - 1)

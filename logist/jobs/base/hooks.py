@@ -12,7 +12,7 @@ from logist.store import JobDir
 SECONDS = 60
 
 
-def on_stuck(project: Project, job: JobDir, state: State) -> None:
+def run_stuck_hook(project: Project, job: JobDir, state: State) -> None:
     """Runs `on_stuck`, if there is one; what goes wrong with it is told, and is never an error."""
     command = project.settings.on_stuck
     if not command:
@@ -24,9 +24,9 @@ def on_stuck(project: Project, job: JobDir, state: State) -> None:
         return
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
-            env=_environment(project, job, state),
+            env=_build_environment(project, job, state),
             cwd=project.home.parent if project.home.is_dir() else job.path,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -39,13 +39,13 @@ def on_stuck(project: Project, job: JobDir, state: State) -> None:
     except (OSError, ValueError) as error:
         project.say(f"on_stuck did not run: {error}")
     else:
-        if done.returncode:
-            project.say(f"on_stuck ended with status {done.returncode}")
+        if result.returncode:
+            project.say(f"on_stuck ended with status {result.returncode}")
 
 
-def _environment(project: Project, job: JobDir, state: State) -> dict[str, str]:
+def _build_environment(project: Project, job: JobDir, state: State) -> dict[str, str]:
     return {
-        **project.environment.child(),
+        **project.environment.build_child_environment(),
         "LOGIST_JOB_ID": job.id,
         "LOGIST_JOB_DIR": str(job.path),
         "LOGIST_STATUS": state.status.value,

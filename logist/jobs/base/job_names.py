@@ -12,12 +12,14 @@ from logist.jobs.base.project import Project
 Made = TypeVar("Made")
 
 
-def numbered(stem: str, endings: Iterable[str]) -> Iterator[str]:
+def generate_ids(stem: str, endings: Iterable[str]) -> Iterator[str]:
     """Ids of the stem and each ending; a stem that is too long is cut."""
     return (stem[: LONGEST_ID - len(ending)] + ending for ending in endings)
 
 
-def made(project: Project, chosen: str | None, names: Iterable[str], make: Callable[[str], Made]) -> Made:
+def create_under_free_name(
+    project: Project, chosen: str | None, names: Iterable[str], make: Callable[[str], Made]
+) -> Made:
     """What `make` makes of the chosen name, or of the first of the others that no job has.
 
     Raises what it raises: Refused, too, where the chosen one is taken, or all of the others are.

@@ -17,7 +17,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
 from logist.jobs.base import specs, truncation
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import STORED_ONLY, dump_state, interaction_of
+from logist.jobs.base.session import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.store import HistoryProblem, JobDir, Position
 from logist.store.verification import Proof
@@ -34,14 +34,14 @@ AT_ONCE = 10_000
 """Checkpoints that are looked for in one reading of the pack indexes; so many are in memory."""
 
 
-def interactions(job: JobDir) -> Iterator[Interaction]:
+def read_interactions(job: JobDir) -> Iterator[Interaction]:
     """The whole history, checked line by line. Raises Damaged at the first bad entry."""
-    return (interaction_of(entry) for entry in job.entries())
+    return (parse_interaction(entry) for entry in job.read_entries())
 
 
-def interaction(job: JobDir, sequence: int) -> Interaction:
+def find_interaction(job: JobDir, sequence: int) -> Interaction:
     """One entry; UsageError when there is none with this number."""
-    for entry in interactions(job):
+    for entry in read_interactions(job):
         if entry.sequence == sequence:
             return entry
     fix = f"'logist job history --job {job.id}' shows them"
@@ -71,7 +71,9 @@ class Verified:
     """Not part of the verdict either; None where the workspace was not compared: something is wrong, or a command is at work on the job."""
 
 
-def verify(project: Project, job: JobDir, *, forks: Forks | None = None, read_all: bool = False) -> Verified:
+def verify_job(
+    project: Project, job: JobDir, *, forks: Forks | None = None, read_all: bool = False
+) -> Verified:
     """All that is wrong with a job's files; reads the history once or twice, an entry at a time.
 
     Hash chain, numbering and files; that the fold of the history gives state.json; that git has the checkpoints that
@@ -80,14 +82,14 @@ def verify(project: Project, job: JobDir, *, forks: Forks | None = None, read_al
     it is unchanged. `forks`: those of the project, for who verifies many jobs.
     """
     for _ in range(READINGS):
-        before = _stamp(job)
-        found = _verify(project, job, forks or Forks(project.jobs_dir), read_all=read_all)
-        if not found.problems or _stamp(job) == before:
+        before = _read_history_stamp(job)
+        verified = _verify_once(project, job, forks or Forks(project.jobs_dir), read_all=read_all)
+        if not verified.problems or _read_history_stamp(job) == before:
             break  # else a command has recorded something meanwhile, which other files knew of sooner
-    return found
+    return verified
 
 
-def _stamp(job: JobDir) -> tuple[int, ...] | None:
+def _read_history_stamp(job: JobDir) -> tuple[int, ...] | None:
     """What changes whenever something is appended to the history."""
     try:
         status = os.lstat(job.history_file)
@@ -96,20 +98,20 @@ def _stamp(job: JobDir) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _verify(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
-    seen = _Seen(project.workspace(job).git.git_dir)
-    proof = job.examine(seen.look)
+def _verify_once(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
+    collected = _Seen(project.open_workspace(job).git.git_dir)
+    proof = job.examine_history(collected.add_entry)
     notes = list(_spec_notes(job))
     if proof.problems:
         return Verified(proof.problems, tuple(notes), proof)
-    state, differing = _compare_state(job, proof.position, seen.targets, notes)
-    problems = (*differing, *seen.lost_checkpoints())
+    state, differing = _compare_state(job, proof.position, collected.targets, notes)
+    problems = (*differing, *collected.list_lost_checkpoints())
     if problems or state is None or proof.position is None:
         return Verified(problems, tuple(notes), proof)
-    history = VerifiedHistory(state, str(proof.position.hash), seen.children)
+    history = VerifiedHistory(state, str(proof.position.hash), collected.children)
     edits = None
     try:
-        problems = tuple(truncation.find_signs(project, job, history, forks))
+        problems = tuple(truncation.find_truncation_signs(project, job, history, forks))
         if problems:
             notes = [note for note in notes if not note.endswith(MADE_ANEW)]
         edits = _compare_workspace(project, job, state, notes, read_all=read_all)
@@ -127,7 +129,7 @@ def _compare_workspace(
     if not truncation.has_git(project, job):
         notes.append("the workspace and its checkpoints were not looked at: git is not installed")
         return None
-    holder = job.holder()
+    holder = job.find_lock_holder()
     if holder is not None:
         notes.append(f"the workspace was not compared with the last checkpoint: {holder} is at work on it")
         return None
@@ -135,9 +137,9 @@ def _compare_workspace(
         notes.append(
             "the workspace may hold changes of a command that was killed; the next step settles that"
         )
-    changes, omitted = project.workspace(job).edits(state.checkpoint, EDITS, read_all=read_all)
-    shown = (change.model_copy(update={"path": project.redacted(change.path)}) for change in changes)
-    return Edits(state.checkpoint, tuple(shown), omitted)
+    changes, omitted = project.open_workspace(job).list_edits(state.checkpoint, EDITS, read_all=read_all)
+    redacted = (change.model_copy(update={"path": project.redact_text(change.path)}) for change in changes)
+    return Edits(state.checkpoint, tuple(redacted), omitted)
 
 
 class _Seen:
@@ -152,28 +154,28 @@ class _Seen:
         self._named: dict[str, int] = {}
         self._lost: dict[str, int] = {}
 
-    def look(self, entry: JsonObject) -> None:
+    def add_entry(self, entry: JsonObject) -> None:
         """Takes the next entry."""
         self.targets.update(restep_to(entry))
-        self.children.update(truncation.children_of(entry))
+        self.children.update(truncation.read_spawned_ids(entry))
         observed = entry.get("observed")
-        found = observed.get("found") if isinstance(observed, dict) else None
-        for commit in (entry.get("checkpoint_before"), entry.get("checkpoint_after"), found):
+        found_commit = observed.get("found") if isinstance(observed, dict) else None
+        for commit in (entry.get("checkpoint_before"), entry.get("checkpoint_after"), found_commit):
             if isinstance(commit, str) and is_commit(commit):
                 self._named.setdefault(commit, entry["sequence"])
         if len(self._named) >= AT_ONCE:
-            self._find()
+            self._find_lost_commits()
 
-    def lost_checkpoints(self) -> tuple[HistoryProblem, ...]:
+    def list_lost_checkpoints(self) -> tuple[HistoryProblem, ...]:
         """The commits that entries name and that git does not have, each with the first that names it."""
-        self._find()
+        self._find_lost_commits()
         first = sorted((number, commit) for commit, number in self._lost.items())[:SHOWN]
         lost = [HistoryProblem(f"its checkpoint {commit} is not in git", number) for number, commit in first]
         more = len(self._lost) - len(first)
         return (*lost, *([HistoryProblem(f"{more} more checkpoints are not in git")] if more else []))
 
-    def _find(self) -> None:
-        for commit in packs.lacking(self._git_dir, set(self._named)):
+    def _find_lost_commits(self) -> None:
+        for commit in packs.find_lacking(self._git_dir, set(self._named)):
             self._lost.setdefault(commit, self._named[commit])
         self._named.clear()
 
@@ -187,35 +189,37 @@ def _compare_state(
     """
     newer_ones: list[str] = []
     try:
-        state = folded(interactions(job), targets, newer_ones)
+        state = fold_in_one_pass(read_interactions(job), targets, newer_ones)
         recorded = job.read_state()
     except Damaged as error:
         return None, [HistoryProblem(error.message)]
     notes += newer_ones[:SHOWN]
     if state is None or end is None:
         return None, [HistoryProblem("the history is empty")]
-    if recorded is None or recorded.get("head") != _head(end):
+    if recorded is None or recorded.get("head") != _build_head(end):
         what = "missing" if recorded is None else "behind the history"
         notes.append(f"state.json is {what}; {MADE_ANEW}")
     elif newer_ones or newer_versions.is_newer(recorded):
         notes.append("state.json was not compared with the history: a newer Logist wrote it")
     else:
-        return state, list(_differences(recorded, dump_state(state, end)))
+        return state, list(_compare_fields(recorded, dump_state(state, end)))
     return state, []
 
 
-def _head(end: Position) -> JsonObject:
+def _build_head(end: Position) -> JsonObject:
     return {"sequence": end.sequence, "hash": end.hash, "offset": end.offset}
 
 
-def _differences(recorded: JsonObject, expected: JsonObject) -> Iterator[HistoryProblem]:
-    completed = complete(recorded)
+def _compare_fields(recorded: JsonObject, expected: JsonObject) -> Iterator[HistoryProblem]:
+    completed = add_missing_fields(recorded)
     for name, value in expected.items():
-        if not newer_versions.holds(completed.get(name), value):
-            yield HistoryProblem(f"state.json: {name} is {_short(recorded.get(name))}, not {_short(value)}")
+        if not newer_versions.has_expected_value(completed.get(name), value):
+            yield HistoryProblem(
+                f"state.json: {name} is {_shorten_value(recorded.get(name))}, not {_shorten_value(value)}"
+            )
 
 
-def complete(recorded: JsonObject) -> JsonObject:
+def add_missing_fields(recorded: JsonObject) -> JsonObject:
     """A state.json with the fields that came to Logist after it was written: each stands at its default."""
     own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
     try:
@@ -224,28 +228,28 @@ def complete(recorded: JsonObject) -> JsonObject:
         return recorded
 
 
-def folded(entries: Iterable[Interaction], targets: set[int], warned: list[str]) -> State | None:
+def fold_in_one_pass(entries: Iterable[Interaction], targets: set[int], warned: list[str]) -> State | None:
     """fold.fold with one interaction in memory, and the states that a restep went back to.
 
     `warned` gets what a newer Logist wrote.
     """
     folding = Folding(targets)
     for entry in entries:
-        warned += newer_versions.warnings([entry])
+        warned += newer_versions.list_newer_warnings([entry])
         folding.take(entry)
     return folding.state
 
 
 def _spec_notes(job: JobDir) -> Iterator[str]:
     """Why job.yaml can't be used. A person may edit it, and the history has what was asked: no damage."""
-    said: list[str] = []
+    messages: list[str] = []
     try:
-        specs.read(job, draft=True, say=said.append)
+        specs.read_job_spec(job, draft=True, say=messages.append)
     except InvalidFile as error:
-        said.append(error.message)
-    yield from (f"job.yaml: {each}" for each in said)
+        messages.append(error.message)
+    yield from (f"job.yaml: {each}" for each in messages)
 
 
-def _short(value: object) -> str:
+def _shorten_value(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -13,13 +13,19 @@ from logist.core.workflow.checking import Around
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile
 from logist.roles import Roles
-from logist.workflows import LoadedWorkflow, directories, frozen, load, problems_of
+from logist.workflows import (
+    LoadedWorkflow,
+    find_workflow_problems,
+    freeze_subflows,
+    list_workflow_search_path,
+    load_workflow,
+)
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import Project
 
 
-def around(
+def build_check_context(
     roles: Roles, job_role: str | None = None, given: Any = None, allowance: Allowance | None = None
 ) -> Around:
     """The roles that a workflow may name, whom each may give work to, the names that its input has, and the limits."""
@@ -35,40 +41,43 @@ def around(
     )
 
 
-def chosen(project: Project, name: str, here: Path, job_role: str | None, allowance: Allowance) -> Workflow:
+def load_job_workflow(
+    project: Project, name: str, here: Path, job_role: str | None, allowance: Allowance
+) -> Workflow:
     """The workflow of that file or name, with all that it names inside, for a job of that role.
 
     Raises UsageError if there is none, InvalidFile with everything that is wrong with it. Warnings are told.
     """
-    places = directories(project.layers)
-    loaded = load(name, places, here)
-    known = around(project.roles, job_role, allowance.job_input, allowance)
-    found = problems_of(loaded, places, known)
-    for problem in found:
+    folders = list_workflow_search_path(project.layers)
+    loaded = load_workflow(name, folders, here)
+    context = build_check_context(project.roles, job_role, allowance.job_input, allowance)
+    problems = find_workflow_problems(loaded, folders, context)
+    for problem in problems:
         if problem.severity == "warning":
-            project.say(f"warning: {told(loaded.path, problem)}")
-    errors = [problem for problem in found if problem.severity == "error"]
-    whole = frozen(loaded, places)
-    if errors or whole.workflow is None:
-        raise _invalid(whole, errors or whole.errors)
-    return whole.workflow
+            project.say(f"warning: {format_problem(loaded.path, problem)}")
+    errors = [problem for problem in problems if problem.severity == "error"]
+    frozen_workflow = freeze_subflows(loaded, folders)
+    if errors or frozen_workflow.workflow is None:
+        raise _invalid_workflow_error(frozen_workflow, errors or frozen_workflow.errors)
+    return frozen_workflow.workflow
 
 
-def _invalid(loaded: LoadedWorkflow, errors: Sequence[WorkflowProblem]) -> InvalidFile:
+def _invalid_workflow_error(loaded: LoadedWorkflow, errors: Sequence[WorkflowProblem]) -> InvalidFile:
     count = f"{len(errors)} errors" if len(errors) != 1 else "an error"
     fix = f"logist workflow validate {quote(str(loaded.path))}"
-    found = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
-    found.details = tuple(
-        InvalidFile(error.said, where=_place(loaded.path, error), fix=error.fix or None) for error in errors
+    failure = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
+    failure.details = tuple(
+        InvalidFile(error.full_message, where=_format_location(loaded.path, error), fix=error.fix or None)
+        for error in errors
     )
-    return found
+    return failure
 
 
-def told(path: Path, problem: WorkflowProblem) -> str:
+def format_problem(path: Path, problem: WorkflowProblem) -> str:
     """A problem on one line, with its place."""
     fix = f" ({problem.fix})" if problem.fix else ""
-    return f"{_place(path, problem)}: {problem.said}{fix}"
+    return f"{_format_location(path, problem)}: {problem.full_message}{fix}"
 
 
-def _place(path: Path, problem: WorkflowProblem) -> str:
+def _format_location(path: Path, problem: WorkflowProblem) -> str:
     return ":".join(str(part) for part in (path.name, problem.line, problem.column) if part is not None)

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
-from logist.config.environment import Environment, layers
+from logist.config.environment import Environment, list_config_directories
 from logist.config.settings import Settings, resolve_model
 from logist.config.trust import Trust
 from logist.core.answer import exit_command
 from logist.core.model import JsonObject, Model, Role
 from logist.core.secrets import redact
-from logist.resources import schema
+from logist.resources import load_schema
 from logist.roles import Roles
 from logist.store import JobDir
 from logist.workspace import Workspace
-from logist.workspace.prepared import setup_outputs
+from logist.workspace.prepared import read_setup_outputs
 
 SCRIPTED = "scripted:"
 
@@ -62,12 +62,12 @@ class Project:
     @property
     def layers(self) -> tuple[Path, ...]:
         """The directories with roles/ and workflows/, of which a later one wins."""
-        return layers(self.home, self.environment.user_config_dir())
+        return list_config_directories(self.home, self.environment.user_config_dir())
 
     @cached_property
     def schema(self) -> JsonObject:
         """llm-chat-schema.json."""
-        return schema("llm-chat-schema")
+        return load_schema("llm-chat-schema")
 
     @cached_property
     def script(self) -> Agent | None:
@@ -84,32 +84,32 @@ class Project:
     @cached_property
     def secrets(self) -> tuple[str, ...]:
         """Values that must not reach a file: what sounds secret, and the keys of the models."""
-        named = [model.api_key_env for model in self.settings.models.values() if model.api_key_env]
-        return self.environment.secrets(*named)
+        key_names = [model.api_key_env for model in self.settings.models.values() if model.api_key_env]
+        return self.environment.list_secrets(*key_names)
 
-    def agent_of(self, role: Role) -> str:
+    def choose_agent(self, role: Role) -> str:
         """Who does the work of a role: a script for all of them, else what the role says, else the config."""
         return self.agent if self.agent.startswith(SCRIPTED) else role.agent or self.agent
 
-    def redacted(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The text as it may reach a file: no secret, and nothing that is not Unicode."""
-        return self.redact(exit_command.clean(text)[0])[0]
+        return self.redact(exit_command.replace_surrogates(text)[0])[0]
 
-    def job(self, job_id: str) -> JobDir:
+    def open_job(self, job_id: str) -> JobDir:
         """The job's directory; UsageError for a bad or unknown id."""
         return JobDir.open(self.jobs_dir, job_id)
 
-    def workspace(self, job: JobDir) -> Workspace:
+    def open_workspace(self, job: JobDir) -> Workspace:
         settings = self.settings.workspace
         return Workspace(
             job.workspace,
             job.git_dir,
             caches=settings.caches,
             max_checkpoint_bytes=settings.max_checkpoint_bytes,
-            outputs=setup_outputs(job.setup_file, job.workspace),
+            outputs=read_setup_outputs(job.setup_file, job.workspace),
         )
 
-    def model(self, name: str) -> Model:
+    def find_model(self, name: str) -> Model:
         """The model behind a short name; InvalidFile for one that no config knows."""
         if self.agent.startswith(SCRIPTED):
             return Model(name=name, provider_model=f"scripted/{name}")

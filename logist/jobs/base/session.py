@@ -54,7 +54,7 @@ class Session:
     """state.json is missing or older than the history: its writer was killed. `changing` writes it."""
     became_stuck: bool = False
 
-    def entry(
+    def build_interaction(
         self,
         kind: Kind,
         after: Place,
@@ -85,26 +85,26 @@ class Session:
 
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Makes the entries durable in one append, then replaces state.json."""
-        self.require_place()
+        self.require_unmoved()
         rotate_at = self.project.settings.history.rotate_at
-        dumped = [dump(entry) for entry in entries]
-        done = self.job.append(self.position, dumped, self.torn, rotate_at=rotate_at)
+        dumped = [dump_interaction(entry) for entry in entries]
+        appended = self.job.append_entries(self.position, dumped, self.torn, rotate_at=rotate_at)
         before = self.state.status
         recorded = [
             entry.model_copy(update={name: sealed[name] for name in SEALED})
-            for entry, sealed in zip(entries, done.entries, strict=True)
+            for entry, sealed in zip(entries, appended.entries, strict=True)
         ]
         for entry in recorded:
-            self.state = fold.apply(self.state, entry, back)
-        self.position, self.torn = done.position, b""
-        if any(fold.asks(entry) for entry in entries):
+            self.state = fold.apply_interaction(self.state, entry, back)
+        self.position, self.torn = appended.position, b""
+        if any(fold.is_agent_asked(entry) for entry in entries):
             self.job.set_aside_exchanges()
         self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()
         self.job.discard_exchanges()
         return recorded
 
-    def require_place(self) -> None:
+    def require_unmoved(self) -> None:
         """Raises Refused once the job's directory was moved, or another one put there: the lock is not of that."""
         if self.lock is not None and not self.lock.is_at(self.job.path):
             fix = f"where it is now: logist job step --job {self.job.id} --jobs-dir DIR"
@@ -115,88 +115,96 @@ class Session:
         self.job.write_state(dump_state(self.state, self.position))
         self.behind = False
 
-    def changed_spec(self, command: SpecCommand | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
+    def detect_spec_change(
+        self, command: SpecCommand | None = None
+    ) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
         draft = self.state.status is Status.DRAFT
-        spec = specs.asked(self.project, self.job, draft=draft, say=self.project.say)
+        spec = specs.load_effective_spec(self.project, self.job, draft=draft, say=self.project.say)
         if spec_hash(spec) == self.state.spec_hash:
             return spec, []
-        made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
+        made_with = next((entry.spec.workflow for entry in self.load_history() if entry.spec), None)
         specs.require_frozen(self.job, spec.workflow, made_with)
-        entry = self.entry(Kind.SPEC, self.state.place, actor=Actor.SYSTEM, spec=spec, command=command)
+        entry = self.build_interaction(
+            Kind.SPEC, self.state.place, actor=Actor.SYSTEM, spec=spec, command=command
+        )
         return spec, [entry]
 
-    def unfinished_restore(self) -> str | None:
+    def find_unfinished_restore(self) -> str | None:
         """The checkpoint that a restep or rerun has left, if it was cut off before it was recorded."""
-        return self.job.unfinished_restore(self._returned_at)
+        return self.job.find_unfinished_restore(self._has_restored_at)
 
-    def _returned_at(self, sequence: int) -> bool:
+    def _has_restored_at(self, sequence: int) -> bool:
         """Whether interaction `sequence` put the workspace back: another decision may have got that number."""
         if sequence > self.state.revision:
             return False
-        return any(entry.sequence == sequence and _returns(entry) for entry in self.history())
+        return any(
+            entry.sequence == sequence and _has_restored_workspace(entry) for entry in self.load_history()
+        )
 
-    def history(self) -> list[Interaction]:
-        return [interaction_of(entry) for entry in self.job.entries()]
+    def load_history(self) -> list[Interaction]:
+        return [parse_interaction(entry) for entry in self.job.read_entries()]
 
 
-def _returns(entry: Interaction) -> bool:
+def _has_restored_workspace(entry: Interaction) -> bool:
     """Whether it is a restep or rerun, took work back, undid what an agent or a check may not change, or merged."""
-    merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
-    undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
-    return entry.kind in (*kinds.RETURNS, Kind.RECOVER) or undone or merged
+    has_merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
+    has_undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
+    return entry.kind in (*kinds.RETURNS, Kind.RECOVER) or has_undone or has_merged
 
 
 @contextmanager
-def changing(
+def open_session(
     project: Project, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
 ) -> Iterator[Session]:
     """The job, locked and loaded. Raises Busy, Damaged, UsageError; Refused where only a newer Logist may."""
-    job = project.job(job_id)
+    job = project.open_job(job_id)
 
-    def tell(holder: Holder) -> None:
-        ways = f"; Ctrl-C stops waiting, 'logist job cancel --job {job_id} --yes' ends it"
-        project.say(f"waiting for {holder}" + (ways if holder.courier_alone else ""))
+    def report_wait(holder: Holder) -> None:
+        hint = f"; Ctrl-C stops waiting, 'logist job cancel --job {job_id} --yes' ends it"
+        project.say(f"waiting for {holder}" + (hint if holder.is_courier_alone else ""))
 
-    def look() -> None:
+    def check_for_stop() -> None:
         if project.stopping():
             raise Stopped("stopped waiting for the job", exit_code=project.stopping())
 
     session: Session | None = None
     try:
-        with job.lock(
+        with job.hold_lock(
             command=command,
             since=project.clock.timestamp(),
             wait=wait,
             wait_for_courier=wait_for_courier,
-            on_wait=tell,
-            on_poll=look,
+            on_wait=report_wait,
+            on_poll=check_for_stop,
         ) as lock:
-            session = load(project, job, lock)
+            session = load_session(project, job, lock)
             newer_versions.refuse_to_move(session.state)
             if session.behind:
                 if job.read_state() is None:
-                    _require_whole_history(session)
+                    _require_complete_history(session)
                 # A command that is refused, or has nothing to do, records nothing; yet `run` and `list` read this.
                 session.write_state()
             yield session
     finally:
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
-            hooks.on_stuck(project, job, session.state)
+            hooks.run_stuck_hook(project, job, session.state)
 
 
-def _require_whole_history(session: Session) -> None:
+def _require_complete_history(session: Session) -> None:
     """Raises Damaged where state.json is missing, and other files know of more interactions than the history has."""
     from logist.jobs.base import truncation  # noqa: PLC0415 - it reads interactions with this module
 
-    truncation.require_whole(session.project, session.job, session.state, str(session.position.hash))
+    truncation.require_complete_history(
+        session.project, session.job, session.state, str(session.position.hash)
+    )
 
 
-def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
+def load_session(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
     """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
     loaded = job.load()
-    state = state_of(job, loaded)
-    for warning in newer_versions.warnings(map(interaction_of, loaded.entries)):
+    state = build_current_state(job, loaded)
+    for warning in newer_versions.list_newer_warnings(map(parse_interaction, loaded.entries)):
         project.say(warning)
     return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
 
@@ -211,51 +219,51 @@ def read_current_state(job: JobDir) -> JsonObject:
         return state
     try:
         loaded = job.load()
-        return dump_state(state_of(job, loaded), loaded.position)
+        return dump_state(build_current_state(job, loaded), loaded.position)
     except LogistError:
         if state is None:
             raise
         return state
 
 
-def state_of(job: JobDir, loaded: LoadedJob) -> State:
+def build_current_state(job: JobDir, loaded: LoadedJob) -> State:
     """state.json brought up to the end of the history; fields of a newer Logist in it are kept."""
-    tail = [interaction_of(entry) for entry in loaded.entries]
+    tail = [parse_interaction(entry) for entry in loaded.entries]
     if loaded.state is None and not tail:
         raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
-    state = _recorded(job, loaded.state)
+    state = _parse_state(job, loaded.state)
     if state is None or any(entry.kind is Kind.RESTEP for entry in tail):
-        folded = fold.fold(interaction_of(entry) for entry in job.entries())
-        return folded.model_copy(update=newer_versions.kept(loaded.state or {}, folded))
+        folded = fold.fold(parse_interaction(entry) for entry in job.read_entries())
+        return folded.model_copy(update=newer_versions.find_newer_fields(loaded.state or {}, folded))
     for entry in tail:
-        state = fold.apply(state, entry)
+        state = fold.apply_interaction(state, entry)
     return state
 
 
-def _recorded(job: JobDir, state: JsonObject | None) -> State | None:
+def _parse_state(job: JobDir, state: JsonObject | None) -> State | None:
     """state.json as a value; None where there is none, and for a newer format that does not read."""
     if state is None:
         return None
     own = {name: value for name, value in state.items() if name not in STORED_ONLY}
     try:
-        return _checked(State, own, "state.json")
+        return _validate_stored(State, own, "state.json")
     except Damaged as error:
         if newer_versions.is_newer(state):
             return None
         raise Damaged(error.message, where=str(job.state_file), fix=REBUILD) from error
 
 
-def interaction_of(entry: JsonObject) -> Interaction:
+def parse_interaction(entry: JsonObject) -> Interaction:
     """An entry of a history as a value, a newer Logist's as far as it reads.
 
     Raises Damaged for one that this Logist knows, and can't read.
     """
-    return newer_versions.interaction(entry) or _checked(
+    return newer_versions.read_newer_interaction(entry) or _validate_stored(
         Interaction, entry, f"interaction {entry.get('sequence')}"
     )
 
 
-def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
+def _validate_stored(model: type[Value], data: JsonObject, what: str) -> Value:
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -264,7 +272,7 @@ def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
         raise Damaged(f"{what} does not read: {problem}", fix=fix) from error
 
 
-def dump(entry: Interaction) -> JsonObject:
+def dump_interaction(entry: Interaction) -> JsonObject:
     """An interaction as it stands in the history, before the store numbers and chains it."""
     return entry.model_dump(mode="json", exclude_none=True, exclude={"previous", "checksum"})
 

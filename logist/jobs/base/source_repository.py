@@ -7,11 +7,11 @@ from pathlib import Path
 from logist.core.model import JobSpec
 from logist.errors import UsageError
 from logist.jobs.base.project import Project
-from logist.workspace import find_repository, uncommitted
-from logist.workspace.source import resolve
+from logist.workspace import find_repository, list_uncommitted
+from logist.workspace.source import resolve_source
 
 
-def repository_of(project: Project, spec: JobSpec) -> Path | None:
+def find_job_repository(project: Project, spec: JobSpec) -> Path | None:
     """The one that the spec names, bare or with a work tree; by default the one that holds `.logist`.
 
     None is none. Raises UsageError where it names what is no repository.
@@ -20,25 +20,25 @@ def repository_of(project: Project, spec: JobSpec) -> Path | None:
         return None
     if not isinstance(spec.repo, str):
         return find_repository(project.home.parent) if project.home.name == ".logist" else None
-    named = Path(spec.repo).expanduser()
+    path = Path(spec.repo).expanduser()
     try:
-        if named.is_dir():
-            return resolve(named)
+        if path.is_dir():
+            return resolve_source(path)
     except UsageError:
         pass
     raise UsageError(f"{spec.repo} is not a git repository", where="repo", fix="--no-repo for none")
 
 
-def no_commits(source: Path | None) -> tuple[str, ...]:
+def explain_empty_workspace(source: Path | None) -> tuple[str, ...]:
     """Why a workspace is empty."""
     return (f"{source} has no commit yet, so the workspace is empty",)
 
 
-def warnings(source: Path | None) -> tuple[str, ...]:
+def find_uncommitted_warnings(source: Path | None) -> tuple[str, ...]:
     """What lies in the work tree of the repository and not in a new workspace."""
     if source is None or not (source / ".git").exists():
         return ()
-    changed = [path for path in uncommitted(source) if not path.startswith(".logist/")]
+    changed = [path for path in list_uncommitted(source) if not path.startswith(".logist/")]
     if not changed:
         return ()
     names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")

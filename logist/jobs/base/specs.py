@@ -11,8 +11,14 @@ from pydantic import ValidationError
 from logist import documents
 from logist.agents.courier import shared_limits
 from logist.config.sections import RoleChoice
-from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
-from logist.core.answer.findings import one_line
+from logist.config.settings import (
+    UNCHECKED_MERGES,
+    Settings,
+    can_merge_automatically,
+    can_merge_unchecked,
+    choose_approval,
+)
+from logist.core.answer.findings import shorten_to_line
 from logist.core.history import workflow_state
 from logist.core.model import (
     CHECK_MINUTES,
@@ -50,7 +56,7 @@ _REASONS = {
 }
 
 
-def read(
+def read_job_spec(
     job: JobDir,
     *,
     draft: bool = False,
@@ -63,23 +69,23 @@ def read(
     almost like a known key is an error, because the job would run without the limit or the review that it means.
     With `accept_slips`, for those who only show the job, it is an unknown key like any other.
     """
-    document = documents.read(job.spec_file)
+    document = documents.read_document(job.spec_file)
     if not accept_slips:
-        _refuse_slips(document)
-    unknown = documents.unknown_keys(JobSpec, document)
+        _refuse_misspelled_keys(document)
+    unknown = documents.find_unknown_keys(JobSpec, document)
     for problem in unknown.values():
         say(f"left out: {problem}")
-    spec = documents.checked(JobSpec, documents.without(document, unknown))
-    _whole(spec, job, draft=draft)
+    spec = documents.validate_document(JobSpec, documents.remove_keys(document, unknown))
+    _require_complete(spec, job, draft=draft)
     return spec
 
 
-def _refuse_slips(document: documents.Document) -> None:
-    for problem in documents.misspelled_keys(JobSpec, document).values():
+def _refuse_misspelled_keys(document: documents.Document) -> None:
+    for problem in documents.find_misspelled_keys(JobSpec, document).values():
         raise problem
 
 
-def asked(
+def load_effective_spec(
     project: Project,
     job: JobDir,
     *,
@@ -87,23 +93,23 @@ def asked(
     say: Callable[[str], None] = lambda text: None,
 ) -> EffectiveSpec:
     """The effective spec of a job as its files stand now; raises what `read` and `frozen` do."""
-    return effective(project, read(job, draft=draft, say=say), frozen(job))
+    return build_effective_spec(project, read_job_spec(job, draft=draft, say=say), load_frozen_workflow(job))
 
 
-def frozen(job: JobDir) -> Workflow | None:
+def load_frozen_workflow(job: JobDir) -> Workflow | None:
     """The workflow that the job follows, whatever became of its file since; None is the built-in one."""
     try:
         text = read_regular(job.workflow_file).decode("utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _bad_workflow(job, error.strerror or str(error)) from error
+        raise _bad_workflow_error(job, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
-        raise _bad_workflow(job, str(error)) from error
+        raise _bad_workflow_error(job, str(error)) from error
     try:
         return Workflow.model_validate_json(text)
     except ValidationError as error:
-        raise _bad_workflow(job, describe_first(error.errors())) from error
+        raise _bad_workflow_error(job, describe_first(error.errors())) from error
 
 
 def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | None) -> None:
@@ -113,38 +119,38 @@ def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | Non
         raise InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
 
 
-def freeze(job: JobDir, flow: Workflow) -> None:
+def write_frozen_workflow(job: JobDir, flow: Workflow) -> None:
     """Writes the workflow of a new job."""
-    told = flow.model_dump(mode="json", exclude_defaults=True)
-    replace_file(job.workflow_file, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
+    dumped = flow.model_dump(mode="json", exclude_defaults=True)
+    replace_file(job.workflow_file, (json.dumps(dumped, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
-def _bad_workflow(job: JobDir, why: str) -> InvalidFile:
+def _bad_workflow_error(job: JobDir, why: str) -> InvalidFile:
     message = f"the frozen workflow does not read: {why}"
     return InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
 
 
-def _whole(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
+def _require_complete(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
     """Raises InvalidFile for another job's spec, or one without a task."""
     where = str(job.spec_file)
     if spec.id not in (None, job.id):
         raise InvalidFile(f"`id` is {spec.id!r}, and this is job {job.id!r}", where=where, fix="put it back")
     if spec.workflow and not job.workflow_file.exists():
-        raise _bad_workflow(job, "it is missing")
+        raise _bad_workflow_error(job, "it is missing")
     if not draft and not spec.workflow and not (spec.prompt or "").strip():
         raise InvalidFile("`prompt` is missing; only a draft may lack it", where=where, fix="put it back")
 
 
-def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
+def build_effective_spec(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
     """The spec over the config over the defaults; `flow` is the workflow it follows."""
     settings = project.settings
-    doer_name, doer_source = doer(project, spec)
+    doer_name, doer_source = choose_doer(project, spec)
     reviewer = spec.review_role or settings.review.role
     criteria = spec.acceptance_criteria or []
-    redacted = project.redacted
+    redacted = project.redact_text
     prompt = redacted(spec.prompt or "")
     return EffectiveSpec(
-        title=" ".join(redacted(spec.title).split()) if spec.title else _title(prompt, flow),
+        title=" ".join(redacted(spec.title).split()) if spec.title else _make_title(prompt, flow),
         prompt=prompt,
         description=redacted(spec.description) if spec.description else None,
         acceptance_criteria=tuple(map(redacted, [criteria] if isinstance(criteria, str) else criteria)),
@@ -152,93 +158,95 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         tags=tuple(map(redacted, spec.tags)),
         files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
-        approval=approval_of(settings, spec.approval, spec.review_mode),
-        limits=limits(project, spec),
+        approval=choose_approval(settings, spec.approval, spec.review_mode),
+        limits=resolve_limits(project, spec),
         rank=spec.rank,
         doer=doer_name,
         doer_source=doer_source,
-        **marks(project, doer_name),
+        **find_role_marks(project, doer_name),
         reviewer=reviewer,
         reviewer_source="job" if spec.review_role else "config",
         on_doubt=settings.on_doubt,
-        roles=_hashes(project, doer_name, reviewer, *_roles_of(flow)),
+        roles=_hash_roles(project, doer_name, reviewer, *_list_step_roles(flow)),
         workflow=flow,
-        doers=_doers(project, flow) if flow else None,
-        input=redacted_values(project, spec.input),
+        doers=_resolve_doers(project, flow) if flow else None,
+        input=redact_values(project, spec.input),
         parent=spec.parent,
         response_format=None if settings.response_format == "json" else settings.response_format,
-        **_review(project, spec),
+        **_build_review_fields(project, spec),
         shares_limits=True if spec.shares_limits and spec.parent else None,
     )
 
 
-def limits(project: Project, spec: JobSpec) -> Limits:
+def resolve_limits(project: Project, spec: JobSpec) -> Limits:
     """Those of job.yaml, over those that it shares or else those of the config."""
-    shared = _limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
-    around = shared or Limits(**project.settings.limits.model_dump())
-    return Limits.model_validate({**around.model_dump(), **spec.limits.model_dump(exclude_defaults=True)})
+    shared = _read_limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
+    base = shared or Limits(**project.settings.limits.model_dump())
+    return Limits.model_validate({**base.model_dump(), **spec.limits.model_dump(exclude_defaults=True)})
 
 
-def _limits_above(project: Project, parent: str) -> Limits | None:
+def _read_limits_above(project: Project, parent: str) -> Limits | None:
     """The limits that a job above has today; None where it is not there."""
     try:
-        return shared_limits.state_of(project.job(parent)).limits
+        return shared_limits.state_of(project.open_job(parent)).limits
     except UsageError:
         return None
 
 
-def _roles_of(flow: Workflow | None) -> list[str]:
+def _list_step_roles(flow: Workflow | None) -> list[str]:
     """The roles that its steps name."""
-    named = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
+    role_names = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
     return [
-        name for name in named if name
+        name for name in role_names if name
     ]  # of a manual step too: it may be a role, as it was in earlier versions
 
 
-def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
+def _resolve_doers(project: Project, flow: Workflow) -> dict[str, Doer]:
     return {
-        step.id: Doer(role=step.role, source=_source(project, step), **marks(project, step.role))
+        step.id: Doer(
+            role=step.role, source=_find_doer_source(project, step), **find_role_marks(project, step.role)
+        )
         for step in flow.steps
         if step.role and not step.has_role_template
     }
 
 
-def _source(project: Project, step: Step) -> str:
+def _find_doer_source(project: Project, step: Step) -> str:
     """Why a step has the doer that it names: a manual step may name a person, whom a role of that name precedes."""
     return workflow_state.ASSIGNEE if step.is_manual and step.role not in project.roles.by_name else "step"
 
 
-def checks(settings: Settings) -> dict[str, Check]:
+def list_configured_checks(settings: Settings) -> dict[str, Check]:
     """What a review looks at by the config."""
     return {name: Check.model_validate(check.model_dump()) for name, check in settings.review.checks.items()}
 
 
-def _review(project: Project, spec: JobSpec) -> JsonObject:
+def _build_review_fields(project: Project, spec: JobSpec) -> JsonObject:
     """How the work is reviewed, each as None where it is as it comes."""
     review = project.settings.review
     mode = spec.review_mode or review.mode
-    looked_at = {
-        name: check.model_copy(update={"command": _redacted_command(project, check.command)})
-        for name, check in checks(project.settings).items()
+    configured = {
+        name: check.model_copy(update={"command": _redact_command(project, check.command)})
+        for name, check in list_configured_checks(project.settings).items()
     }
-    as_it_comes = {name: check.model_dump() for name, check in CHECKS.items()}
-    shown = {name: check.model_dump() for name, check in looked_at.items()}
+    defaults = {name: check.model_dump() for name, check in CHECKS.items()}
+    dumped = {name: check.model_dump() for name, check in configured.items()}
     minutes = review.check_timeout_minutes
     return {
         "review_mode": None if mode == "normal" else mode,
-        "checks": None if shown == as_it_comes else looked_at,
+        "checks": None if dumped == defaults else configured,
         "check_minutes": None if minutes == CHECK_MINUTES else minutes,
-        "auto_merge": True if merges_alone(project.settings, spec.auto_merge, mode) else None,
+        "auto_merge": True if can_merge_automatically(project.settings, spec.auto_merge, mode) else None,
     }
 
 
-def require_inside(project: Project, files: Iterable[str]) -> None:
+def require_workspace_paths(project: Project, files: Iterable[str]) -> None:
     """Raises UsageError for a path that can't be one of a file in the workspace."""
     for path in files:
-        if file_names.given(path) is None:
+        if file_names.split_agent_path(path) is None:
             fix = "name it as in the workspace: src/app.py"
-            shown = project.redacted(path)
-            raise UsageError(f"{shown!r} is not a path inside the workspace", where="files", fix=fix)
+            redacted = project.redact_text(path)
+            raise UsageError(f"{redacted!r} is not a path inside the workspace", where="files", fix=fix)
 
 
 def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
@@ -251,20 +259,18 @@ def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) 
 def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
     """That the job's work will be merged though neither a person nor a command accepts it; () if that is not so."""
     reviewed = flow is None or any(step.review for step in flow.steps)
-    unchecked = bool(state.merges) and reviewed and merges_unchecked(project.settings, spec)
+    unchecked = bool(state.merges) and reviewed and can_merge_unchecked(project.settings, spec)
     return (UNCHECKED_MERGES,) if unchecked else ()
 
 
-def _redacted_command(
-    project: Project, command: tuple[str, ...] | str | None
-) -> tuple[str, ...] | str | None:
+def _redact_command(project: Project, command: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
     """What is recorded: what is run is what the config says."""
     if command is None or isinstance(command, str):
-        return project.redacted(command) if command else None
-    return tuple(map(project.redacted, command))
+        return project.redact_text(command) if command else None
+    return tuple(map(project.redact_text, command))
 
 
-def doer(project: Project, spec: JobSpec) -> tuple[str, str]:
+def choose_doer(project: Project, spec: JobSpec) -> tuple[str, str]:
     """Who does the work of a job, where its steps name no role, and why (see `because`).
 
     The job's own role, then the one that the config has for its type of tasks, then the one whose file names that
@@ -274,34 +280,34 @@ def doer(project: Project, spec: JobSpec) -> tuple[str, str]:
     if spec.role:
         return spec.role, "job"
     default = project.settings.roles.default
-    wanted = (spec.task_type or "").strip()
-    if not wanted:
+    job_type = (spec.task_type or "").strip()
+    if not job_type:
         return default, "default"
-    task_type = one_line(project.redacted(wanted), TITLE_LENGTH)
-    found = _configured(project.settings, wanted) or project.roles.for_task_type(wanted)
-    if found:
-        return found, f"{TASK_TYPE}{task_type}"
+    task_type = shorten_to_line(project.redact_text(job_type), TITLE_LENGTH)
+    role = _find_mapped_role(project.settings, job_type) or project.roles.find_for_task_type(job_type)
+    if role:
+        return role, f"{TASK_TYPE}{task_type}"
     if default != RoleChoice().default:
-        return _worker(default, wanted, "roles.default"), "default"
+        return _require_doing_role(default, job_type, "roles.default"), "default"
     return UNMAPPED, f"{TASK_TYPE}{task_type}{NO_ROLE}"
 
 
-def because(source: str) -> str:
+def describe_doer_source(source: str) -> str:
     """The reason of `doer` as people are told it: `role fix, because task_type is bug`."""
     if source.startswith(TASK_TYPE):
         return source.replace(TASK_TYPE, "task_type is ", 1)
     return _REASONS.get(source, source)
 
 
-def _configured(settings: Settings, task_type: str) -> str | None:
+def _find_mapped_role(settings: Settings, task_type: str) -> str | None:
     """The role of `roles.type_mapping`: of that very word, else of the same in another case."""
     mapping = settings.roles.type_mapping
-    same = (name for word, name in mapping.items() if word.casefold() == task_type.casefold())
-    found = mapping.get(task_type) or next(same, None)
-    return _worker(found, task_type, "roles.type_mapping") if found else None
+    same_in_other_case = (name for word, name in mapping.items() if word.casefold() == task_type.casefold())
+    role = mapping.get(task_type) or next(same_in_other_case, None)
+    return _require_doing_role(role, task_type, "roles.type_mapping") if role else None
 
 
-def _worker(name: str, task_type: str, key: str) -> str:
+def _require_doing_role(name: str, task_type: str, key: str) -> str:
     """The role that a key of the config names. InvalidFile if it only reviews."""
     if name == INTERNAL:
         raise InvalidFile(
@@ -312,7 +318,7 @@ def _worker(name: str, task_type: str, key: str) -> str:
     return name
 
 
-def _title(prompt: str, flow: Workflow | None) -> str:
+def _make_title(prompt: str, flow: Workflow | None) -> str:
     """The first line of the prompt, cut at a word; without one, the workflow's name."""
     if flow is not None and not prompt.strip():
         return flow.name
@@ -322,21 +328,21 @@ def _title(prompt: str, flow: Workflow | None) -> str:
     return line[:TITLE_LENGTH].rsplit(" ", 1)[0] + "..."
 
 
-def _hashes(project: Project, *names: str) -> dict[str, str]:
+def _hash_roles(project: Project, *names: str) -> dict[str, str]:
     """What the roles say now; a role that can't be loaded is an error only where it is asked."""
     known = project.roles.by_name
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
 
 
-def marks(project: Project, name: str) -> JsonObject:
+def find_role_marks(project: Project, name: str) -> JsonObject:
     """How listings show a role: its badge and its colour, each None where it has none."""
-    found = project.roles.by_name.get(name)
-    if found is None:
+    role = project.roles.by_name.get(name)
+    if role is None:
         return {"badge": None, "color": None}
-    return {"badge": found.role.badge or None, "color": found.role.color}
+    return {"badge": role.role.badge or None, "color": role.role.color}
 
 
-def edit(
+def edit_spec(
     project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
 ) -> JobSpec:
     """Changes job.yaml, keeping comments, order and the keys of a newer Logist.
@@ -350,53 +356,53 @@ def edit(
     if ("workflow",) in changes:
         fix = "make another job: logist job create --workflow FILE"
         raise UsageError("the workflow of a job is frozen when it is made", where="workflow", fix=fix)
-    clean = {path: redacted_values(project, value) for path, value in changes.items()}
-    edited = documents.edited(_text(job), job.spec_file.name, clean)
-    document = documents.parse(edited, job.spec_file.name)
-    unknown = documents.unknown_keys(JobSpec, document)
+    redacted = {path: redact_values(project, value) for path, value in changes.items()}
+    edited = documents.edit_text(_read_text(job), job.spec_file.name, redacted)
+    document = documents.parse_document(edited, job.spec_file.name)
+    unknown = documents.find_unknown_keys(JobSpec, document)
     for path, problem in unknown.items():
         if any(changed[: len(path)] == path for changed in changes):
             raise problem
-    _refuse_slips(document)
-    spec = documents.checked(JobSpec, documents.without(document, unknown))
-    _whole(spec, job, draft=draft)
-    known(project, spec)
+    _refuse_misspelled_keys(document)
+    spec = documents.validate_document(JobSpec, documents.remove_keys(document, unknown))
+    _require_complete(spec, job, draft=draft)
+    require_known_roles(project, spec)
     if ("task_type",) in changes:
-        sound(project, spec)
+        require_usable_doer(project, spec)
     if ("files",) in changes:
-        require_inside(project, spec.files)
+        require_workspace_paths(project, spec.files)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
 
 
-def _text(job: JobDir) -> str:
-    documents.read(job.spec_file)  # what can't be read is told in its terms
-    return documents.text(job.spec_file)
+def _read_text(job: JobDir) -> str:
+    documents.read_document(job.spec_file)  # what can't be read is told in its terms
+    return documents.read_document_text(job.spec_file)
 
 
-def known(project: Project, spec: JobSpec) -> None:
+def require_known_roles(project: Project, spec: JobSpec) -> None:
     """Raises UsageError for a role that the spec names and nobody knows, InvalidFile for a broken one."""
     for name in (spec.role, spec.review_role):
         if name:
             project.roles.get(name)
 
 
-def sound(project: Project, spec: JobSpec) -> None:
+def require_usable_doer(project: Project, spec: JobSpec) -> None:
     """Raises InvalidFile if the role that would do the job, named or not, is broken.
 
     Whom a workflow asks, or a job that does a part of another, shows only as it goes.
     """
     broken = project.roles.broken
-    if broken and not (spec.workflow or spec.parent) and (name := doer(project, spec)[0]) in broken:
+    if broken and not (spec.workflow or spec.parent) and (name := choose_doer(project, spec)[0]) in broken:
         raise broken[name]
 
 
-def redacted_values(project: Project, value: Any) -> Any:
+def redact_values(project: Project, value: Any) -> Any:
     """The value without secrets, in every text it holds."""
     if isinstance(value, str):
-        return project.redacted(value)
+        return project.redact_text(value)
     if isinstance(value, list):
-        return [redacted_values(project, item) for item in value]
+        return [redact_values(project, item) for item in value]
     if isinstance(value, dict):
-        return {key: redacted_values(project, item) for key, item in value.items()}
+        return {key: redact_values(project, item) for key, item in value.items()}
     return value

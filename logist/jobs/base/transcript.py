@@ -13,24 +13,24 @@ from logist.regular_files import read_regular
 from logist.store import Exchange, JobDir
 
 
-def name(sequence: int) -> str:
+def transcript_name(sequence: int) -> str:
     """The file in `logs/` for interaction `sequence`: a JSON object on each line."""
     return f"{sequence:06d}.turns.jsonl"
 
 
-def keep(session: Session) -> None:
+def write_transcript(session: Session) -> None:
     """Writes the transcript of what is in flight, before its interaction; nothing for a plain answer.
 
     It was redacted before it came to disk.
     """
     job = session.job
-    lines = [*_turns(job.exchanges()), *_program(job)]
+    lines = [*_describe_turns(job.read_exchanges()), *_read_program_transcript(job)]
     if lines:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        job.write_log(name(session.state.revision + 1), text.encode("utf-8", "replace"))
+        job.write_log(transcript_name(session.state.revision + 1), text.encode("utf-8", "replace"))
 
 
-def _turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
+def _describe_turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
     """Each exchange of a model that worked with tools; a single answer is in the history."""
     if all(each.tools is None for each in exchanges):
         return
@@ -46,7 +46,7 @@ def _turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
         }
 
 
-def _program(job: JobDir) -> Iterator[JsonObject]:
+def _read_program_transcript(job: JobDir) -> Iterator[JsonObject]:
     """What an agent program has left: the courier put it together from files that nobody else can write."""
     path = job.inflight / RUN / ARCHIVE
     with suppress(OSError, ValueError):

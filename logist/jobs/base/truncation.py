@@ -25,7 +25,7 @@ from logist.core.model.commands import MergeCommand
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged, LogistError
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import interaction_of
+from logist.jobs.base.session import parse_interaction
 from logist.store import HistoryProblem, JobDir, files, list_jobs
 from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs
@@ -50,15 +50,15 @@ class Forks:
     @cached_property
     def by_origin(self) -> dict[str, list[tuple[JobDir, Forked]]]:
         """By the job that they were forked from."""
-        found: dict[str, list[tuple[JobDir, Forked]]] = {}
+        forks: dict[str, list[tuple[JobDir, Forked]]] = {}
         for job_id in list_jobs(self.jobs_dir):
             job = JobDir(self.jobs_dir / job_id, job_id)
             with suppress(LogistError, ValueError, KeyError, TypeError, RecursionError):
                 data = files.read_bytes(job.state_file)
                 if data is not None and _FORKED in data:
                     forked = Forked.model_validate(json.loads(data)["forked"])
-                    found.setdefault(forked.job, []).append((job, forked))
-        return found
+                    forks.setdefault(forked.job, []).append((job, forked))
+        return forks
 
 
 @dataclass
@@ -73,18 +73,18 @@ class VerifiedHistory:
     """The jobs that its entries made."""
 
     @property
-    def last(self) -> int:
+    def last_sequence(self) -> int:
         """The number of its last interaction."""
         return self.state.revision
 
 
-def children_of(entry: JsonObject) -> Iterator[str]:
+def read_spawned_ids(entry: JsonObject) -> Iterator[str]:
     """The jobs that an entry made."""
     if entry.get("kind") == Kind.SPAWN:
-        yield from (child["id"] for child in _children_named(entry) if isinstance(child.get("id"), str))
+        yield from (child["id"] for child in _read_child_records(entry) if isinstance(child.get("id"), str))
 
 
-def _children_named(entry: JsonObject) -> Iterator[JsonObject]:
+def _read_child_records(entry: JsonObject) -> Iterator[JsonObject]:
     """What an entry says of children. A history may come from elsewhere, and hold anything."""
     command = entry.get("command")
     children = command.get("children") if isinstance(command, dict) else None
@@ -93,7 +93,7 @@ def _children_named(entry: JsonObject) -> Iterator[JsonObject]:
     )
 
 
-def find_signs(
+def find_truncation_signs(
     project: Project, job: JobDir, history: VerifiedHistory, forks: Forks
 ) -> Iterator[HistoryProblem]:
     """Whatever knows of an interaction that the history lacks, each with the highest number it knows of.
@@ -101,24 +101,26 @@ def find_signs(
     Read after the history; while a command is at work on the job, that may be why (see job_reader.verify).
     """
     # Before an interaction is recorded, its files are written: a command that was killed leaves those of one more.
-    most = history.last + 1 if _may_be_cut_off(job, history) else history.last
-    yield from _numbered_files(job, history.last, most)
-    yield from _in_flight(job, history)
-    yield from _children(project, job, history)
-    yield from _forks(job, history, forks)
-    yield from _parent(project, job, history)
+    most = history.last_sequence + 1 if _may_be_cut_off(job, history) else history.last_sequence
+    yield from _check_numbered_files(job, history.last_sequence, most)
+    yield from _check_in_flight(job, history)
+    yield from _check_children(project, job, history)
+    yield from _check_forks(job, history, forks)
+    yield from _check_parent(project, job, history)
     if has_git(project, job):
-        yield from _checkpoints(project, job, history, most)
-        yield from _merged(job, history)
+        yield from _check_checkpoints(project, job, history, most)
+        yield from _check_merge_commit(job, history)
 
 
-def require_whole(project: Project, job: JobDir, state: State, checksum: str) -> None:
+def require_complete_history(project: Project, job: JobDir, state: State, checksum: str) -> None:
     """Raises Damaged for a history without its end, `state` being what it gives and `checksum` that of its last entry.
 
     A step would pay again for what was lost, and whoever writes a state.json would vouch for what is left.
     """
-    children = {child for entry in job.entries() for child in children_of(entry)}
-    for sign in find_signs(project, job, VerifiedHistory(state, checksum, children), Forks(project.jobs_dir)):
+    children = {child for entry in job.read_entries() for child in read_spawned_ids(entry)}
+    for sign in find_truncation_signs(
+        project, job, VerifiedHistory(state, checksum, children), Forks(project.jobs_dir)
+    ):
         again = f"to continue with what is left, in a new job: logist job fork --job {job.id} --at {state.revision}"
         fix = f"put jobHistory.json and state.json back from a backup; {again}"
         raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
@@ -126,7 +128,7 @@ def require_whole(project: Project, job: JobDir, state: State, checksum: str) ->
 
 def has_git(project: Project, job: JobDir) -> bool:
     """Whether checkpoints can be read: git is installed."""
-    return shutil.which("git", path=project.workspace(job).git.path) is not None
+    return shutil.which("git", path=project.open_workspace(job).git.path) is not None
 
 
 def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
@@ -135,16 +137,16 @@ def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
         head = (job.read_state() or {}).get("head")
         if isinstance(head, dict) and head.get("hash") == history.checksum:
             return True
-    next_one = history.last + 1
+    next_one = history.last_sequence + 1
     torn = (*job.logs.glob(f"torn-{next_one}.txt"), *job.logs.glob(f"torn-{next_one}-*.txt"))
     return any(map(os.path.lexists, (job.inflight, job.restoring, *torn)))
 
 
-def _too_short(what: str, number: int, last: int) -> HistoryProblem:
+def _too_short_problem(what: str, number: int, last: int) -> HistoryProblem:
     return HistoryProblem(f"{what} is of interaction {number}, and the history ends with {last}")
 
 
-def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProblem]:
+def _check_numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProblem]:
     """Logs and files that a rerun kept: their names have the number of the interaction."""
     for folder, pattern in ((job.logs, _LOG), (job.attachments, _KEPT_FILES)):
         names: list[str] = []
@@ -158,61 +160,63 @@ def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProble
         ]
         if beyond:
             number, name = max(beyond)
-            yield _too_short(f"{folder.name}/{name}", number, last)
+            yield _too_short_problem(f"{folder.name}/{name}", number, last)
 
 
-def _in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """What an agent is asked, or was, is for the next interaction at most, and names the entry before it."""
-    next_one = history.last + 1
+    next_one = history.last_sequence + 1
     with suppress(LogistError):
-        asked = ask_files.position_of(job.exchanges())
-        if asked.sequence is not None and asked.sequence > next_one:
-            yield _too_short("what is in flight", asked.sequence, history.last)
-        elif asked.sequence == next_one and asked.after not in (None, history.checksum):
-            yield HistoryProblem(f"what is in flight was asked after another interaction {history.last}")
+        request = ask_files.position_of(job.read_exchanges())
+        if request.sequence is not None and request.sequence > next_one:
+            yield _too_short_problem("what is in flight", request.sequence, history.last_sequence)
+        elif request.sequence == next_one and request.after not in (None, history.checksum):
+            yield HistoryProblem(
+                f"what is in flight was asked after another interaction {history.last_sequence}"
+            )
     with suppress(LogistError):
-        restored = job.restores_for()
-        if restored is not None and restored > next_one:
-            yield _too_short("the file restoring", restored, history.last)
+        restore_sequence = job.read_restore_sequence()
+        if restore_sequence is not None and restore_sequence > next_one:
+            yield _too_short_problem("the file restoring", restore_sequence, history.last_sequence)
 
 
-def _checkpoints(
+def _check_checkpoints(
     project: Project, job: JobDir, history: VerifiedHistory, most: int
 ) -> Iterator[HistoryProblem]:
     """Checkpoints whose message has a number beyond the history, and a last one that no entry can have left."""
-    workspace = project.workspace(job)
-    made = workspace.checkpoints()
-    known = set(_first_parents(made, history.state.start_checkpoint))
+    workspace = project.open_workspace(job)
+    recorded = workspace.list_checkpoints()
+    known_commits = set(_walk_first_parents(recorded, history.state.start_checkpoint))
     if history.state.forked is not None:
-        known |= set(_first_parents(made, _forked_at(job, history.state.forked)))
+        known_commits |= set(_walk_first_parents(recorded, _find_fork_checkpoint(job, history.state.forked)))
     beyond = [
         (int(match["number"]), commit)
-        for commit, (_, subject) in made.items()
-        if commit not in known and (match := _CHECKPOINT.fullmatch(subject))
-        if int(match["number"]) > (most if match["when"] == "after" else history.last + 1)
+        for commit, (_, subject) in recorded.items()
+        if commit not in known_commits and (match := _CHECKPOINT.fullmatch(subject))
+        if int(match["number"]) > (most if match["when"] == "after" else history.last_sequence + 1)
     ]
     if beyond:
         number, commit = max(beyond)
-        yield _too_short(f"the checkpoint {commit}", number, history.last)
-    elif most == history.last:
-        yield from _unnamed_tip(made, objects.tip(workspace.git), history)
+        yield _too_short_problem(f"the checkpoint {commit}", number, history.last_sequence)
+    elif most == history.last_sequence:
+        yield from _check_last_checkpoint(recorded, objects.read_tip(workspace.git), history)
 
 
-def _first_parents(made: dict[str, objects.RecordedCheckpoint], commit: str | None) -> Iterator[str]:
+def _walk_first_parents(made: dict[str, objects.RecordedCheckpoint], commit: str | None) -> Iterator[str]:
     """A checkpoint, and those that it was made after."""
     while commit is not None and commit in made:
         yield commit
         commit = made[commit].after
 
 
-def _forked_at(job: JobDir, forked: Forked) -> str | None:
+def _find_fork_checkpoint(job: JobDir, forked: Forked) -> str | None:
     """The checkpoint that a fork began with: it is of the other job, whose numbers went on."""
-    entry = next(islice(job.entries(), max(forked.at, 0), None), {})
+    entry = next(islice(job.read_entries(), max(forked.at, 0), None), {})
     commit = entry.get("checkpoint_after")
     return commit if isinstance(commit, str) else None
 
 
-def _unnamed_tip(
+def _check_last_checkpoint(
     made: dict[str, objects.RecordedCheckpoint], tip: str | None, history: VerifiedHistory
 ) -> Iterator[HistoryProblem]:
     """Where nothing vouches for the history's end: it names the last checkpoint, or a command made that before it did
@@ -220,13 +224,13 @@ def _unnamed_tip(
     last = history.state.checkpoint
     if last is None or tip is None:
         return
-    line = list(_first_parents(made, tip))
-    newer = line[: line.index(last)] if last in line else line
-    if last not in line or not all(made[commit].subject.startswith("before ") for commit in newer):
+    ancestry = list(_walk_first_parents(made, tip))
+    newer = ancestry[: ancestry.index(last)] if last in ancestry else ancestry
+    if last not in ancestry or not all(made[commit].subject.startswith("before ") for commit in newer):
         yield HistoryProblem(f"the last checkpoint, {tip}, is of no interaction of the history")
 
 
-def _children(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_children(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """Jobs that were made for this one, by an interaction that the history lacks."""
     for job_id in list_jobs(project.jobs_dir):
         match = _CHILD.fullmatch(job_id)
@@ -245,89 +249,93 @@ def _is_child(other: JobDir, job: JobDir, parent: State) -> bool:
         state = other.read_state() or {}
     except LogistError:
         return False
-    start, made = state.get("start_checkpoint"), state.get("created_at")
-    same = state.get("parent") == job.id and isinstance(made, str) and made >= parent.created_at
-    return same and is_commit(str(start)) and not packs.lacking(job.git_dir, {str(start)})
+    start, created_at = state.get("start_checkpoint"), state.get("created_at")
+    is_recorded_child = (
+        state.get("parent") == job.id and isinstance(created_at, str) and created_at >= parent.created_at
+    )
+    return is_recorded_child and is_commit(str(start)) and not packs.find_lacking(job.git_dir, {str(start)})
 
 
-def _forks(job: JobDir, history: VerifiedHistory, forks: Forks) -> Iterator[HistoryProblem]:
+def _check_forks(job: JobDir, history: VerifiedHistory, forks: Forks) -> Iterator[HistoryProblem]:
     """Forks of this job begin with entries of it, to the letter."""
     for fork, forked in forks.by_origin.get(job.id, ()):
-        if fork.id == job.id or not _begins_alike(job, fork):
+        if fork.id == job.id or not _has_same_beginning(job, fork):
             continue
-        if forked.at > history.last:
+        if forked.at > history.last_sequence:
             yield HistoryProblem(
-                f"job {fork.id} was forked from interaction {forked.at}, and the history ends with {history.last}"
+                f"job {fork.id} was forked from interaction {forked.at}, and the history ends with {history.last_sequence}"
             )
-        elif _checksum_at(job, forked.at) != forked.head:
+        elif _read_checksum(job, forked.at) != forked.head:
             yield HistoryProblem(f"job {fork.id} was forked from another interaction {forked.at}", forked.at)
 
 
-def _begins_alike(job: JobDir, other: JobDir) -> bool:
+def _has_same_beginning(job: JobDir, other: JobDir) -> bool:
     try:
-        return _checksum_at(job, 1) == _checksum_at(other, 1)
+        return _read_checksum(job, 1) == _read_checksum(other, 1)
     except LogistError:
         return False
 
 
-def _checksum_at(job: JobDir, sequence: int) -> str | None:
-    entry: JsonObject = next(islice(job.entries(), max(sequence - 1, 0), None), {})
+def _read_checksum(job: JobDir, sequence: int) -> str | None:
+    entry: JsonObject = next(islice(job.read_entries(), max(sequence - 1, 0), None), {})
     return entry.get("checksum")
 
 
-def _parent(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_parent(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """What its parent has recorded of it: how it ended, and with which checkpoint."""
     match = _CHILD.fullmatch(job.id)
     if match is None or history.state.parent != match["parent"]:
         return
     try:
-        gathered = list(_gathered(project.job(match["parent"]), job.id, history.state.created_at))
+        records = list(
+            _read_gathered_records(project.open_job(match["parent"]), job.id, history.state.created_at)
+        )
     except LogistError:
         return  # it was taken elsewhere, or its own history is damaged
-    if not gathered:
+    if not records:
         return
     statuses, commits = set(), set()
-    for entry in map(interaction_of, job.entries()):
+    for entry in map(parse_interaction, job.read_entries()):
         statuses.add(str(entry.state_after))
         commits |= {entry.checkpoint_before, entry.checkpoint_after}
-    for child in gathered:
+    for child in records:
         status, checkpoint = str(child.get("status")), child.get("checkpoint")
         if status not in statuses or (checkpoint is not None and str(checkpoint) not in commits):
-            ended = f"{status} with the checkpoint {checkpoint}"
+            outcome = f"{status} with the checkpoint {checkpoint}"
             yield HistoryProblem(
-                f"its parent {match['parent']} gathered it as {ended}, which the history does not have"
+                f"its parent {match['parent']} gathered it as {outcome}, which the history does not have"
             )
             return
 
 
-def _gathered(parent: JobDir, child_id: str, since: str) -> Iterator[JsonObject]:
+def _read_gathered_records(parent: JobDir, child_id: str, since: str) -> Iterator[JsonObject]:
     """What a parent recorded of a child since that was made: an older one may have had its name."""
-    for entry in parent.entries():
+    for entry in parent.read_entries():
         if entry.get("kind") == Kind.COLLECT and str(entry.get("timestamp")) >= since:
-            for child in _children_named(entry):
+            for child in _read_child_records(entry):
                 if child.get("id") == child_id and child.get("status") != "missing":
                     yield child
 
 
-def _merged(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """A commit in the user's repository is made when the job has succeeded, and has the time of its last interaction."""
     state = history.state
     if state.source is None or not Path(state.source).is_dir():
         return
     try:
-        found = merge.find_commit(Path(state.source), job.id)
+        merge_commit = merge.find_commit(Path(state.source), job.id)
     except LogistError:
         return  # it is the user's repository, and no part of the job
-    if found is None:
+    if merge_commit is None:
         return
-    when = f"{datetime.fromtimestamp(found.seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    when = f"{datetime.fromtimestamp(merge_commit.seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
     starts: set[object] = {state.start_checkpoint}
-    for entry in map(interaction_of, job.entries()):
+    for entry in map(parse_interaction, job.read_entries()):
         if entry.kind is Kind.MERGE:
             starts.add(MergeCommand.read(entry.command).commit)
         elif _is_mergeable(entry, when):
             return
-    if found.parent in starts and found.commit not in starts:
+    if merge_commit.parent in starts and merge_commit.commit not in starts:
         yield HistoryProblem(
             f"{state.source} has its work of {when} on the branch logist/{job.id}, "
             "and the history has no such interaction"

@@ -28,7 +28,7 @@ from logist.core.prompt.prompt import Given
 from logist.core.step.step import StepPlan
 from logist.errors import Busy, Stopped
 from logist.jobs.base import family
-from logist.jobs.base.session import Session, changing
+from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
 from logist.jobs.turn import agent_calls, next_request, unfinished_turns
 from logist.jobs.turn.next_request import PlannedTurn
@@ -53,7 +53,7 @@ class PreparedCall:
     """Its request is on disk: what it may cost is reserved."""
 
 
-def prepare(
+def prepare_call(
     session: Session, turn: PlannedTurn, workspace: Workspace, checkpoint: str, setup: JsonObject
 ) -> PreparedCall | Halt:
     """The next call, with its worst case reserved where other jobs share a limit; or the limit in its way.
@@ -61,10 +61,10 @@ def prepare(
     Waits for calls of other jobs that are out. Raises Busy if only a call is in the way whose outcome is not
     recorded yet. `setup` is what is to be recorded of the setup of the workspace.
     """
-    given = next_request.gathered(session, turn, workspace)
+    given = next_request.gather_context(session, turn, workspace)
     has_said_so = False
     while True:
-        prepared = _prepared(session, turn, given, checkpoint, setup)
+        prepared = _try_prepare_call(session, turn, given, checkpoint, setup)
         if isinstance(prepared, PreparedCall) or not (prepared.calls_out or prepared.unsettled):
             return prepared
         if prepared.unsettled:
@@ -73,40 +73,46 @@ def prepare(
         if not has_said_so:
             session.project.say(f"waiting for calls of other jobs of {prepared.job} ({prepared.reason})")
             has_said_so = True
-        _wait(session, turn.spec, prepared)
+        _wait_for_room(session, turn.spec, prepared)
 
 
-def _prepared(
+def _try_prepare_call(
     session: Session, turn: PlannedTurn, given: Given, checkpoint: str, setup: JsonObject
 ) -> PreparedCall | Halt:
     project, spec = session.project, turn.spec
     above, job_id = spec.limits_above, session.job.id
-    with shared_limits.reserving(project.jobs_dir, job_id, above, lambda: _stop(session)) as shared:
+    with shared_limits.reserve_shared_limits(
+        project.jobs_dir, job_id, above, lambda: _raise_if_stopping(session)
+    ) as shared:
         # A setup, or the wait for other calls, may have taken long: by now nobody may want this one.
         family.require_wanted(project, session.state, job_id)
-        plan = next_request.plan(session, turn, given, shared, setup)
+        plan = next_request.plan_request(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
             return plan
         ask = agent_calls.record_ask(session, spec, plan, checkpoint, shared)
-        kept = None if project.script is not None else unfinished_turns.kept(session, spec, plan, checkpoint)
+        kept_turns = (
+            None
+            if project.script is not None
+            else unfinished_turns.load_kept_turns(session, spec, plan, checkpoint)
+        )
         if begun := bool(shared):
-            _stop(session)
+            _raise_if_stopping(session)
             session.job.begin_exchange(1, ask.data())
-    return PreparedCall(plan, ask, kept, begun)
+    return PreparedCall(plan, ask, kept_turns, begun)
 
 
-def _wait(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
+def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
     """Until calls that were out have left room, or what is in the way is something else."""
     project, job_id = session.project, session.job.id
-    now: Halt | None = halt
-    while now is not None and now.calls_out:
-        _stop(session)
+    current: Halt | None = halt
+    while current is not None and current.calls_out:
+        _raise_if_stopping(session)
         threading.Event().wait(LOOK_SECONDS)
-        shared = shared_limits.shared_by(project.jobs_dir, job_id, spec.limits_above)
-        now = limits.halted_above(shared, halt.needed, halt.runs)
+        shared = shared_limits.list_shared_limits(project.jobs_dir, job_id, spec.limits_above)
+        current = limits.find_reached_limit_above(shared, halt.needed, halt.runs)
 
 
-def _stop(session: Session) -> None:
+def _raise_if_stopping(session: Session) -> None:
     if session.project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
 
@@ -117,11 +123,11 @@ def halt_above(session: Session, halt: Halt) -> State | None:
     Raises SetAside or Unwanted if it does not wait for this job any more, Busy if another command holds it.
     """
     project = session.project
-    with changing(project, halt.job, "job step", wait=HALT_SECONDS) as above:
+    with open_session(project, halt.job, "job step", wait=HALT_SECONDS) as above:
         if above.state.status is Status.WAITING:
-            spec, changed = above.changed_spec()
-            used = gather.used_since(above)
-            entry = _halting(above, spec, halt, used)
+            spec, changed = above.detect_spec_change()
+            children_usage = gather.compute_unrecorded_usage(above)
+            entry = _build_halt(above, spec, halt, children_usage)
             if entries := [*changed, *([entry] if entry else [])]:
                 above.record(*entries)
             return above.state if entry else None
@@ -129,15 +135,17 @@ def halt_above(session: Session, halt: Halt) -> State | None:
     return None
 
 
-def _halting(
+def _build_halt(
     above: Session, spec: EffectiveSpec, halt: Halt, used: gather.ChildrenUsage
 ) -> Interaction | None:
     """The interaction that halts a job because of what its jobs have used; None where no limit of it is reached."""
-    usage = totals.total([above.state.usage, used.totals])
-    reached = limits.halted(spec, usage, halt.needed, halt.runs)
-    if reached is None:
+    usage = totals.add_totals([above.state.usage, used.totals])
+    halt_reached = limits.find_reached_limit(spec, usage, halt.needed, halt.runs)
+    if halt_reached is None:
         return None
-    command = used.book(reached.recorded())
-    after = steward.decide(Kind.HALT, above.state.place, command, spec)
-    reason = f"{reached.reason}; this counts all its jobs"
-    return above.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage)
+    command = used.book(halt_reached.to_command())
+    after = steward.apply_command(Kind.HALT, above.state.place, command, spec)
+    reason = f"{halt_reached.reason}; this counts all its jobs"
+    return above.build_interaction(
+        Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage
+    )

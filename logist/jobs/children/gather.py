@@ -24,7 +24,7 @@ from logist.core.model import (
 )
 from logist.core.model.commands import BookingCommand, CollectCommand, GatheredChild, SpawnCommand
 from logist.core.money import totals
-from logist.jobs.base.family import Kin, children_of, standing
+from logist.jobs.base.family import Kin, describe_child_status, load_children
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session
 from logist.workspace import Workspace
@@ -36,111 +36,117 @@ SHOWN = 20
 """Files of a child, and children, that a reason names."""
 
 
-def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[Interaction]:
+def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[Interaction]:
     """Gathers what the children did, all of which have settled: their outputs, their cost, their work.
 
     Where too few succeeded, or their work does not fit together, the job is STUCK, and the workspace as it was.
     """
     state = session.state
     spawned, flow = state.spawned, spec.workflow
-    step = flow.step(state.step) if flow else None
+    step = flow.find_step(state.step) if flow else None
     assert spawned is not None
     assert step is not None
-    good = [child for child in kin if child.succeeded]
-    lack = "" if state.forced else _lack(spec, step, kin, len(good))
-    workspace = session.project.workspace(session.job)
-    before = workspace.checkpoint(f"before the work for {step.id} is gathered").commit
+    successful = [child for child in kin if child.has_succeeded]
+    shortfall = "" if state.forced else _explain_shortfall(spec, step, kin, len(successful))
+    workspace = session.project.open_workspace(session.job)
+    before = workspace.create_checkpoint(f"before the work for {step.id} is gathered").commit
     merged = (
-        MergedChildren(before, {}) if lack else workspace.merge(before, _work(session.project, good, spawned))
+        MergedChildren(before, {})
+        if shortfall
+        else workspace.merge_children(before, _list_child_work(session.project, successful, spawned))
     )
     if merged.conflicts and not state.forced:
-        lack = f"their work does not fit together: {_by_child(merged.conflicts)}"
-    gathered: Literal["conflict", "share", "reached"]
-    gathered = "conflict" if merged.conflicts and not state.forced else "share" if lack else "reached"
-    used = used_since(session)
-    items = _items(session, spawned, step)
-    command = used.book(
+        shortfall = f"their work does not fit together: {_format_by_child(merged.conflicts)}"
+    outcome: Literal["conflict", "share", "reached"]
+    outcome = "conflict" if merged.conflicts and not state.forced else "share" if shortfall else "reached"
+    usage = compute_unrecorded_usage(session)
+    items = _load_child_items(session, spawned, step)
+    command = usage.book(
         CollectCommand(
-            gathered=gathered,
+            gathered=outcome,
             single=step.step_type is StepType.SUBFLOW or None,
-            lack=lack or None,
+            lack=shortfall or None,
             left_out=_lists(merged.conflicts) or None,
-            lost=_redacted(session.project, merged.lost) or None,
-            children=[_archived(child, items) for child in kin],
+            lost=_redact_names(session.project, merged.lost) or None,
+            children=[_build_child_record(child, items) for child in kin],
         )
     )
-    if gathered == "reached" and not any(map(_was_at_work, kin)):
+    if outcome == "reached" and not any(map(_has_used_anything, kin)):
         command = command.model_copy(update={"runs": 1})
-    routed = steward.routed(Kind.COLLECT, state, command, spec)
-    after = steward.decide(Kind.COLLECT, state.place, command, spec, routed=routed, job=session.job.id)
-    if gathered == "reached" and merged.commit != before:
+    route = steward.route_command(Kind.COLLECT, state, command, spec)
+    after = steward.apply_command(Kind.COLLECT, state.place, command, spec, routed=route, job=session.job.id)
+    if outcome == "reached" and merged.commit != before:
         session.job.begin_restore(state.revision + 1, before)
         workspace.restore(merged.commit)
-    if gathered == "reached":
+    if outcome == "reached":
         left_out = merged.conflicts
-        children = [_looked_at(workspace, child, left_out) for child in command.children]
+        children = [_split_evidence(workspace, child, left_out) for child in command.children]
         command = command.model_copy(update={"children": children})
-    entry = session.entry(
+    entry = session.build_interaction(
         Kind.COLLECT,
         after,
         actor=Actor.SYSTEM,
         step=step.id,
-        reason=after.stuck.reason if after.stuck else _told(merged, command),
+        reason=after.stuck.reason if after.stuck else _describe_missing_work(merged, command),
         command=command,
-        route=routed.route if routed else [],
-        usage=used.usage,
+        route=route.route if route else [],
+        usage=usage.usage,
         checkpoint_before=before,
-        checkpoint_after=merged.commit if gathered == "reached" else before,
+        checkpoint_after=merged.commit if outcome == "reached" else before,
     )
     recorded = session.record(entry)
     session.job.end_restore()
     return recorded
 
 
-def _lack(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good: int) -> str:
+def _explain_shortfall(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good: int) -> str:
     """Why it is not enough, "" where it is."""
-    percent = steward.share_wanted(spec.workflow, step)
+    percent = steward.required_success_percent(spec.workflow, step)
     if 100 * good >= percent * len(kin):
         return ""
-    failed = ", ".join(f"{child.id} ({standing(child)})" for child in kin if not child.succeeded)
+    failed = ", ".join(
+        f"{child.id} ({describe_child_status(child)})" for child in kin if not child.has_succeeded
+    )
     return f"{good} of {len(kin)} succeeded, and {percent:g} % have to: {failed}"
 
 
-def _work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:
-    found = []
+def _list_child_work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:
+    works = []
     for child in good:
         commit = child.state.checkpoint if child.state else None
         if commit and commit != spawned.checkpoint:
-            found.append(Theirs(child.id, project.job(child.id).git_dir, commit))
-    return found
+            works.append(Theirs(child.id, project.open_job(child.id).git_dir, commit))
+    return works
 
 
-def _looked_at(workspace: Workspace, child: GatheredChild, left_out: Container[str]) -> GatheredChild:
+def _split_evidence(workspace: Workspace, child: GatheredChild, left_out: Container[str]) -> GatheredChild:
     """A child whose work is there now; what it named as evidence, and is not there, is told apart."""
     if not child.succeeded or child.id in left_out:
         return child
-    missing = [path for path in child.evidence_files if not workspace.evidence(path).exists]
-    there = [path for path in child.evidence_files if path not in missing]
-    return child.model_copy(update={"evidence_files": there, "missing": missing}) if missing else child
+    missing = [path for path in child.evidence_files if not workspace.check_evidence(path).exists]
+    existing = [path for path in child.evidence_files if path not in missing]
+    return child.model_copy(update={"evidence_files": existing, "missing": missing}) if missing else child
 
 
-def _told(merged: MergedChildren, command: CollectCommand) -> str:
+def _describe_missing_work(merged: MergedChildren, command: CollectCommand) -> str:
     """What did not come over of the work of those that succeeded."""
     missing = {child.id: child.missing for child in command.children if child.missing}
-    said = (
+    parts = (
         ("left out, for it does not fit to the rest", merged.conflicts),
         ("not brought over, for no checkpoint holds it", command.lost or {}),
         ("named as evidence, but not there", missing),
     )
-    return "; ".join(f"{what}: {_by_child(files)}" for what, files in said if files)
+    return "; ".join(f"{what}: {_format_by_child(files)}" for what, files in parts if files)
 
 
-def _by_child(found: Mapping[str, Sequence[str]]) -> str:
-    shown = [f"{child}: {', '.join(files[:SHOWN])}{_more(files)}" for child, files in found.items()]
-    return "; ".join(shown[:SHOWN]) + _more(shown)
+def _format_by_child(found: Mapping[str, Sequence[str]]) -> str:
+    lines = [
+        f"{child}: {', '.join(files[:SHOWN])}{_format_remainder(files)}" for child, files in found.items()
+    ]
+    return "; ".join(lines[:SHOWN]) + _format_remainder(lines)
 
 
-def _more(found: Sequence[object]) -> str:
+def _format_remainder(found: Sequence[object]) -> str:
     return f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
 
 
@@ -148,15 +154,15 @@ def _lists(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {child: list(named) for child, named in found.items()}
 
 
-def _redacted(project: Project, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {child: [project.redacted(name) for name in named] for child, named in found.items()}
+def _redact_names(project: Project, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {child: [project.redact_text(name) for name in named] for child, named in found.items()}
 
 
-def _items(session: Session, spawned: Spawned, step: Step) -> dict[str, JsonObject]:
+def _load_child_items(session: Session, spawned: Spawned, step: Step) -> dict[str, JsonObject]:
     """The item and the index of each child of a foreach, by the child's id."""
     if step.step_type is not StepType.FOREACH:
         return {}
-    entry = next(entry for entry in session.history() if entry.sequence == spawned.sequence)
+    entry = next(entry for entry in session.load_history() if entry.sequence == spawned.sequence)
     inputs = {child.id: child.input for child in SpawnCommand.read(entry.command).children}
     return {
         name: {"item": given.get(step.item_variable), "index": given["index"]}
@@ -165,7 +171,7 @@ def _items(session: Session, spawned: Spawned, step: Step) -> dict[str, JsonObje
     }
 
 
-def _archived(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
+def _build_child_record(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
     """What the history keeps of a child, so that the parent replays without it."""
     state = child.state
     item = items.get(child.id, {})
@@ -174,7 +180,7 @@ def _archived(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
     return GatheredChild(
         id=child.id,
         status=state.status.value,
-        output=output_of(state),
+        output=final_output(state),
         summary=state.last.summary if state.last else "",
         checkpoint=state.checkpoint,
         evidence_files=state.artefacts,
@@ -182,12 +188,12 @@ def _archived(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
     )
 
 
-def output_of(state: State) -> Any:
+def final_output(state: State) -> Any:
     """What a job gave in the end: the output of its last step."""
     return state.outputs.get(state.output_of or state.step)
 
 
-def left_over(entries: Sequence[Interaction]) -> list[str]:
+def find_unended_children(entries: Sequence[Interaction]) -> list[str]:
     """Children that have not ended, though their parent goes on."""
     return [
         child.id
@@ -218,30 +224,32 @@ class ChildrenUsage:
         return command.model_copy(update=booked)
 
 
-def used_since(session: Session) -> ChildrenUsage:
+def compute_unrecorded_usage(session: Session) -> ChildrenUsage:
     """What is to be booked now; it does not matter how often, or whether a child was started over meanwhile."""
     spawned = session.state.spawned
-    kin = children_of(session.project, session.state) if spawned else []
+    kin = load_children(session.project, session.state) if spawned else []
     if spawned is None or not kin:
         return ChildrenUsage()
-    booked: dict[str, Totals] = {}
-    for entry in session.history():
+    recorded: dict[str, Totals] = {}
+    for entry in session.load_history():
         command = kinds.command_of(entry)
         if isinstance(command, BookingCommand) and command.spawn == spawned.sequence:
-            booked |= command.used or {}
+            recorded |= command.used or {}
     jobs_dir = session.project.jobs_dir
-    now = {child.id: shared_limits.ever_used(jobs_dir, child.id) for child in kin if child.state}
-    fresh = totals.total(totals.used_since(booked.get(name, Totals()), used) for name, used in now.items())
-    usage = Usage(
-        input_tokens=fresh.input_tokens,
-        output_tokens=fresh.output_tokens,
-        cost_cents=fresh.cumulative_cost,
-        cost_microcents=fresh.cumulative_cost_microcents,
-        seconds=fresh.cumulative_time_seconds,
+    current = {child.id: shared_limits.read_ever_used(jobs_dir, child.id) for child in kin if child.state}
+    unrecorded = totals.add_totals(
+        totals.used_since(recorded.get(name, Totals()), used) for name, used in current.items()
     )
-    return ChildrenUsage(usage, spawned.sequence, now, fresh)
+    usage = Usage(
+        input_tokens=unrecorded.input_tokens,
+        output_tokens=unrecorded.output_tokens,
+        cost_cents=unrecorded.cumulative_cost,
+        cost_microcents=unrecorded.cumulative_cost_microcents,
+        seconds=unrecorded.cumulative_time_seconds,
+    )
+    return ChildrenUsage(usage, spawned.sequence, current, unrecorded)
 
 
-def _was_at_work(child: Kin) -> bool:
+def _has_used_anything(child: Kin) -> bool:
     """Whether it has used anything: a circle of workflows that pass over all their steps is to end too."""
     return child.state is not None and child.state.usage.current_action_count > 0

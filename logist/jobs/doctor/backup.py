@@ -35,7 +35,7 @@ class Backup:
     def copy(self, path: Path) -> None:
         """Keeps a copy of a regular file. StorageError when that fails: then nothing may be changed."""
         place = self._place(path)
-        with files.storage(path), open(path, "rb", opener=_unfollowed) as file:
+        with files.convert_os_errors(path), open(path, "rb", opener=_unfollowed) as file:
             files.replace_chunks(place, iter(lambda: file.read(_CHUNK), b""))
         self.note(f"copied {path}")
 
@@ -43,7 +43,7 @@ class Backup:
         """Moves a file, a link or a whole directory here."""
         place = self._place(path)
         self.note(f"moving {path} to {place}")
-        with files.storage(path):
+        with files.convert_os_errors(path):
             try:
                 os.rename(path, place)
             except OSError as error:
@@ -87,7 +87,7 @@ class Backup:
 
     def _new(self) -> Path:
         top = self._home / FOLDER
-        with files.storage(top):
+        with files.convert_os_errors(top):
             top.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.ensure_directory(top)
         if not (top / ".gitignore").exists():

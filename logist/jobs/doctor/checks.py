@@ -17,7 +17,7 @@ from logist.errors import Damaged, InvalidFile, LogistError
 from logist.jobs.base import job_reader
 from logist.jobs.base.job_reader import Verified
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import state_of
+from logist.jobs.base.session import build_current_state
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor.backup import Backup
 from logist.store import JobDir, LoadedJob
@@ -158,7 +158,7 @@ class ExaminedJob:
     def is_quiet(self) -> bool:
         """Whether nobody else is at work on it; else what is under way is not taken for a fault."""
         try:
-            return self.held or self.job.holder() is None
+            return self.held or self.job.find_lock_holder() is None
         except LogistError:
             return True  # no readable lock file, which has a row of its own
 
@@ -178,7 +178,7 @@ class ExaminedJob:
     @cached_property
     def state(self) -> State:
         """Where it stands."""
-        return state_of(self.job, self.loaded)
+        return build_current_state(self.job, self.loaded)
 
     @cached_property
     def unreadable(self) -> LogistError | None:
@@ -192,4 +192,4 @@ class ExaminedJob:
     @cached_property
     def verified(self) -> Verified:
         """What a reading of all of it tells."""
-        return job_reader.verify(self.project, self.job, forks=self.forks, read_all=True)
+        return job_reader.verify_job(self.project, self.job, forks=self.forks, read_all=True)

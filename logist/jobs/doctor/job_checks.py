@@ -24,7 +24,7 @@ from logist.errors import Busy, LogistError, Refused
 from logist.jobs.base import job_reader, specs
 from logist.jobs.base.job_reader import Edits
 from logist.jobs.base.project import Clock, Project
-from logist.jobs.base.session import Session, load
+from logist.jobs.base.session import Session, load_session
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, repairs
 from logist.jobs.doctor.checks import (
@@ -79,7 +79,7 @@ def repair(project: Project, job: JobDir, done: Repairs, *, deep: bool, forks: F
     unsigned = [found for found in wanted if found.paths == (job.lock_file,) and not has_lock_file]
     try:
         # Without what JobDir.lock sweeps away: that is to be kept.
-        held = lock.acquire(job.path, command="logist doctor --fix", since=project.clock.timestamp())
+        held = lock.acquire_lock(job.path, command="logist doctor --fix", since=project.clock.timestamp())
         try:
             # Locking it has repaired this one: who holds the lock has signed the file.
             done.fixed += [Fixed(name, f"{found.message}: {_MADE}") for found in unsigned]
@@ -124,7 +124,7 @@ def _history_exists(examined: ExaminedJob) -> Iterator[Finding]:
 
 def _kinds_of_files(examined: ExaminedJob) -> Iterator[Finding]:
     job = examined.job
-    closed = segments.found(job.history_file).values()
+    closed = segments.find_segments(job.history_file).values()
     own = (job.spec_file, job.workflow_file, job.state_file, job.lock_file, job.setup_file)
     for path in (*own, job.history_file, *closed, job.restoring):
         if not _is(path, stat.S_ISREG):
@@ -145,7 +145,7 @@ def _is(path: Path, kind: Callable[[int], bool]) -> bool:
 def _of_wrong_kind(examined: ExaminedJob, path: Path, wanted: str) -> Finding:
     job = examined.job
     message = f"{path.name} is {_kind(path)}, not a {wanted}"
-    found = damage(examined.check, message, files.moving_away(path))
+    found = damage(examined.check, message, files.format_move_command(path))
     if path == job.state_file:
         return repairable(found, path)
     if path == job.workspace:
@@ -186,14 +186,14 @@ def _checkpoints_exist(examined: ExaminedJob) -> Iterator[Finding]:
 
 def _segments(examined: ExaminedJob) -> Iterator[Finding]:
     live = _live(examined.job)
-    for _, _, message in segments.lacking(examined.job.history_file, live) if live else ():
+    for _, _, message in segments.find_missing_segments(examined.job.history_file, live) if live else ():
         yield damage(examined.check, f"{message}: a part of the history", FROM_BACKUP)
 
 
 def _live(job: JobDir) -> Header | None:
     """What the first line of jobHistory.json says; None if that does not read, which is told elsewhere."""
     try:
-        with history.opened(job.history_file) as file:
+        with history.open_history(job.history_file) as file:
             return read_header(file, job.history_file)
     except LogistError:
         return None
@@ -265,7 +265,7 @@ def _temporary(job: JobDir) -> list[Path]:
 def _stray_segments(examined: ExaminedJob) -> Iterator[Finding]:
     """Segments that jobHistory.json does not go on from. A rotation that was cut off leaves one of them."""
     job, live = examined.job, _live(examined.job)
-    for number, path in segments.found(job.history_file).items():
+    for number, path in segments.find_segments(job.history_file).items():
         if live is None or number < live.segment or not path.is_file() or path.is_symlink():
             continue
         if _is_copy(job, number, live):
@@ -273,9 +273,7 @@ def _stray_segments(examined: ExaminedJob) -> Iterator[Finding]:
             yield repairable(warning(examined.check, message, None), path)
         else:
             message = f"{path.name} does not belong to jobHistory.json, which is segment {live.segment}"
-            fix = (
-                f"put back the jobHistory.json that goes with it, or move it away: {files.moving_away(path)}"
-            )
+            fix = f"put back the jobHistory.json that goes with it, or move it away: {files.format_move_command(path)}"
             yield warning(examined.check, message, fix)
 
 
@@ -283,11 +281,11 @@ def _is_copy(job: JobDir, number: int, live: Header) -> bool:
     """Whether a segment holds nothing but what jobHistory.json begins with."""
     segment = segments.HistorySegment(job.history_file, number)
     try:
-        if segment.header() != live:
+        if segment.load_header() != live:
             return False
         for _ in segment:
             pass
-        return segment.position is not None and history.holds(job.history_file, segment.position)
+        return segment.position is not None and history.has_entry(job.history_file, segment.position)
     except LogistError:
         return False
 
@@ -328,7 +326,7 @@ def _readable(examined: ExaminedJob) -> Iterator[Finding]:
         return
     message = error.message
     if examined.deep:
-        trusted = job_reader.verify(examined.project, job).proof.trusted
+        trusted = job_reader.verify_job(examined.project, job).proof.trusted
         extent = f"interactions {trusted} verify" if trusted else "no interaction is proven"
         message = f"{message}; {extent}"
     yield damage(examined.check, message, f"logist job verify --job {job.id}")
@@ -369,19 +367,19 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
     """What a killed command had in hand: an agent that was asked, a restore."""
     name, job = examined.check, examined.job
     step = f"logist job step --job {job.id}"
-    session = load(examined.project, job)
+    session = load_session(examined.project, job)
     try:
-        got = ask_files.collect(job.exchanges())
+        got = ask_files.collect_ask(job.read_exchanges())
     except LogistError as error:
-        yield damage(name, error.message, files.moving_away(job.inflight))
+        yield damage(name, error.message, files.format_move_command(job.inflight))
     else:
         if os.path.lexists(job.inflight):
             yield warning(name, _left_by_an_ask(session, got), step)
     try:
-        cut_off = session.unfinished_restore()
+        cut_off = session.find_unfinished_restore()
     except LogistError as error:
         if _is_plain(job.restoring):
-            yield damage(name, error.message, files.moving_away(job.restoring))
+            yield damage(name, error.message, files.format_move_command(job.restoring))
     else:
         if cut_off:
             yield warning(name, "a restep or rerun was cut off; the next step undoes it first", step)
@@ -410,8 +408,8 @@ def _spec(examined: ExaminedJob) -> Iterator[Finding]:
         return  # an earlier row says so
     said: list[str] = []
     try:
-        spec = specs.read(job, draft=examined.state.status is Status.DRAFT, say=said.append)
-        specs.known(examined.project, spec)
+        spec = specs.read_job_spec(job, draft=examined.state.status is Status.DRAFT, say=said.append)
+        specs.require_known_roles(examined.project, spec)
     except LogistError as error:
         if error.where == str(job.workflow_file):
             return
@@ -426,7 +424,7 @@ def _workflow(examined: ExaminedJob) -> Iterator[Finding]:
     job = examined.job
     message = ""
     try:
-        flow = specs.frozen(job)
+        flow = specs.load_frozen_workflow(job)
     except LogistError as error:
         message = f"{error.where}: {error.message}"
     else:
@@ -441,7 +439,7 @@ def _workflow(examined: ExaminedJob) -> Iterator[Finding]:
 def _made_with(job: JobDir, flow: Workflow | None) -> Workflow | None:
     """The workflow as the history has it; `flow` where that can't be read, which is told elsewhere."""
     try:
-        return next((entry.spec.workflow for entry in job_reader.interactions(job) if entry.spec), None)
+        return next((entry.spec.workflow for entry in job_reader.read_interactions(job) if entry.spec), None)
     except LogistError:
         return flow
 
@@ -478,7 +476,7 @@ def _git(examined: ExaminedJob) -> Git | None:
     """The repository of the checkpoints; None where it is of the wrong kind, which has a row of its own."""
     folder = examined.job.git_dir
     is_directory = folder.is_dir() and not folder.is_symlink()
-    return examined.project.workspace(examined.job).git if is_directory else None
+    return examined.project.open_workspace(examined.job).git if is_directory else None
 
 
 def _at_a_glance(git: Git, checkpoint: str | None) -> Iterator[str]:
@@ -487,21 +485,23 @@ def _at_a_glance(git: Git, checkpoint: str | None) -> Iterator[str]:
     if lost:
         yield f"the repository of checkpoints has no {', no '.join(lost)}"
         return
-    yield from (f"the pack {name} of the checkpoints is cut off" for name in packs.cut_off(git.git_dir))
+    yield from (f"the pack {name} of the checkpoints is cut off" for name in packs.find_cut_off(git.git_dir))
     try:
-        tip = objects.tip(git)
+        tip = objects.read_tip(git)
     except (LogistError, OSError, UnicodeDecodeError):
         yield f"git can't tell the last checkpoint: {objects.BRANCH} does not read"
         return
     if tip is None and checkpoint:
         yield f"git has no checkpoint: {objects.BRANCH} is missing"
     named = {name for name in (tip, checkpoint) if name}
-    yield from (f"the checkpoint {name} is not in git" for name in sorted(packs.lacking(git.git_dir, named)))
+    yield from (
+        f"the checkpoint {name} is not in git" for name in sorted(packs.find_lacking(git.git_dir, named))
+    )
 
 
 def _said_by_git(git: Git) -> Iterator[str]:
     """Not its full check: commits of your own repository may be odd, and still be whole."""
-    indexes = packs.indexes(git.git_dir)
+    indexes = packs.list_indexes(git.git_dir)
     looks: list[tuple[str, ...]] = [
         ("fsck", "--connectivity-only", "--no-dangling", "--no-progress", "--no-reflogs")
     ]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import IO, NamedTuple
 
 from logist.core.secrets import redact
-from logist.core.secrets.leaks import Leak, leaks
+from logist.core.secrets.leaks import Leak, find_leaks
 from logist.jobs.base.project import Project
 from logist.store import JobDir, segments
 from logist.workspace.checkpoint.scan import MAX_DEPTH
@@ -68,7 +68,7 @@ def scan(project: Project, job: JobDir) -> Scanned:
     """Every file of the job, and every object of its checkpoints; a block of each is in memory at a time."""
     scanned = Scanned(job.id)
     secrets = known(project)
-    with safe_open.root(job.path) as top:
+    with safe_open.open_root(job.path) as top:
         for path in sorted(_files(top, b"", scanned)):
             _file(scanned, top, path, secrets)
     _objects(scanned, job, secrets)
@@ -79,7 +79,7 @@ def scan(project: Project, job: JobDir) -> Scanned:
 def known(project: Project) -> dict[str, str]:
     """Each value that must not reach a file, with what it is: `value of XAI_API_KEY`."""
     named = [model.api_key_env for model in project.settings.models.values() if model.api_key_env]
-    held = project.environment.named_secrets(*named)
+    held = project.environment.map_secrets(*named)
     return {value: f"value of {name}" for value, name in held.items()}
 
 
@@ -108,21 +108,21 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
     place = "workspace" if path.split(b"/")[0] in WORK else "record"
     name = redact.redact(_shown(path), list(secrets))[0]
     try:
-        with safe_open.regular(top, path.split(b"/")) as descriptor:
+        with safe_open.open_regular_below(top, path.split(b"/")) as descriptor:
             _text(scanned, place, name, _blocks(_reader(path, descriptor)), secrets)
             scanned.files += 1
     except (EOFError, zlib.error) as error:
         scanned.unread.append(f"{_shown(path)}: can't be unpacked: {error}")
     except OSError as error:
         _unread(scanned, path, error)
-    for leak in leaks([os.fsdecode(path)], secrets):
+    for leak in find_leaks([os.fsdecode(path)], secrets):
         scanned.keep(FoundLeak(place, name, leak._replace(kind=f"{leak.kind}, in the name")))
 
 
 def _reader(path: bytes, descriptor: int) -> partial[bytes]:
     """Gives block after block of a file; of a segment of the history what is compressed in it."""
     if b"/" not in path and segments.NAME.fullmatch(os.fsdecode(path)):
-        return partial(segments.inflated(open(descriptor, "rb", closefd=False)).read, BLOCK)
+        return partial(segments.open_inflated(open(descriptor, "rb", closefd=False)).read, BLOCK)
     return partial(os.read, descriptor, BLOCK)
 
 
@@ -134,7 +134,7 @@ def _unread(scanned: Scanned, path: bytes, error: OSError) -> None:
 def _text(
     scanned: Scanned, place: str, name: str, blocks: Iterable[bytes], secrets: Mapping[str, str]
 ) -> None:
-    for leak in leaks(_decoded(scanned, blocks), secrets):
+    for leak in find_leaks(_decoded(scanned, blocks), secrets):
         scanned.keep(FoundLeak(place, name, leak))
 
 
@@ -156,7 +156,7 @@ def _objects(scanned: Scanned, job: JobDir, secrets: Mapping[str, str]) -> None:
     if not (job.git_dir / "HEAD").is_file():
         return
     every = ("cat-file", "--batch-all-objects", "--batch", "--buffer", "--unordered")
-    with Git(job.git_dir, of_job=True).streaming(*every) as process:
+    with Git(job.git_dir, of_job=True).open_stream(*every) as process:
         assert process.stdout is not None
         while header := process.stdout.readline():
             name, _, size = header.decode("ascii").split()

@@ -17,7 +17,7 @@ from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, Jso
 from logist.errors import Busy, Damaged, Refused
 from logist.jobs.base import job_reader, specs, truncation
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import dump_state, interaction_of
+from logist.jobs.base.session import dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import FIX, ExaminedJob
@@ -32,7 +32,7 @@ def take_away(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
 def take_abandoned(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
     """A job whose maker was killed. Who makes one holds its lock, and one that is moved away can't appear."""
     for path in paths:
-        with lock.claimed(path) as is_abandoned:
+        with lock.claim_unfinished_job(path) as is_abandoned:
             if not is_abandoned:
                 raise Busy("a command is at work on it", where=str(path), fix=FIX)
             backup.take(path)
@@ -40,7 +40,7 @@ def take_abandoned(subject: object, paths: tuple[Path, ...], backup: Backup) -> 
 
 def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
     for path in paths:
-        with files.storage(path):
+        with files.convert_os_errors(path):
             fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 backup.note(f"mode of {path} was {os.fstat(fd).st_mode & 0o7777:04o}")
@@ -60,7 +60,7 @@ def cut(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
     job = examined.job
     backup.copy(job.history_file)
     loaded = job.load()
-    job.append(loaded.position, [], loaded.torn)
+    job.append_entries(loaded.position, [], loaded.torn)
 
 
 def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
@@ -71,15 +71,15 @@ def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup
 
     def look(entry: JsonObject) -> None:
         targets.update(restep_to(entry))
-        children.update(truncation.children_of(entry))
+        children.update(truncation.read_spawned_ids(entry))
 
-    found = verification.examine(job.history_file, look)
+    found = verification.examine_history(job.history_file, look)
     if found.faults or found.position is None:
         fix = f"logist job verify --job {job.id}"
         raise Damaged("state.json is left as it is, for the history does not verify", fix=fix)
     _refuse_to_forget(job, found.position.sequence)
     warned: list[str] = []
-    state = job_reader.folded(_history(job), targets, warned)
+    state = job_reader.fold_in_one_pass(_history(job), targets, warned)
     if state is None or warned:
         raise Refused(
             "state.json is left as it is, for a newer Logist wrote the history", fix=newer_versions.FIX
@@ -113,13 +113,13 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
 
 def _require_whole(project: Project, job: JobDir, history: VerifiedHistory) -> None:
     """Raises Damaged for a history without its end: a state made from it would vouch for what is left."""
-    for sign in truncation.find_signs(project, job, history, Forks(project.jobs_dir)):
+    for sign in truncation.find_truncation_signs(project, job, history, Forks(project.jobs_dir)):
         raise Damaged(sign.message, fix="put jobHistory.json back from a backup")
 
 
 def _history(job: JobDir) -> Iterator[Interaction]:
     """Every entry, whatever state.json is."""
-    yield from map(interaction_of, history.whole(job.history_file))
+    yield from map(parse_interaction, history.read_all_entries(job.history_file))
 
 
 def respell(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
@@ -132,8 +132,8 @@ def respell(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> N
         raise Damaged("the history does not say what was asked", fix="write job.yaml again")
     told = in_short(examined.project, as_asked(recorded), recorded.workflow)
     backup.note(f"making {job.spec_file} again")
-    files.replace_file(job.spec_file, documents.dumped({"id": job.id, **told}).encode("utf-8"))
-    specs.read(job, draft=True)
+    files.replace_file(job.spec_file, documents.dump_yaml({"id": job.id, **told}).encode("utf-8"))
+    specs.read_job_spec(job, draft=True)
 
 
 def freeze(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
@@ -145,15 +145,15 @@ def freeze(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> No
     if os.path.lexists(job.workflow_file):
         backup.take(job.workflow_file)
     backup.note(f"making {job.workflow_file} again")
-    specs.freeze(job, flow)
+    specs.write_frozen_workflow(job, flow)
 
 
 def in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
     """The same spec without what its defaults say as well."""
-    wanted = specs.effective(project, JobSpec.model_validate(told), flow)
+    wanted = specs.build_effective_spec(project, JobSpec.model_validate(told), flow)
     for key in (key for key in list(told) if key != "workflow"):  # it is what is asked, and no default
         less = {other: value for other, value in told.items() if other != key}
-        if specs.effective(project, JobSpec.model_validate(less), flow) == wanted:
+        if specs.build_effective_spec(project, JobSpec.model_validate(less), flow) == wanted:
             told = less
     return told
 
@@ -203,7 +203,7 @@ def refill(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> No
     if not isinstance(checkpoint, str):
         raise Damaged("no checkpoint to fill the workspace from", fix="logist doctor --fix")
     backup.note(f"making {job.workspace} again from {checkpoint}")
-    examined.project.workspace(job).restore(checkpoint)
+    examined.project.open_workspace(job).restore(checkpoint)
 
 
 def ignore_jobs(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:

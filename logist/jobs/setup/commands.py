@@ -37,7 +37,7 @@ class ShellResult:
     stdout: str
     stderr: str
 
-    def output(self, most: int) -> str:
+    def join_output(self, most: int) -> str:
         """At most `most` characters: what one of the two streams does not need, the other gets."""
         room = max(most // 2, most - len(self.stdout))
         error = self.stderr[-room:]
@@ -45,7 +45,7 @@ class ShellResult:
         return f"{out}\n--- standard error ---\n{error}" if out and error else out or error
 
 
-def shown(command: Command) -> str:
+def format_command(command: Command) -> str:
     """A command on one line."""
     return command if isinstance(command, str) else shlex.join(command)
 
@@ -61,31 +61,31 @@ def run_command(
 ) -> ShellResult:
     """Runs it to its end; of each of its two outputs the last `tail` bytes are kept, without secrets."""
     project = session.project
-    done = checks.run(
+    check_run = checks.run_check(
         (SHELL, "-c", command) if isinstance(command, str) else command,
         replace(confinement, tail_bytes=tail),
         place.scratch,
         seconds=seconds,
         marker=make_process_marker(session),
-        environment=project.environment.child(),
+        environment=project.environment.build_child_environment(),
         stop=lambda: bool(project.stopping()),
     )
     out, error = (
-        _text(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
+        _read_output(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
     )
-    return ShellResult(done.ended, project.redacted(done.error), out, error)
+    return ShellResult(check_run.ended, project.redact_text(check_run.error), out, error)
 
 
-def reason(ended: ProgramEnd, seconds: float) -> str:
+def describe_end(ended: ProgramEnd, seconds: float) -> str:
     """Why it did not end by itself; empty if it did."""
     if ended.how == "timeout":
         return f"it was ended after {seconds:g} seconds"
     if ended.signal is not None and not ended.reason:
-        return f"it was ended by {_signal(ended.signal)}"
+        return f"it was ended by {_describe_signal(ended.signal)}"
     return ended.reason
 
 
-def _signal(number: int) -> str:
+def _describe_signal(number: int) -> str:
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
@@ -93,47 +93,49 @@ def _signal(number: int) -> str:
 
 
 @contextmanager
-def private_place(session: Session) -> Iterator[Workplace]:
+def make_private_place(session: Session) -> Iterator[Workplace]:
     """A private directory for one command, its HOME in it; it goes with all that is left in it."""
     inflight = session.job.inflight
-    was_there = inflight.exists()
+    existed = inflight.exists()
     scratch = inflight / RUN / SCRATCH
     inflight.mkdir(mode=0o700, exist_ok=True)
-    removal.remove(scratch)
+    removal.remove_directory(scratch)
     (scratch / "home").mkdir(mode=0o700, parents=True)
     try:
         yield Workplace(
-            session.job.workspace.absolute(), scratch.absolute(), session.project.environment.child()
+            session.job.workspace.absolute(),
+            scratch.absolute(),
+            session.project.environment.build_child_environment(),
         )
     finally:
-        removal.remove(scratch if was_there else inflight)
+        removal.remove_directory(scratch if existed else inflight)
 
 
-def sweep(session: Session) -> None:
+def end_leftover_commands(session: Session) -> None:
     """Ends what a Logist that was killed has left at work, and removes what it left beside the workspace."""
-    sandbox.sweep(make_process_marker(session))
-    removal.remove(session.job.inflight / RUN / SCRATCH)
+    sandbox.end_leftover_processes(make_process_marker(session))
+    removal.remove_directory(session.job.inflight / RUN / SCRATCH)
 
 
-def _text(project: Project, place: Workplace, path: Path, tail: int) -> str:
+def _read_output(project: Project, place: Workplace, path: Path, tail: int) -> str:
     """Without secrets, which are looked for in more than is shown, without colours, and with paths as in the workspace."""
     try:
         data = path.read_bytes()[-tail:]
     except OSError:
         return ""
-    text = exit_command.clean(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
-    return project.redacted(_relative(text, place)).strip()
+    text = exit_command.replace_surrogates(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
+    return project.redact_text(_replace_paths(text, place)).strip()
 
 
-def _relative(text: str, place: Workplace) -> str:
+def _replace_paths(text: str, place: Workplace) -> str:
     """No prompt names a place on this machine, and to an agent its workspace is where it is."""
-    for spelled in _spellings(place.workspace):
+    for spelled in _list_spellings(place.workspace):
         text = text.replace(f"{spelled}/", "").replace(spelled, ".")
-    for spelled in _spellings(place.scratch):
+    for spelled in _list_spellings(place.scratch):
         text = text.replace(spelled, "~")
     return text
 
 
-def _spellings(path: Path) -> list[str]:
+def _list_spellings(path: Path) -> list[str]:
     """A path as it is given and as programs find it, the longer first: it may end with the other."""
     return sorted({str(path), os.path.realpath(path)}, key=len, reverse=True)

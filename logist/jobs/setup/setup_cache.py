@@ -48,32 +48,32 @@ class SetupCache:
     @property
     def packages(self) -> Path:
         """Where package managers keep what they have downloaded."""
-        return self._made(self.folder / "packages")
+        return self._ensure_folder(self.folder / "packages")
 
     @property
     def interpreters(self) -> Path:
         """Where package managers put the interpreters that they install; it need not be there."""
         return self.folder / "interpreters"
 
-    def make_interpreters(self) -> Path:
+    def make_interpreters_folder(self) -> Path:
         """The same, made where it is missing."""
-        return self._made(self.interpreters)
+        return self._ensure_folder(self.interpreters)
 
     @contextmanager
-    def locked(self, key: str, wait: Callable[[], None]) -> Iterator[None]:
+    def lock_key(self, key: str, wait: Callable[[], None]) -> Iterator[None]:
         """One setup of a key at a time: the second job finds what the first has made. `wait` is called meanwhile."""
         while True:
             try:
-                with self._lock(key):
+                with self._try_lock_key(key):
                     yield
                 return
             except _KeyTaken:
                 wait()
 
     @contextmanager
-    def _lock(self, key: str) -> Iterator[None]:
-        path = self._made(self.folder / "locks") / key
-        with files.storage(path):
+    def _try_lock_key(self, key: str) -> Iterator[None]:
+        path = self._ensure_folder(self.folder / "locks") / key
+        with files.convert_os_errors(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -84,62 +84,64 @@ class SetupCache:
         finally:
             os.close(descriptor)
 
-    def find(self, workspace: Workspace, key: str, job_id: str) -> Copy | None:
+    def find_copy(self, workspace: Workspace, key: str, job_id: str) -> Copy | None:
         """What is kept of a key, if it fits a workspace."""
         for name in (key, f"{key}-{job_id}"):
             folder = self.folder / "copies" / name
-            saved = self._saved(folder)
+            saved = self._load_saved(folder)
             if saved is not None and (saved.movable or os.path.realpath(workspace.root) in saved.places):
                 with suppress(OSError):
                     os.utime(folder)
                 return Copy(saved, folder)
         return None
 
-    def keep(
+    def save_copy(
         self, workspace: Workspace, key: str, job_id: str, outputs: tuple[str, ...], *, shared: bool
     ) -> None:
         """Keeps a copy of what a setup made; `shared`: for other jobs as well, if it fits them."""
-        copies = self._made(self.folder / "copies")
-        half = copies / f"{_HALF}{key}"  # the lock of the key is held: one that is there was left by a kill
-        removal.remove(half)
-        half.mkdir(mode=0o700)
+        copies = self._ensure_folder(self.folder / "copies")
+        unfinished = (
+            copies / f"{_HALF}{key}"
+        )  # the lock of the key is held: one that is there was left by a kill
+        removal.remove_directory(unfinished)
+        unfinished.mkdir(mode=0o700)
         try:
-            saved = workspace.save_prepared(outputs, half)
+            saved = workspace.save_prepared(outputs, unfinished)
             names = [str(number) for number in range(len(outputs))]
-            described = {**asdict(saved), "digest": _digest(half, names)}
-            files.replace_file(half / _DESCRIPTION, files.dump_json(described))
+            record = {**asdict(saved), "digest": _compute_digest(unfinished, names)}
+            files.replace_file(unfinished / _DESCRIPTION, files.dump_json(record))
             final = copies / (key if shared and saved.movable else f"{key}-{job_id}")
-            removal.remove(final)
-            os.rename(half, final)
+            removal.remove_directory(final)
+            os.rename(unfinished, final)
         except BaseException:
-            removal.remove(half)
+            removal.remove_directory(unfinished)
             raise
-        self._evict(copies)
+        self._evict_old_copies(copies)
 
-    def _saved(self, folder: Path) -> prepared.Saved | None:
+    def _load_saved(self, folder: Path) -> prepared.Saved | None:
         """What is kept there; None if that is nothing, or not what was put there.
 
         A clone may bring along a directory of jobs: its copies do not pass, as their inodes and times are others.
         """
         try:
-            described = json.loads(files.read_bytes(folder / _DESCRIPTION) or b"null")
-            digest = described.pop("digest")
-            lists = {name: tuple(described[name]) for name in ("outputs", "places", "naming")}
-            saved = prepared.Saved(**lists, movable=described["movable"] is True)
+            record = json.loads(files.read_bytes(folder / _DESCRIPTION) or b"null")
+            digest = record.pop("digest")
+            lists = {name: tuple(record[name]) for name in ("outputs", "places", "naming")}
+            saved = prepared.Saved(**lists, movable=record["movable"] is True)
         except (LogistError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         names = [str(number) for number in range(len(saved.outputs))]
-        return saved if digest == _digest(folder, names) else None
+        return saved if digest == _compute_digest(folder, names) else None
 
-    def _evict(self, copies: Path) -> None:
+    def _evict_old_copies(self, copies: Path) -> None:
         """Removes copies that were not used lately; one that a job is copying from stays for now."""
-        kept = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
+        copies_found = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
         with suppress(OSError):  # another job may do the same
-            for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
-                with suppress(_KeyTaken), self._lock(path.name.partition("-")[0]):
-                    removal.remove(path)
+            for path in sorted(copies_found, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
+                with suppress(_KeyTaken), self._try_lock_key(path.name.partition("-")[0]):
+                    removal.remove_directory(path)
 
-    def _made(self, folder: Path) -> Path:
+    def _ensure_folder(self, folder: Path) -> Path:
         for each in (self.folder, folder):
             _make_directory(each)
         return folder
@@ -147,7 +149,7 @@ class SetupCache:
 
 def _make_directory(folder: Path) -> None:
     """Raises InvalidFile for a link: a clone may bring one along, and a setup could write to wherever it leads."""
-    with files.storage(folder):
+    with files.convert_os_errors(folder):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -158,6 +160,6 @@ def _make_directory(folder: Path) -> None:
         )
 
 
-def _digest(folder: Path, names: list[str]) -> str:
-    with safe_open.root(folder) as top:
-        return prepared.digest(top, names)
+def _compute_digest(folder: Path, names: list[str]) -> str:
+    with safe_open.open_root(folder) as top:
+        return prepared.compute_digest(top, names)

@@ -39,14 +39,16 @@ class WorkspaceCode:
     """Packages of the job's own repository: the user's checkout would be run, not the workspace."""
 
 
-def code_of(project: Project, job: JobDir, state: State) -> CodePaths:
+def find_agent_code(project: Project, job: JobDir, state: State) -> CodePaths:
     """Where commands of an agent find programs and code."""
     stamp = SetupStamp.load(job.setup_file) if project.settings.workspace.setup.commands else None
-    done = stamp is not None and stamp.digest and stamp.is_of(job.workspace)
-    return find_code(project, job, state, prepared_paths(job, stamp) if stamp and done else CodePaths()).paths
+    is_current = stamp is not None and stamp.digest and stamp.belongs_to(job.workspace)
+    return find_code(
+        project, job, state, find_prepared_paths(job, stamp) if stamp and is_current else CodePaths()
+    ).paths
 
 
-def prepared_paths(job: JobDir, stamp: SetupStamp) -> CodePaths:
+def find_prepared_paths(job: JobDir, stamp: SetupStamp) -> CodePaths:
     """Of what a setup made directly in the workspace, the virtual environment and the programs of node modules."""
     top = [name for name in stamp.outputs if "/" not in name]
     environments = [name for name in top if (job.workspace / name / "pyvenv.cfg").is_file()]
@@ -75,18 +77,21 @@ def find_code(
     """
     workspace = Path(os.path.realpath(job.workspace))
     path = os.pathsep.join(
-        [*(str(workspace / name) for name in prepared.programs), project.environment.child().get("PATH", "")]
+        [
+            *(str(workspace / name) for name in prepared.programs),
+            project.environment.build_child_environment().get("PATH", ""),
+        ]
     )
-    above = sandbox.choose(project.settings.sandbox.mode).kind == "none"
-    every = find_outside_code(workspace, path, programs, above=above)
+    above = sandbox.choose_sandbox(project.settings.sandbox.mode).kind == "none"
+    all_outside = find_outside_code(workspace, path, programs, above=above)
     origin = _find_origin(project, job, state)
     mapped: list[str] = []
     importable: list[tuple[OutsideCode, str]] = []
     outside, instead, readable = [], [], list(prepared.readable)
-    for code in every:
-        relative = _within(code.place, origin.source)
+    for code in all_outside:
+        relative = _find_relative_path(code.place, origin.source)
         if relative is None:
-            parts = _of_logist(code)
+            parts = _find_logist_parts(code)
             readable += parts
             outside += [] if parts or code.missing else [code]
         elif (
@@ -101,7 +106,7 @@ def find_code(
             mapped += [] if relative in (".", "src") else [relative]
     roots = [workspace / name for name in ("src", ".", *mapped) if _is_directory_of(workspace, name)]
     for code, relative in importable:
-        if origin.is_lost(project, relative, find_missing_modules(code.place, roots)):
+        if origin.is_code_missing(project, relative, find_missing_modules(code.place, roots)):
             instead.append(code)
     paths = replace(
         prepared, python_path=tuple(dict.fromkeys(mapped)), readable=tuple(dict.fromkeys(readable))
@@ -109,14 +114,14 @@ def find_code(
     return WorkspaceCode(paths, tuple(outside), tuple(instead))
 
 
-def reachable(code: Sequence[OutsideCode], confinement: Confinement) -> list[OutsideCode]:
+def filter_reachable(code: Sequence[OutsideCode], confinement: Confinement) -> list[OutsideCode]:
     """Those that a command can run: a sandbox hides what lies outside."""
-    if sandbox.choose(confinement.mode).kind == "none":
+    if sandbox.choose_sandbox(confinement.mode).kind == "none":
         return list(code)
     return [each for each in code if sandbox.is_visible(each.place, confinement)]
 
 
-def named(code: Sequence[OutsideCode]) -> str:
+def format_names(code: Sequence[OutsideCode]) -> str:
     """Their names, without their places: prompts name no place on this machine."""
     more = f" and {len(code) - NAMED} more" if len(code) > NAMED else ""
     return ", ".join(map(str, code[:NAMED])) + more
@@ -132,7 +137,7 @@ class _Origin:
     start: str | None
     """The first checkpoint of `job`."""
 
-    def is_lost(self, project: Project, folder: str, missing: Sequence[str]) -> bool:
+    def is_code_missing(self, project: Project, folder: str, missing: Sequence[str]) -> bool:
         """Whether the checkout has modules in `folder` that the workspace had, or that are built from it.
 
         What is new in the checkout since then is no reason: nothing in the workspace can know of it.
@@ -140,7 +145,7 @@ class _Origin:
         if any(not name.endswith(".py") for name in missing):
             return True
         paths = [os.path.normpath(os.path.join(folder, name)) for name in missing]
-        return bool(paths and self.start and project.workspace(self.job).holds_any(self.start, paths))
+        return bool(paths and self.start and project.open_workspace(self.job).holds_any(self.start, paths))
 
 
 def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
@@ -149,7 +154,7 @@ def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
         if source is not None or parent is None:
             break
         try:
-            above = project.job(parent)
+            above = project.open_job(parent)
             values = read_current_state(above)
         except LogistError:
             break
@@ -164,12 +169,12 @@ def _is_directory_of(workspace: Path, name: str) -> bool:
     return place.is_dir() and os.path.realpath(place) == str(place)
 
 
-def _within(place: Path, source: Path | None) -> str | None:
+def _find_relative_path(place: Path, source: Path | None) -> str | None:
     """The path of `place` in the repository; None if it is not in it."""
     return str(place.relative_to(source)) if source is not None and place.is_relative_to(source) else None
 
 
-def _of_logist(code: OutsideCode) -> list[str]:
+def _find_logist_parts(code: OutsideCode) -> list[str]:
     """What to show of a Logist that is installed from a checkout.
 
     pytest loads its plugin in every run, and ends where it can't be imported.

@@ -31,10 +31,10 @@ from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session, make_process_marker, read_current_state
 from logist.jobs.setup import commands
 from logist.jobs.setup.setup_cache import Copy, SetupCache
-from logist.jobs.setup.workspace_code import NODE_PROGRAMS, prepared_paths
+from logist.jobs.setup.workspace_code import NODE_PROGRAMS, find_prepared_paths
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
-from logist.workspace.prepared import SetupStamp, place_of
+from logist.workspace.prepared import SetupStamp, identify_workspace
 
 TAIL_BYTES = 1 << 20
 """Of each output of a setup command that are kept in logs/."""
@@ -81,7 +81,7 @@ class Outlook:
     """Lock files that have changed since it was done."""
     stamp: SetupStamp | None = None
 
-    def data(self) -> JsonObject | None:
+    def to_json(self) -> JsonObject | None:
         """As JSON; None where the config has no setup."""
         if self.status == "none":
             return None
@@ -94,19 +94,19 @@ def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
     Raises SetupFailed where the commands fail, and it is not for this agent to correct what another has changed.
     """
     setup = _Setup(session)
-    if not setup.is_wanted():
+    if not setup.is_needed():
         return PreparedWorkspace()
-    if (current := setup.current()) is not None:
+    if (current := setup.find_current()) is not None:
         return current
-    checkpoint = session.project.workspace(session.job).checkpoint("before the setup").commit
+    checkpoint = session.project.open_workspace(session.job).create_checkpoint("before the setup").commit
     changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
-    if setup.failed_before() and setup.is_by_agent(changed):
+    if setup.has_failed_before() and setup.is_by_agent(changed):
         # The checks said so, and whoever is asked now is to correct or to judge it.
-        return setup.put_back_previous() or PreparedWorkspace()
+        return setup.restore_previous() or PreparedWorkspace()
     try:
-        return setup.make(checkpoint, changed, network=network, guarded=True)
+        return setup.set_up(checkpoint, changed, network=network, guarded=True)
     except SetupFailed as error:
-        if not error.by_agent or (previous := setup.put_back_previous()) is None:
+        if not error.by_agent or (previous := setup.restore_previous()) is None:
             raise
         session.project.say(f"warning: {error.message}; the environment from before is used")
         return previous
@@ -115,12 +115,12 @@ def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
 def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> PreparedWorkspace:
     """The same before checks are run; `checkpoint` is the workspace as the agent left it, `network` as above."""
     setup = _Setup(session)
-    if not setup.is_wanted():
+    if not setup.is_needed():
         return PreparedWorkspace()
-    if (current := setup.current()) is not None:
+    if (current := setup.find_current()) is not None:
         return current
     changed = _changed_since_start(session.project, session.job, session.state, checkpoint)
-    return setup.make(checkpoint, changed, network=network, guarded=False)
+    return setup.set_up(checkpoint, changed, network=network, guarded=False)
 
 
 def prepare_again(
@@ -130,30 +130,30 @@ def prepare_again(
     stamp = SetupStamp.load(session.job.setup_file)
     if stamp is None or not stamp.digest:
         return prepared
-    if session.project.workspace(session.job).prepared_digest(stamp.outputs) == stamp.digest:
+    if session.project.open_workspace(session.job).compute_prepared_digest(stamp.outputs) == stamp.digest:
         return prepared
     return prepare_for_checks(session, checkpoint, network=network)
 
 
-def outlook(project: Project, job: JobDir) -> Outlook:
+def preview_setup(project: Project, job: JobDir) -> Outlook:
     """What the next step would do to set a job up; nothing is written and nothing run."""
     rules = project.settings.workspace.setup
     stamp = SetupStamp.load(job.setup_file)
-    shown = tuple(project.redacted(commands.shown(command)) for command in rules.commands)
+    redacted = tuple(project.redact_text(commands.format_command(command)) for command in rules.commands)
     if not rules.commands:
         return Outlook("none", stamp=stamp)
-    workspace = project.workspace(job)
-    locks = workspace.lock_files(rules.lock_files)
-    if _is_empty(workspace, locks):
+    workspace = project.open_workspace(job)
+    lock_files = workspace.hash_lock_files(rules.lock_files)
+    if _is_empty(workspace, lock_files):
         return Outlook("none", stamp=stamp)
-    key = _key(project, locks)
+    key = _compute_key(project, lock_files)
     if _is_current(workspace, stamp, key):
-        return Outlook("done", shown, stamp=stamp)
-    changed = _differing(stamp, locks)
-    if SetupCache(project.jobs_dir).find(workspace, key, job.id):
-        return Outlook("cached", shown, changed, stamp)
-    failed = stamp is not None and stamp.failed_key == key
-    return Outlook("failed" if failed else "due", shown, changed, stamp)
+        return Outlook("done", redacted, stamp=stamp)
+    changed = _find_changed_lock_files(stamp, lock_files)
+    if SetupCache(project.jobs_dir).find_copy(workspace, key, job.id):
+        return Outlook("cached", redacted, changed, stamp)
+    has_failed = stamp is not None and stamp.failed_key == key
+    return Outlook("failed" if has_failed else "due", redacted, changed, stamp)
 
 
 class _Failed(Exception):
@@ -174,9 +174,9 @@ class _Setup:
         self.waiting = False
         self.log = f"{session.state.revision + 1:06d}.setup.log"
 
-    def is_wanted(self) -> bool:
+    def is_needed(self) -> bool:
         """Whether the config has a setup, and the workspace something to set up."""
-        return bool(self.rules.commands) and not _is_empty(self.workspace(), self.locks)
+        return bool(self.rules.commands) and not _is_empty(self.open_workspace(), self.locks)
 
     @cached_property
     def cache(self) -> SetupCache:
@@ -188,24 +188,24 @@ class _Setup:
 
     @cached_property
     def locks(self) -> dict[str, str]:
-        return self.workspace().lock_files(self.rules.lock_files)
+        return self.open_workspace().hash_lock_files(self.rules.lock_files)
 
     @cached_property
     def key(self) -> str:
-        return _key(self.project, self.locks)
+        return _compute_key(self.project, self.locks)
 
-    def workspace(self) -> Workspace:
-        return self.project.workspace(self.job)
+    def open_workspace(self) -> Workspace:
+        return self.project.open_workspace(self.job)
 
-    def current(self) -> PreparedWorkspace | None:
+    def find_current(self) -> PreparedWorkspace | None:
         """What is there, if it is what the lock files say and was not changed since."""
-        if self.stamp is None or not _is_current(self.workspace(), self.stamp, self.key):
+        if self.stamp is None or not _is_current(self.open_workspace(), self.stamp, self.key):
             return None
         if self.stamp.failed:  # on lock files that are gone again
-            self._save(replace(self.stamp, failed="", failed_key=""))
-        return self._prepared(self.stamp, record={"key": self.key[:KEY_SHOWN]})
+            self._save_stamp(replace(self.stamp, failed="", failed_key=""))
+        return self._build_prepared(self.stamp, record={"key": self.key[:KEY_SHOWN]})
 
-    def failed_before(self) -> bool:
+    def has_failed_before(self) -> bool:
         """Whether the last run failed on what the lock files still say."""
         return self.stamp is not None and self.stamp.failed_key == self.key
 
@@ -214,7 +214,7 @@ class _Setup:
         known = choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
         return changed is not None and not changed.isdisjoint(known)
 
-    def make(
+    def set_up(
         self, checkpoint: str, changed: frozenset[str] | None, *, network: bool, guarded: bool
     ) -> PreparedWorkspace:
         """Copies what is kept of these lock files, else runs the commands.
@@ -223,96 +223,106 @@ class _Setup:
         could send out whatever is in the workspace: so the commands are run only for agents that have it themselves,
         or if the config says so.
         """
-        touched = changed is None or bool(changed)
-        with self.cache.locked(self.key, self._wait):
-            copy = self.cache.find(self.workspace(), self.key, self.job.id)
+        is_touched = changed is None or bool(changed)
+        with self.cache.lock_key(self.key, self._wait_for_other_job):
+            copy = self.cache.find_copy(self.open_workspace(), self.key, self.job.id)
             if copy is not None:
-                return self._copied(copy, self.key, self.locks)
-            if not touched or self.rules.rerun == "always" or (self.rules.rerun == "auto" and network):
+                return self._use_copy(copy, self.key, self.locks)
+            if not is_touched or self.rules.rerun == "always" or (self.rules.rerun == "auto" and network):
                 try:
-                    return self._run(checkpoint, touched=touched, guarded=guarded)
+                    return self._run_setup(checkpoint, touched=is_touched, guarded=guarded)
                 except SetupFailed as error:
                     error.by_agent = self.is_by_agent(changed)
                     raise
-        previous = self.put_back_previous() or PreparedWorkspace(note=NOT_RUN)
-        if differing := _differing(self.stamp, self.locks):
-            named = self.project.redacted(_named(differing))
-            previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {named} changed")
+        previous = self.restore_previous() or PreparedWorkspace(note=NOT_RUN)
+        if differing := _find_changed_lock_files(self.stamp, self.locks):
+            names = self.project.redact_text(_format_paths(differing))
+            previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {names} changed")
         if previous.note:
             self.project.say(f"warning: {previous.note} (workspace.setup.rerun: always sets it up)")
         return previous
 
-    def put_back_previous(self) -> PreparedWorkspace | None:
+    def restore_previous(self) -> PreparedWorkspace | None:
         """The environment that the job had before, or the job that it comes from; None if there is none."""
-        own = self.stamp if self.stamp is not None and self.stamp.is_of(self.job.workspace) else None
-        if own is not None and own.digest and self.workspace().prepared_digest(own.outputs) == own.digest:
-            return self._prepared(own, record={"key": own.key[:KEY_SHOWN]})
-        for before in (own, *_stamps_of_relatives(self.project, self.session.state)):
+        own = self.stamp if self.stamp is not None and self.stamp.belongs_to(self.job.workspace) else None
+        if (
+            own is not None
+            and own.digest
+            and self.open_workspace().compute_prepared_digest(own.outputs) == own.digest
+        ):
+            return self._build_prepared(own, record={"key": own.key[:KEY_SHOWN]})
+        for before in (own, *_load_relatives_stamps(self.project, self.session.state)):
             if before is None or not before.key:
                 continue
-            with self.cache.locked(before.key, self._wait):
-                copy = self.cache.find(self.workspace(), before.key, self.job.id)
+            with self.cache.lock_key(before.key, self._wait_for_other_job):
+                copy = self.cache.find_copy(self.open_workspace(), before.key, self.job.id)
                 if copy is not None:
-                    return self._copied(copy, before.key, before.lock_files)
-        return self._prepared(own, note=CHANGED) if own is not None and own.digest else None
+                    return self._use_copy(copy, before.key, before.lock_files)
+        return self._build_prepared(own, note=CHANGED) if own is not None and own.digest else None
 
-    def _copied(self, copy: Copy, key: str, locks: dict[str, str]) -> PreparedWorkspace:
+    def _use_copy(self, copy: Copy, key: str, locks: dict[str, str]) -> PreparedWorkspace:
         began = self.project.clock.monotonic()
         before = self.stamp
-        again = before is not None and before.key == key and bool(before.digest)
-        workspace = self._emptied(caches=False)
-        stamp = self._noted(key, locks, workspace.put_prepared(copy.saved, copy.folder), "cache", began)
+        is_same_key = before is not None and before.key == key and bool(before.digest)
+        workspace = self._remove_earlier_setup(caches=False)
+        stamp = self._record_done(
+            key, locks, workspace.restore_prepared(copy.saved, copy.folder), "cache", began
+        )
         if before is not None and key != self.key:  # it is not what is wanted now, and that is still so
-            self._save(replace(stamp, failed=before.failed, failed_key=before.failed_key, log=before.log))
-        if again:  # what was run since has changed it, if only by compiling modules
-            return self._prepared(stamp, record={"key": key[:KEY_SHOWN]})
+            self._save_stamp(
+                replace(stamp, failed=before.failed, failed_key=before.failed_key, log=before.log)
+            )
+        if is_same_key:  # what was run since has changed it, if only by compiling modules
+            return self._build_prepared(stamp, record={"key": key[:KEY_SHOWN]})
         self.project.say(f"set up the workspace from the cache in {stamp.seconds:.1f} s")
-        return self._prepared(stamp)
+        return self._build_prepared(stamp)
 
-    def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> PreparedWorkspace:
+    def _run_setup(self, checkpoint: str, *, touched: bool, guarded: bool) -> PreparedWorkspace:
         self.project.trust.require_to_run()
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
         if guarded:  # if it is cut off, the next command puts the workspace back
             self.job.begin_restore(self.session.state.revision + 1, checkpoint, setup=True)
-        workspace = self._emptied(caches=True)
-        workspace.disarm()  # else a git that the commands start runs what an agent has configured
+        workspace = self._remove_earlier_setup(caches=True)
+        workspace.disarm_git()  # else a git that the commands start runs what an agent has configured
         try:
             self._run_commands(touched=touched)
         except SetupFailed as error:
-            workspace.remove_prepared(workspace.made_since(checkpoint, first).outputs)
+            workspace.remove_prepared(workspace.find_setup_products(checkpoint, first).outputs)
             workspace.restore(checkpoint, clearing=True)
-            known = before or self._stamp("", {}, (), "commands", began)
-            place, at = place_of(self.job.workspace), self.project.clock.timestamp()
-            failed = replace(known, place=place, at=at, outputs=(), digest="", failed_key=self.key)
-            self._save(replace(failed, failed=error.message.removeprefix(FAILED), log=self.log))
+            known_stamp = before or self._build_stamp("", {}, (), "commands", began)
+            place, at = identify_workspace(self.job.workspace), self.project.clock.timestamp()
+            failed = replace(known_stamp, place=place, at=at, outputs=(), digest="", failed_key=self.key)
+            self._save_stamp(replace(failed, failed=error.message.removeprefix(FAILED), log=self.log))
             if guarded:
                 self.job.end_restore()
             raise
-        made = workspace.made_since(checkpoint, first)
+        outputs_made = workspace.find_setup_products(checkpoint, first)
         # From here on it counts as a cache, so it stays when everything else is put back.
-        self._save(self._stamp(self.key, self.locks, made.outputs, "commands", began))
-        self.workspace().restore(checkpoint, clearing=True)
-        if made.others:
-            named = self.project.redacted(_named(made.others))
-            self.project.say(f"warning: the setup changed files that git does not ignore; put back: {named}")
-        stamp = self._noted(self.key, self.locks, made.outputs, "commands", began)
+        self._save_stamp(self._build_stamp(self.key, self.locks, outputs_made.outputs, "commands", began))
+        self.open_workspace().restore(checkpoint, clearing=True)
+        if outputs_made.others:
+            names = self.project.redact_text(_format_paths(outputs_made.others))
+            self.project.say(f"warning: the setup changed files that git does not ignore; put back: {names}")
+        stamp = self._record_done(self.key, self.locks, outputs_made.outputs, "commands", began)
         try:
             # Without lock files, nothing says that another workspace needs the same.
             shared = not touched and bool(self.locks)
-            self.cache.keep(self.workspace(), self.key, self.job.id, made.outputs, shared=shared)
+            self.cache.save_copy(
+                self.open_workspace(), self.key, self.job.id, outputs_made.outputs, shared=shared
+            )
         except (LogistError, OSError) as error:
             self.project.say(f"warning: what the setup made is not kept for other jobs: {error}")
         if guarded:
             self.job.end_restore()
         self.project.say(f"set up the workspace in {stamp.seconds:.1f} s")
-        return self._prepared(stamp)
+        return self._build_prepared(stamp)
 
     def _run_commands(self, *, touched: bool) -> None:
         lines: list[str] = []
         try:
-            with commands.private_place(self.session) as place:
-                confinement = place.confinement_of_setup(*self._access(place, touched=touched))
+            with commands.make_private_place(self.session) as place:
+                confinement = place.confine_setup(*self._build_access(place, touched=touched))
                 self._run_each(place, confinement, lines)
         except _Failed as failure:
             for line in failure.output.splitlines()[-SHOWN_LINES:]:
@@ -328,27 +338,29 @@ class _Setup:
 
     def _run_each(self, place: Workplace, confinement: Confinement, lines: list[str]) -> None:
         """Runs the commands in their order, until one fails; `lines` gets what they print."""
-        seconds = left = self.rules.timeout_minutes * SECONDS_OF_MINUTE
+        seconds = remaining = self.rules.timeout_minutes * SECONDS_OF_MINUTE
         for command in self.rules.commands:
-            shown = self.project.redacted(commands.shown(command))
-            self.project.say(f"setting up the workspace: {shown}")
-            done = commands.run_command(
-                self.session, command, place, confinement, seconds=left, tail=TAIL_BYTES
+            redacted = self.project.redact_text(commands.format_command(command))
+            self.project.say(f"setting up the workspace: {redacted}")
+            result = commands.run_command(
+                self.session, command, place, confinement, seconds=remaining, tail=TAIL_BYTES
             )
-            output = done.output(2 * TAIL_BYTES)
-            reason = _why_failed(done, seconds)
-            lines += [f"$ {shown}", output, f"({reason or 'done'})", ""]
-            self._stop_if_asked(done)
+            output = result.join_output(2 * TAIL_BYTES)
+            reason = _explain_failure(result, seconds)
+            lines += [f"$ {redacted}", output, f"({reason or 'done'})", ""]
+            self._stop_if_asked(result)
             if reason:
-                raise _Failed(shown, reason, output)
-            left = max(0.0, left - (done.ended.seconds if done.ended else 0.0))
+                raise _Failed(redacted, reason, output)
+            remaining = max(0.0, remaining - (result.ended.seconds if result.ended else 0.0))
 
-    def _access(self, place: Workplace, *, touched: bool) -> tuple[AgentWork, dict[str, str], Sequence[Path]]:
+    def _build_access(
+        self, place: Workplace, *, touched: bool
+    ) -> tuple[AgentWork, dict[str, str], Sequence[Path]]:
         """What a command of the setup may use.
 
         After an agent has worked on what it runs, it gets no share in what other jobs build on.
         """
-        packages, interpreters = self.cache.packages, self.cache.make_interpreters()
+        packages, interpreters = self.cache.packages, self.cache.make_interpreters_folder()
         if touched:
             packages = place.scratch / "packages"
             packages.mkdir(mode=0o700)
@@ -368,8 +380,8 @@ class _Setup:
             # Else each run of Python would compile modules into the environment, which counts as a change of it.
             "UV_COMPILE_BYTECODE": "1",
             "UV_PYTHON_INSTALL_DIR": str(interpreters),
-            **self.project.environment.named(CERTIFICATES),
-            **self.project.environment.named(self.rules.environment),
+            **self.project.environment.select_variables(CERTIFICATES),
+            **self.project.environment.select_variables(self.rules.environment),
         }
         return work, variables, (packages,) if touched else (packages, interpreters)
 
@@ -379,37 +391,37 @@ class _Setup:
             fix = f"'logist job step --job {self.job.id}' begins it again"
             raise Stopped("stopped during the setup of the workspace", exit_code=stopping or 130, fix=fix)
 
-    def _emptied(self, *, caches: bool) -> Workspace:
+    def _remove_earlier_setup(self, *, caches: bool) -> Workspace:
         """The workspace without what an earlier setup made; nothing says any more that it is there."""
         stamp = self.stamp
         outputs: tuple[str, ...] = ()
-        if stamp is not None and stamp.is_of(self.job.workspace):
+        if stamp is not None and stamp.belongs_to(self.job.workspace):
             outputs = stamp.outputs
-            self._save(replace(stamp, digest=""))
+            self._save_stamp(replace(stamp, digest=""))
         else:
             with suppress(FileNotFoundError):
                 os.unlink(self.job.setup_file)
-        workspace = self.workspace()
+        workspace = self.open_workspace()
         workspace.remove_prepared(outputs, caches=caches)
         return workspace
 
-    def _noted(
+    def _record_done(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
     ) -> SetupStamp:
         """Notes what is there now, as the last thing: a setup that was cut off does not count as done."""
-        digest = self.workspace().prepared_digest(outputs)
-        stamp = replace(self._stamp(key, locks, outputs, source, began), digest=digest)
-        self._save(stamp)
+        digest = self.open_workspace().compute_prepared_digest(outputs)
+        stamp = replace(self._build_stamp(key, locks, outputs, source, began), digest=digest)
+        self._save_stamp(stamp)
         return stamp
 
-    def _stamp(
+    def _build_stamp(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
     ) -> SetupStamp:
         clock = self.project.clock
         return SetupStamp(
             key=key,
             lock_files=locks,
-            place=place_of(self.job.workspace),
+            place=identify_workspace(self.job.workspace),
             at=clock.timestamp(),
             outputs=outputs,
             source=source,
@@ -417,17 +429,17 @@ class _Setup:
             log=self.log if source == "commands" else "",
         )
 
-    def _save(self, stamp: SetupStamp) -> None:
-        replace_file(self.job.setup_file, stamp.dump())
+    def _save_stamp(self, stamp: SetupStamp) -> None:
+        replace_file(self.job.setup_file, stamp.to_json())
         self.stamp = stamp
 
-    def _prepared(
+    def _build_prepared(
         self, stamp: SetupStamp, *, note: str = "", record: JsonObject | None = None
     ) -> PreparedWorkspace:
-        made = {"key": stamp.key[:KEY_SHOWN], "source": stamp.source, "seconds": stamp.seconds}
-        return PreparedWorkspace(prepared_paths(self.job, stamp), note, record or made)
+        default_record = {"key": stamp.key[:KEY_SHOWN], "source": stamp.source, "seconds": stamp.seconds}
+        return PreparedWorkspace(find_prepared_paths(self.job, stamp), note, record or default_record)
 
-    def _wait(self) -> None:
+    def _wait_for_other_job(self) -> None:
         """While another job sets up the same."""
         if not self.waiting:
             self.project.say("waiting for another job that sets up the same")
@@ -438,35 +450,35 @@ class _Setup:
 
 
 def _is_current(workspace: Workspace, stamp: SetupStamp | None, key: str) -> bool:
-    if stamp is None or stamp.key != key or not stamp.is_of(workspace.root):
+    if stamp is None or stamp.key != key or not stamp.belongs_to(workspace.root):
         return False
-    return workspace.prepared_digest(stamp.outputs) == stamp.digest
+    return workspace.compute_prepared_digest(stamp.outputs) == stamp.digest
 
 
-def _key(project: Project, locks: dict[str, str]) -> str:
+def _compute_key(project: Project, locks: dict[str, str]) -> str:
     """Of all that decides what the commands make: they themselves, the lock files, the machine and its interpreters."""
-    path = project.environment.child().get("PATH", os.defpath)
+    path = project.environment.build_child_environment().get("PATH", os.defpath)
     rules = project.settings.workspace.setup
-    variables = project.environment.named(rules.environment)
+    variables = project.environment.select_variables(rules.environment)
     identity = {
         "format": FORMAT,
         "commands": rules.model_dump(mode="json")["commands"],
         # NODE_ENV decides what is installed; a token that is renewed does not.
-        "environment": {name: project.redacted(value) for name, value in variables.items()},
+        "environment": {name: project.redact_text(value) for name, value in variables.items()},
         "lock_files": locks,
         "machine": [sys.platform, platform.machine()],
-        "interpreters": [_identity(shutil.which(name, path=path)) for name in INTERPRETERS],
+        "interpreters": [_identify_program(shutil.which(name, path=path)) for name in INTERPRETERS],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _identity(program: str | None) -> list[str | int]:
+def _identify_program(program: str | None) -> list[str | int]:
     """What tells one version of a program from another, without running it."""
     if program is None:
         return []
-    real = os.path.realpath(program)
-    status = os.stat(real)
-    return [real, status.st_size, status.st_mtime_ns]
+    real_path = os.path.realpath(program)
+    status = os.stat(real_path)
+    return [real_path, status.st_size, status.st_mtime_ns]
 
 
 def _changed_since_start(
@@ -481,14 +493,14 @@ def _changed_since_start(
     for _ in range(MAX_DEPTH + 1):
         if start is None or commit is None:
             return None
-        changes, _ = project.workspace(job).changes(start, commit, sys.maxsize)
+        changes, _ = project.open_workspace(job).list_changes(start, commit, sys.maxsize)
         paths.update(change.path for change in changes if not change.cache)
         if parent is None:
             # A fork of what was made as a part of another job holds that job's work, and no parent any more.
-            made_by_job = next(iter(job.entries()), {}).get("actor") == Actor.SYSTEM
+            made_by_job = next(iter(job.read_entries()), {}).get("actor") == Actor.SYSTEM
             return None if made_by_job else frozenset(paths)
         try:
-            job = project.job(parent)
+            job = project.open_job(parent)
             above = read_current_state(job)
         except LogistError:
             return None
@@ -498,30 +510,30 @@ def _changed_since_start(
 
 def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
     """Whether there is nothing yet that could say what to install."""
-    return not locks and not workspace.listing(1).paths
+    return not locks and not workspace.list_files(1).paths
 
 
-def _stamps_of_relatives(project: Project, state: State) -> list[SetupStamp | None]:
+def _load_relatives_stamps(project: Project, state: State) -> list[SetupStamp | None]:
     """Those of the job that this one does a part of, or was forked from."""
     stamps = []
     for name in (state.parent, state.forked.job if state.forked else None):
         with suppress(LogistError):
-            stamps.append(SetupStamp.load(project.job(name).setup_file) if name else None)
+            stamps.append(SetupStamp.load(project.open_job(name).setup_file) if name else None)
     return stamps
 
 
-def _differing(stamp: SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:
+def _find_changed_lock_files(stamp: SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:
     """Lock files that are others than when a setup was done."""
     known = stamp.lock_files if stamp is not None else {}
     return tuple(sorted(name for name in known.keys() | locks.keys() if known.get(name) != locks.get(name)))
 
 
-def _named(paths: Sequence[str]) -> str:
+def _format_paths(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return (", ".join(paths[:NAMED]) or "it was") + more
 
 
-def _why_failed(done: commands.ShellResult, seconds: float) -> str:
+def _explain_failure(done: commands.ShellResult, seconds: float) -> str:
     """Why a command does not count as done; empty if it does."""
     ended = done.ended
     if ended is None:
@@ -530,4 +542,4 @@ def _why_failed(done: commands.ShellResult, seconds: float) -> str:
         return f"it was ended: the setup takes longer than {seconds:g} seconds"
     if ended.how == "exited" and ended.status == 0:
         return ""
-    return commands.reason(ended, seconds) or f"exit status {ended.status}"
+    return commands.describe_end(ended, seconds) or f"exit status {ended.status}"

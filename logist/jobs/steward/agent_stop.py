@@ -19,22 +19,22 @@ def end_agent(project: Project, job_id: str) -> None:
     Returns too when a command without an agent keeps the job for long: then it is simply busy.
     Raises Refused for an agent on another machine, Stopped when a person stops waiting.
     """
-    job = project.job(job_id)
+    job = project.open_job(job_id)
     until = time.monotonic() + LEAVE_SECONDS
-    while (found := job.holder()) and time.monotonic() < until:
+    while (holder := job.find_lock_holder()) and time.monotonic() < until:
         if project.stopping():
             raise Stopped("stopped waiting for the job", exit_code=project.stopping())
-        if found.courier is not None:
-            _end(project, job, found.courier)
+        if holder.courier is not None:
+            _end_courier(project, job, holder.courier)
             until = time.monotonic() + LEAVE_SECONDS
         time.sleep(ending.POLL_SECONDS)
 
 
-def _end(project: Project, job: JobDir, courier: LockProcess) -> None:
-    if courier.host != lock.host():
+def _end_courier(project: Project, job: JobDir, courier: LockProcess) -> None:
+    if courier.host != lock.read_host_name():
         message = f"the agent is at work on {courier.host}, and can only be ended there"
         raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")
     project.say(f"ending the agent (courier pid {courier.pid}, since {courier.since})")
-    if not ending.end(courier, job.path) and lock.is_at_work(courier, job.path):
+    if not ending.end_courier(courier, job.path) and lock.is_at_work(courier, job.path):
         message = f"the process {courier.pid} signed the job's lock, but is not an agent of Logist"
         raise Refused(message, fix="look at it, and end it yourself")

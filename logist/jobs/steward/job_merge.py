@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from shlex import quote
 
-from logist.config.settings import merges_alone
+from logist.config.settings import can_merge_automatically
 from logist.core.history import merge_policy
 from logist.core.machine import machine, steward
 from logist.core.model import (
@@ -27,7 +27,7 @@ from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import source_repository, specs
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import Session, changing, load
+from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.turn import answer_recording
 from logist.workspace import merge as publishing
 from logist.workspace.merge import JobWork, Person, Published, Target
@@ -48,7 +48,7 @@ class MergeResult:
     published: Published
 
 
-def merge(
+def merge_job(
     project: Project,
     job_id: str,
     *,
@@ -64,26 +64,31 @@ def merge(
     STUCK where it is merged `by_itself`; a person is refused, and nothing is recorded. Raises Refused.
     """
     if mode == "look":
-        session = load(project, project.job(job_id))
-        target = _target(session, repository)
+        session = load_session(project, project.open_job(job_id))
+        target = _find_target(session, repository)
         return MergeResult(
-            _result(session, []), publishing.publish(_work(session), target, mode, patch=patch)
+            _build_result(session, []),
+            publishing.publish_work(_build_job_work(session), target, mode, patch=patch),
         )
     if by_itself:
         project.trust.require_to_merge()
-    with changing(project, job_id, "job merge", wait=wait) as session:
-        settled = answer_recording.settle_first(session, then_refuse=True)
+    with open_session(project, job_id, "job merge", wait=wait) as session:
+        pending_entries = answer_recording.record_pending_first(session, then_refuse=True)
         if by_itself:
-            _require_wanted_here(session)
-            _leave_settings(session)
-        with publishing.locked(
-            _target(session, repository), PATIENCE_SECONDS, lambda: _look(project)
+            _require_automatic_merge_allowed(session)
+            _refuse_settings_changes(session)
+        with publishing.lock_target(
+            _find_target(session, repository), PATIENCE_SECONDS, lambda: _raise_if_stopping(project)
         ) as target:
-            found = publishing.publish(_work(session), target, mode, patch=patch)
-        if found.how == "conflict" and not by_itself:
-            raise _no_fit(found, target)
-        recorded = settled if mode == "branch" else [*settled, *_record(session, found, by_itself=by_itself)]
-        return MergeResult(_result(session, recorded), found)
+            published = publishing.publish_work(_build_job_work(session), target, mode, patch=patch)
+        if published.how == "conflict" and not by_itself:
+            raise _conflict_error(published, target)
+        recorded = (
+            pending_entries
+            if mode == "branch"
+            else [*pending_entries, *_record_merge(session, published, by_itself=by_itself)]
+        )
+        return MergeResult(_build_result(session, recorded), published)
 
 
 def merge_due(project: Project, result: CommandResult) -> CommandResult:
@@ -91,169 +96,169 @@ def merge_due(project: Project, result: CommandResult) -> CommandResult:
 
     Work that would be merged by itself, but was not accepted as a whole, is left to a person.
     """
-    if result.entries and merge_policy.held(result.state):
+    if result.entries and merge_policy.is_merge_held(result.state):
         warning = merge_policy.HELD.format(job=result.job_id)
         return replace(result, warnings=(*result.warnings, warning))
     if result.state.merge != "due" or result.state.status is not Status.SUCCESS:
         return result
     try:
-        made = merge(project, result.job_id, by_itself=True)
+        merge_result = merge_job(project, result.job_id, by_itself=True)
     except Stopped:
         raise
     except LogistError as error:
         warning = f"not merged yet: {error}"
         return replace(result, warnings=(*result.warnings, warning), exit_code=error.exit_code)
-    merged, found = made.result, made.published
+    merged, published = merge_result.result, merge_result.published
     return replace(
         merged,
         entries=(*result.entries, *merged.entries),
         notes=(*result.notes, *merged.notes),
-        warnings=(*result.warnings, *merged.warnings, *_left_out(found)),
+        warnings=(*result.warnings, *merged.warnings, *_left_out_warnings(published)),
         exit_code=machine.exit_code(merged.state.status),
     )
 
 
-def _left_out(found: Published) -> tuple[str, ...]:
+def _left_out_warnings(found: Published) -> tuple[str, ...]:
     return (f"left out of the merge: {', '.join(found.left_out)}",) if found.left_out else ()
 
 
-def _look(project: Project) -> None:
+def _raise_if_stopping(project: Project) -> None:
     if project.stopping():
         raise Stopped("stopped waiting for the repository", exit_code=project.stopping())
 
 
-def _target(session: Session, repository: Path | None) -> Target:
+def _find_target(session: Session, repository: Path | None) -> Target:
     """Where the work goes. Raises Refused where it may not, or where there is nothing to merge into."""
     state, job_id = session.state, session.job.id
     if state.parent is not None:
         fix = f"logist job merge --job {state.parent} when that has succeeded"
         raise Refused(f"its work goes into the one of {state.parent}", where=job_id, fix=fix)
-    waits = state.place.stuck is not None and state.place.stuck.kind is StuckKind.MERGE
-    if state.status is not Status.SUCCESS and not waits:
+    is_stuck_at_merge = state.place.stuck is not None and state.place.stuck.kind is StuckKind.MERGE
+    if state.status is not Status.SUCCESS and not is_stuck_at_merge:
         fix = steward.next_command(state, job_id)
         raise Refused(f"can't merge: the job is {state.status}", fix=fix)
-    place = repository or _repository(session)
+    place = repository or _find_repository(session)
     if place is None:
         fix = f"if its work belongs to one: logist job merge --job {job_id} --repo DIR"
         raise Refused("the job did not begin from a repository", where=job_id, fix=fix)
     option = f" --repo {quote(str(repository))}" if repository else ""
     by_branch = f"logist job merge --job {job_id}{option} --branch, then: git -C {quote(str(place))} merge logist/{job_id}"
-    return publishing.find(place, session.project.environment.git_config_files(), by_branch=by_branch)
+    return publishing.find_target(place, session.project.environment.git_config_files(), by_branch=by_branch)
 
 
-def _require_wanted_here(session: Session) -> None:
+def _require_automatic_merge_allowed(session: Session) -> None:
     """Raises Refused for what only the job's own files want merged by itself: they may come from elsewhere.
 
     Today's config has to want it, or the job's file; and then it was made here, for the repository that it leads to.
     """
     project, job, state = session.project, session.job, session.state
-    spec = specs.read(job)
+    spec = specs.read_job_spec(job)
     fix = f"look at it, then merge it: logist job merge --job {job.id} --repo DIR"
-    if not merges_alone(project.settings, spec.auto_merge, spec.review_mode):
+    if not can_merge_automatically(project.settings, spec.auto_merge, spec.review_mode):
         raise Refused("today's config and job.yaml do not want it merged by itself", where=job.id, fix=fix)
-    made = next((entry for entry in session.history() if entry.kind is Kind.CREATE), None)
-    if made is None or not _same_place(made.workspace_path, job.workspace):
+    creation = next((entry for entry in session.load_history() if entry.kind is Kind.CREATE), None)
+    if creation is None or not _is_same_path(creation.workspace_path, job.workspace):
         raise Refused(
             "it was made in another place, so its files may come from elsewhere", where=job.id, fix=fix
         )
-    source = source_repository.repository_of(project, spec)
-    if source is None or not _same_place(state.source, source):
+    source = source_repository.find_job_repository(project, spec)
+    if source is None or not _is_same_path(state.source, source):
         message = f"its history names {state.source}, and today it leads to {source or 'no repository'}"
         raise Refused(message, where=job.id, fix=fix)
 
 
-def _same_place(recorded: str | None, now: Path) -> bool:
+def _is_same_path(recorded: str | None, now: Path) -> bool:
     return recorded is not None and os.path.realpath(recorded) == os.path.realpath(now)
 
 
-def _leave_settings(session: Session) -> None:
+def _refuse_settings_changes(session: Session) -> None:
     """Raises Refused for work that changes by what the next one is judged."""
     state = session.state
     if not state.start_checkpoint or not state.checkpoint:
         return
-    workspace = session.project.workspace(session.job)
-    changed, _ = workspace.changes(state.start_checkpoint, state.checkpoint, limit=sys.maxsize)
-    named = [change.path for change in changed if SETTINGS & set(change.path.split("/"))]
-    if named:
-        message = (
-            f"it changes what Logist itself goes by, and that is for you to look at: {', '.join(named[:5])}"
-        )
+    workspace = session.project.open_workspace(session.job)
+    changed, _ = workspace.list_changes(state.start_checkpoint, state.checkpoint, limit=sys.maxsize)
+    settings_paths = [change.path for change in changed if SETTINGS & set(change.path.split("/"))]
+    if settings_paths:
+        message = f"it changes what Logist itself goes by, and that is for you to look at: {', '.join(settings_paths[:5])}"
         fix = f"logist job merge --job {session.job.id} --dry-run --diff, then: logist job merge --job {session.job.id}"
         raise Refused(message, fix=fix)
 
 
-def _repository(session: Session) -> Path | None:
+def _find_repository(session: Session) -> Path | None:
     """The one that the history names, or the one the spec leads to where that was moved, or never named."""
-    named = session.state.source
-    if named is not None and Path(named).is_dir():
-        return Path(named)
+    recorded = session.state.source
+    if recorded is not None and Path(recorded).is_dir():
+        return Path(recorded)
     try:
-        return source_repository.repository_of(session.project, specs.read(session.job))
+        return source_repository.find_job_repository(session.project, specs.read_job_spec(session.job))
     except UsageError:
         return None
 
 
-def _work(session: Session) -> JobWork:
+def _build_job_work(session: Session) -> JobWork:
     state, project = session.state, session.project
-    history = session.history()
-    done = [entry for entry in history if entry.kind is not Kind.MERGE]
+    history = session.load_history()
+    entries = [entry for entry in history if entry.kind is not Kind.MERGE]
     return JobWork(
         job_id=session.job.id,
-        title=project.redacted(state.title),
-        git=project.workspace(session.job).git,
+        title=project.redact_text(state.title),
+        git=project.open_workspace(session.job).git,
         base=state.start_checkpoint or "",
         commit=state.checkpoint or "",
-        previous=_previous(history),
-        recorded=tuple(_commits(history)),
-        author=_steward(project.steward),
-        seconds=_seconds(done[-1].timestamp),
+        previous=_find_previous_commit(history),
+        recorded=tuple(_list_merge_commits(history)),
+        author=_build_author(project.steward),
+        seconds=_parse_timestamp(entries[-1].timestamp),
         now=int(project.clock.now().timestamp()),
         jobs_dir=project.jobs_dir,
     )
 
 
-def _previous(history: Sequence[Interaction]) -> str | None:
-    return next(_commits(history), None)
+def _find_previous_commit(history: Sequence[Interaction]) -> str | None:
+    return next(_list_merge_commits(history), None)
 
 
-def _commits(history: Sequence[Interaction]) -> Iterator[str]:
+def _list_merge_commits(history: Sequence[Interaction]) -> Iterator[str]:
     """Those by which work of the job went in, the last one first."""
     merges = (MergeCommand.read(entry.command) for entry in reversed(history) if entry.kind is Kind.MERGE)
     return (merge.commit for merge in merges if merge.commit and not merge.conflicts)
 
 
-def _steward(name: str) -> Person:
+def _build_author(name: str) -> Person:
     plain = " ".join(re.sub(r"[<>\x00-\x1f]", "", name).split()) or "steward"
     return Person(plain, f"{re.sub(r'[^A-Za-z0-9._-]+', '-', plain)}@localhost")
 
 
-def _seconds(timestamp: str) -> int:
+def _parse_timestamp(timestamp: str) -> int:
     return int(datetime.fromisoformat(timestamp).timestamp())
 
 
-def _no_fit(found: Published, target: Target) -> Refused:
+def _conflict_error(found: Published, target: Target) -> Refused:
     fix = f"{target.by_branch}; or make the files fit, and merge again"
-    return Refused(_lack(found), where=str(found.place), fix=fix)
+    return Refused(_describe_conflict(found), where=str(found.place), fix=fix)
 
 
-def _lack(found: Published) -> str:
+def _describe_conflict(found: Published) -> str:
     return f"the work does not fit to {found.into} in: {', '.join(found.conflicts[:NAMED])}"
 
 
-def _record(session: Session, found: Published, *, by_itself: bool) -> list[Interaction]:
+def _record_merge(session: Session, found: Published, *, by_itself: bool) -> list[Interaction]:
     state = session.state
-    nothing_new = found.how in ("already", "nothing") and state.merge == "merged"
-    if nothing_new and state.status is Status.SUCCESS:
+    is_unchanged = found.how in ("already", "nothing") and state.merge == "merged"
+    if is_unchanged and state.status is Status.SUCCESS:
         return []
-    command = _told(found)
+    command = _build_merge_record(found)
     spec = EffectiveSpec(title=state.title, limits=state.limits)
-    after = steward.decide(Kind.MERGE, state.place, command, spec, job=session.job.id)
+    after = steward.apply_command(Kind.MERGE, state.place, command, spec, job=session.job.id)
     actor = Actor.SYSTEM if by_itself else Actor.STEWARD
-    entry = session.entry(Kind.MERGE, after, actor=actor, reason=told(found), command=command)
+    entry = session.build_interaction(
+        Kind.MERGE, after, actor=actor, reason=describe_merge(found), command=command
+    )
     return session.record(entry)
 
 
-def _told(found: Published) -> MergeCommand:
+def _build_merge_record(found: Published) -> MergeCommand:
     """What the history keeps of a merge."""
     return MergeCommand(
         merge=found.how,
@@ -266,12 +271,12 @@ def _told(found: Published) -> MergeCommand:
         files=[change.path for change in found.files[:NAMED]] or None,
         left_out=list(found.left_out) or None,
         conflicts=list(found.conflicts[:NAMED]) or None,
-        lack=_lack(found) if found.conflicts else None,
+        lack=_describe_conflict(found) if found.conflicts else None,
         revert=found.revert or None,
     )
 
 
-def told(found: Published, *, would: bool = False) -> str:
+def describe_merge(found: Published, *, would: bool = False) -> str:
     """What a merge came to, in words."""
     files = f"{len(found.files)} file{'s' * (len(found.files) != 1)}"
     there = f"{found.into} of {found.place}"
@@ -282,9 +287,9 @@ def told(found: Published, *, would: bool = False) -> str:
         "already": f"{there} has it already",
         "nothing": "nothing was changed, so there is nothing to merge",
         "branch": f"{files} on the branch {found.branch} of {found.place}; {found.into} is as it was",
-        "conflict": _lack(found) if found.conflicts else "",
+        "conflict": _describe_conflict(found) if found.conflicts else "",
     }[found.how]
 
 
-def _result(session: Session, recorded: Sequence[Interaction]) -> CommandResult:
+def _build_result(session: Session, recorded: Sequence[Interaction]) -> CommandResult:
     return CommandResult(session.job.id, session.state, tuple(recorded))

@@ -9,26 +9,26 @@ from logist.core.model.commands import RoleCommand
 from logist.jobs.base import specs
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import Session, changing, load
+from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import agent_stop
 from logist.jobs.turn import answer_recording
 from logist.roles import role_hash
 
 
-def needless(project: Project, job_id: str, name: str | None) -> CommandResult | None:
+def find_needless_switch(project: Project, job_id: str, name: str | None) -> CommandResult | None:
     """What a switch comes to that changes nothing; None for one that does. Looks only, and takes no lock.
 
     Raises UsageError for a role that nobody knows, InvalidFile for one that is broken.
     """
-    _known(project, name)
-    session = load(project, project.job(job_id))
+    _require_known(project, name)
+    session = load_session(project, project.open_job(job_id))
     if session.state.status in TERMINAL:
         return None
     draft = session.state.status is Status.DRAFT
-    return _unchanged(session, specs.asked(project, session.job, draft=draft), name)
+    return _describe_unchanged(session, specs.load_effective_spec(project, session.job, draft=draft), name)
 
 
-def switch(
+def switch_role(
     project: Project,
     job_id: str,
     name: str | None,
@@ -43,25 +43,25 @@ def switch(
     `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
     without it, Busy. Raises what `needless` does, and Refused for a job that has ended.
     """
-    _known(project, name)
+    _require_known(project, name)
     if ends_agent:
         agent_stop.end_agent(project, job_id)
         wait = max(wait, agent_stop.LEAVE_SECONDS)
-    with changing(project, job_id, "job role", wait=wait) as session:
-        settled = answer_recording.settle_first(session, then_refuse=not ends_agent)
+    with open_session(project, job_id, "job role", wait=wait) as session:
+        settled = answer_recording.record_pending_first(session, then_refuse=not ends_agent)
         _refuse_ended(session)
-        spec, changed = session.changed_spec()
-        if same := _unchanged(session, spec, name):
-            return CommandResult(job_id, session.state, tuple(settled), same.notes)
-        command = _command(project, session.state, spec, name)
-        note = project.redacted(note) if note else None
-        after = steward.decide(Kind.ROLE, session.state.place, command, spec, job=job_id)
-        entry = session.entry(Kind.ROLE, after, note=note, command=command, reason=note or "")
+        spec, changed = session.detect_spec_change()
+        if unchanged_result := _describe_unchanged(session, spec, name):
+            return CommandResult(job_id, session.state, tuple(settled), unchanged_result.notes)
+        command = _build_command(project, session.state, spec, name)
+        note = project.redact_text(note) if note else None
+        after = steward.apply_command(Kind.ROLE, session.state.place, command, spec, job=job_id)
+        entry = session.build_interaction(Kind.ROLE, after, note=note, command=command, reason=note or "")
         recorded = session.record(*changed, entry)
         return CommandResult(job_id, session.state, (*settled, *recorded))
 
 
-def _known(project: Project, name: str | None) -> None:
+def _require_known(project: Project, name: str | None) -> None:
     if name is not None:
         project.roles.get(name)
 
@@ -70,32 +70,32 @@ def _refuse_ended(session: Session) -> None:
     """Before job.yaml is looked at, which need not be readable any more."""
     state = session.state
     spec = EffectiveSpec(title=state.title)
-    steward.decide(Kind.ROLE, state.place, RoleCommand(to=""), spec, job=session.job.id)
+    steward.apply_command(Kind.ROLE, state.place, RoleCommand(to=""), spec, job=session.job.id)
 
 
-def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> CommandResult | None:
+def _describe_unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> CommandResult | None:
     """That the role does the work already, or that there is no switch to take back."""
     job_id, state = session.job.id, session.state
-    role, source = fold.doer(spec, state)
+    role, source = fold.find_doer(spec, state)
     if name == role:
-        said = f"{job_id} has the role {role} already ({source}): nothing was recorded"
+        note = f"{job_id} has the role {role} already ({source}): nothing was recorded"
     elif name is None and not fold.is_switched(state):
-        said = f"the role of {job_id} was not switched: it is {role} ({source}); nothing was recorded"
+        note = f"the role of {job_id} was not switched: it is {role} ({source}); nothing was recorded"
     else:
         return None
-    return CommandResult(job_id, state, (), (said,))
+    return CommandResult(job_id, state, (), (note,))
 
 
-def _command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> RoleCommand:
+def _build_command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> RoleCommand:
     """What the interaction records: who takes over from whom, and all that listings show of the new role."""
     role = spec.doer if name is None else name
-    known = project.roles.by_name.get(role)
-    shown = specs.marks(project, role)
+    loaded = project.roles.by_name.get(role)
+    marks = specs.find_role_marks(project, role)
     return RoleCommand(
-        from_role=fold.doer(spec, state)[0],
+        from_role=fold.find_doer(spec, state)[0],
         to=role,
         source=spec.doer_source if name is None else fold.SWITCH,
-        badge=shown["badge"] or None,
-        color=shown["color"] or None,
-        sha256=role_hash(known.role) if known else None,
+        badge=marks["badge"] or None,
+        color=marks["color"] or None,
+        sha256=role_hash(loaded.role) if loaded else None,
     )

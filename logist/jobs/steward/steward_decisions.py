@@ -35,7 +35,7 @@ from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import family, specs
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import Session, changing
+from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
 from logist.jobs.steward import agent_stop, job_merge
 from logist.jobs.turn import answer_recording, doubtful_payments
@@ -45,7 +45,7 @@ MOST_AT_ONCE = 16
 """Children that are ended at the same time."""
 
 
-def decide(
+def record_decision(
     project: Project,
     job_id: str,
     kind: Kind,
@@ -61,83 +61,91 @@ def decide(
     without it, Busy. Raises Refused when the state forbids it, or when an answer that was in flight had
     to be recorded first: nobody decides on what they have not seen.
     """
-    note = project.redacted(note) if note else None
-    options = specs.redacted_values(project, command.write()) if command else {}
+    note = project.redact_text(note) if note else None
+    options = specs.redact_values(project, command.write()) if command else {}
     asked = kinds.read_command(kind, {**options, **({"note": note} if note else {})})
     if ends_agent:
         agent_stop.end_agent(project, job_id)
         wait = max(wait, agent_stop.LEAVE_SECONDS)
-    with changing(project, job_id, f"job {kind}", wait=wait) as session:
-        settled = answer_recording.settle_first(
+    with open_session(project, job_id, f"job {kind}", wait=wait) as session:
+        pending_entries = answer_recording.record_pending_first(
             session, then_refuse=kind not in kinds.STOPS, at_any_price=kind in kinds.STOPS
         )
-        if steward.overrides(asked) and not (note or "").strip():
+        if steward.is_override(asked) and not (note or "").strip():
             raise UsageError("a review is overridden only for a reason", where="--override", fix="say why")
         if isinstance(asked, ApproveCommand) and asked.gives_output and session.state.workflow is None:
             fix = "approve without --output"
             raise UsageError("no step comes after this one to read an output", where="--output", fix=fix)
         if isinstance(asked, ResubmitCommand) and asked.doubt == doubtful_payments.RETRY:
             asked = doubtful_payments.release(session, asked)
-        spec, changed = _spec(session, kind)
-        used = gather.ChildrenUsage()
+        spec, changed = _read_spec(session, kind)
+        usage = gather.ChildrenUsage()
         if isinstance(asked, BookingCommand):
-            used = gather.used_since(session)
-            asked = used.book(asked)
+            usage = gather.compute_unrecorded_usage(session)
+            asked = usage.book(asked)
         if isinstance(asked, ApproveCommand) and asked.gives_output:
-            results = data.in_place_of_children(spec, session.state.step, asked.output)
+            results = data.to_children_results(spec, session.state.step, asked.output)
             asked = asked.model_copy(update={"results": results})
-        routed = steward.routed(kind, session.state, asked, spec)
+        route = steward.route_command(kind, session.state, asked, spec)
         plan = session.state.plan
         if isinstance(asked, ApproveCommand):
-            carrier = _carrier(session.state, spec, asked, routed)
+            carrier = _find_plan_carrier(session.state, spec, asked, route)
             asked = asked.model_copy(update={"carried_out_by": carrier})
-        sent_back = steward.sent_back(session.state)
-        after = steward.decide(
-            kind, session.state.place, asked, spec, routed=routed, sent_back=sent_back, job=job_id
+        sent_back = steward.is_sent_back(session.state)
+        after = steward.apply_command(
+            kind, session.state.place, asked, spec, routed=route, sent_back=sent_back, job=job_id
         )
-        entry = session.entry(
+        entry = session.build_interaction(
             kind,
             after,
             note=note,
             command=asked,
-            reason=_why(after, note),
-            route=routed.route if routed else [],
-            usage=used.usage,
+            reason=_build_reason(after, note),
+            route=route.route if route else [],
+            usage=usage.usage,
             step=session.state.step if kind is Kind.APPROVE else after.step,  # the step that is approved
         )
         waited_for = session.state.children
         recorded = session.record(*changed, entry)
-        kept = () if kind in kinds.ENDS else session.state.children
-    unwanted = [child for child in waited_for if child not in kept]
-    dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
-    notes = (_ends_with_plan(job_id, recorded[-1]),) if _is_left(plan, session.state) else ()
-    return job_merge.merge_due(project, CommandResult(job_id, session.state, (*settled, *recorded), notes))
+        kept_children = () if kind in kinds.ENDS else session.state.children
+    unwanted = [child for child in waited_for if child not in kept_children]
+    cancel_children(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
+    notes = (
+        (_describe_unexecuted_plan(job_id, recorded[-1]),)
+        if _has_unexecuted_plan(plan, session.state)
+        else ()
+    )
+    return job_merge.merge_due(
+        project, CommandResult(job_id, session.state, (*pending_entries, *recorded), notes)
+    )
 
 
-def _carrier(state: State, spec: EffectiveSpec, asked: ApproveCommand, routed: Routed | None) -> str | None:
+def _find_plan_carrier(
+    state: State, spec: EffectiveSpec, asked: ApproveCommand, routed: Routed | None
+) -> str | None:
     """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
-    if state.place.awaiting not in plans.AWAITED and not steward.overrides(asked):
+    if state.place.awaiting not in plans.AWAITED and not steward.is_override(asked):
         return None
     if routed is not None and (routed.onward.step is not None or routed.onward.fault):
         return None
     plan = state.plan
     if plan is None:
         return None
-    return plans.carrier(plan.role, approved=plan.approved, doer=fold.doer(spec, state)[0])
+    return plans.find_plan_carrier(plan.role, approved=plan.approved, doer=fold.find_doer(spec, state)[0])
 
 
-def _is_left(plan: Plan | None, state: State) -> bool:
+def _has_unexecuted_plan(plan: Plan | None, state: State) -> bool:
     """Whether the job has ended with a plan that was not carried out."""
-    left = plan is not None and not plan.approved and plans.is_plan(plan.output)
-    return left and state.status is Status.SUCCESS
+    has_plan = plan is not None and not plan.approved and plans.is_plan(plan.output)
+    return has_plan and state.status is Status.SUCCESS
 
 
-def _ends_with_plan(job_id: str, approval: Interaction) -> str:
-    ways = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
-    return f"the job ends with the plan, which is not carried out; to have it carried out: {ways}, and approve it again"
+def _describe_unexecuted_plan(job_id: str, approval: Interaction) -> str:
+    hint = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
+    return f"the job ends with the plan, which is not carried out; to have it carried out: {hint}, and approve it again"
 
 
-def dismiss(project: Project, children: Sequence[str], note: str) -> None:
+def cancel_children(project: Project, children: Sequence[str], note: str) -> None:
     """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself.
 
     Those that somebody is at work on are ended at the same time: each may take its seconds.
@@ -145,61 +153,63 @@ def dismiss(project: Project, children: Sequence[str], note: str) -> None:
     busy = [child for child in children if _is_busy(project, child)]
     for child in children:
         if child not in busy:
-            _dismiss(project, child, note)
+            _cancel_child(project, child, note)
     if busy:
         with ThreadPoolExecutor(max_workers=min(len(busy), MOST_AT_ONCE)) as pool:
-            list(pool.map(lambda child: _dismiss(project, child, note), busy))
+            list(pool.map(lambda child: _cancel_child(project, child, note), busy))
 
 
 def _is_busy(project: Project, job_id: str) -> bool:
     try:
-        return project.job(job_id).holder() is not None
+        return project.open_job(job_id).find_lock_holder() is not None
     except LogistError:
         return False
 
 
-def _dismiss(project: Project, job_id: str, note: str) -> None:
+def _cancel_child(project: Project, job_id: str, note: str) -> None:
     try:
-        decide(project, job_id, Kind.CANCEL, note=note, ends_agent=True)
+        record_decision(project, job_id, Kind.CANCEL, note=note, ends_agent=True)
     except Refused:
         pass  # it has ended already
     except LogistError as error:
         project.say(f"warning: {job_id} could not be canceled: {error}")
 
 
-def _why(after: Place, note: str | None) -> str:
+def _build_reason(after: Place, note: str | None) -> str:
     """Why the job stands there, where the steward's own words do not say it all."""
-    lost = after.stuck is not None and after.stuck.kind is StuckKind.NO_BRANCH
-    return after.stuck.reason if after.stuck and lost else note or ""
+    has_no_branch = after.stuck is not None and after.stuck.kind is StuckKind.NO_BRANCH
+    return after.stuck.reason if after.stuck and has_no_branch else note or ""
 
 
-def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction]]:
+def _read_spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction]]:
     if kind in kinds.STOPS:
         return EffectiveSpec(title=session.state.title, limits=session.state.limits), []
-    return session.changed_spec()
+    return session.detect_spec_change()
 
 
-def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
+def restep_job(project: Project, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
     """Puts state and workspace back to what interaction `to` found, edits by hand included.
 
     What was used stays used. The workspace stays as it is where no agent has worked since.
     """
-    with changing(project, job_id, "job restep") as session:
-        answer_recording.settle_first(session, then_refuse=True)
+    with open_session(project, job_id, "job restep") as session:
+        answer_recording.record_pending_first(session, then_refuse=True)
         if not 2 <= to <= session.state.revision:
             raise UsageError(
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
             )
-        history = session.history()
-        back = fold.state_before(history, to)
-        _require_own_children(session, back, to)
-        used = gather.used_since(session)
-        command = used.book(RestepCommand(to=to))
+        history = session.load_history()
+        earlier_state = fold.fold_before(history, to)
+        _require_own_children(session, earlier_state, to)
+        usage = gather.compute_unrecorded_usage(session)
+        command = usage.book(RestepCommand(to=to))
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
-        waited_for = set(session.state.children) - set(back.children)
-        commit = fold.find_checkpoint_before(history, to, back.checkpoint)
-        result = _return(session, Kind.RESTEP, command, request, commit, note, back, used.usage)
-    dismiss(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
+        unwanted = set(session.state.children) - set(earlier_state.children)
+        commit = fold.find_checkpoint_before(history, to, earlier_state.checkpoint)
+        result = _restore_and_record(
+            session, Kind.RESTEP, command, request, commit, note, earlier_state, usage.usage
+        )
+    cancel_children(project, sorted(unwanted), f"{job_id} went back to before interaction {to}")
     return result
 
 
@@ -208,37 +218,37 @@ def _require_own_children(session: Session, back: State, to: int) -> None:
     if not family.is_waiting(back):
         return
     forked, spawned = session.state.forked, back.spawned
-    inherited = forked is not None and to <= forked.at
-    imported = spawned is None or not spawned.checkpoint  # a history that was imported names none
-    if inherited or imported:
-        other = forked.job if forked is not None and inherited else "another job"
+    is_inherited = forked is not None and to <= forked.at
+    is_imported = spawned is None or not spawned.checkpoint  # a history that was imported names none
+    if is_inherited or is_imported:
+        other = forked.job if forked is not None and is_inherited else "another job"
         message = f"before interaction {to} it was {other} that waited for jobs of its own"
-        again = f"logist job restep --job {session.job.id} --to {spawned.sequence if spawned else 2}"
-        fix = f"to have them made anew for this job: {again}"
+        command = f"logist job restep --job {session.job.id} --to {spawned.sequence if spawned else 2}"
+        fix = f"to have them made anew for this job: {command}"
         raise Refused(message, where="--to", fix=fix)
 
 
-def rerun(
+def rerun_job(
     project: Project, job_id: str, *, clean: bool = True, keep_files: bool = False, note: str | None = None
 ) -> CommandResult:
     """Starts the job over: nothing used, workspace as it was at the start.
 
     `clean` False leaves the workspace as it is; `keep_files` copies the artefacts to `attachments/` first.
     """
-    with changing(project, job_id, "job rerun") as session:
-        answer_recording.settle_first(session, then_refuse=True)
+    with open_session(project, job_id, "job rerun") as session:
+        answer_recording.record_pending_first(session, then_refuse=True)
         options = {"clean_git": clean, "keep_files": keep_files}
         request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None
-        waited_for = session.state.children
-        used = gather.used_since(session)
-        command = used.book(RerunCommand(clean_git=clean, keep_files=keep_files))
-        result = _return(session, Kind.RERUN, command, request, start, note, None, used.usage)
-    dismiss(project, waited_for, f"{job_id} was started over")
+        unwanted = session.state.children
+        usage = gather.compute_unrecorded_usage(session)
+        command = usage.book(RerunCommand(clean_git=clean, keep_files=keep_files))
+        result = _restore_and_record(session, Kind.RERUN, command, request, start, note, None, usage.usage)
+    cancel_children(project, unwanted, f"{job_id} was started over")
     return result
 
 
-def _return(
+def _restore_and_record(
     session: Session,
     kind: Kind,
     command: RestepCommand | RerunCommand,
@@ -249,39 +259,39 @@ def _return(
     usage: Usage = NOTHING,
 ) -> CommandResult:
     """Keeps what is there as a checkpoint, restores `commit`, then records."""
-    spec, changed = session.changed_spec()
-    routed = steward.routed(kind, session.state, command, spec)
-    here, earlier = session.state.place, back.place if back else None
-    after = steward.decide(kind, here, command, spec, earlier, routed, job=session.job.id)
-    note = session.project.redacted(note) if note else None
-    workspace = session.project.workspace(session.job)
-    kept = workspace.checkpoint(f"before {kind}").commit
+    spec, changed = session.detect_spec_change()
+    route = steward.route_command(kind, session.state, command, spec)
+    place, earlier = session.state.place, back.place if back else None
+    after = steward.apply_command(kind, place, command, spec, earlier, route, job=session.job.id)
+    note = session.project.redact_text(note) if note else None
+    workspace = session.project.open_workspace(session.job)
+    checkpoint = workspace.create_checkpoint(f"before {kind}").commit
     if isinstance(command, RerunCommand) and command.keep_files:
-        _keep(session)
+        _copy_artefacts(session)
     if commit:
-        session.job.begin_restore(session.state.revision + len(changed) + 1, kept)
+        session.job.begin_restore(session.state.revision + len(changed) + 1, checkpoint)
         workspace.restore(commit)
-    entry = session.entry(
+    entry = session.build_interaction(
         kind,
         after,
         note=note,
         command=command.model_copy(update={"note": note or None}),
-        reason=_why(after, note),
-        route=routed.route if routed else [],
+        reason=_build_reason(after, note),
+        route=route.route if route else [],
         request=Request(command=request),
         usage=usage,
-        checkpoint_before=kept,
-        checkpoint_after=commit or kept,
+        checkpoint_before=checkpoint,
+        checkpoint_after=commit or checkpoint,
     )
     recorded = session.record(*changed, entry, back=back)
     session.job.end_restore()
     return CommandResult(session.job.id, session.state, tuple(recorded))
 
 
-def _keep(session: Session) -> None:
+def _copy_artefacts(session: Session) -> None:
     """Copies the artefacts out of the workspace before it is put back."""
     folder = session.job.attachments / f"rerun-{session.state.revision + 1}"
-    workspace = session.project.workspace(session.job)
+    workspace = session.project.open_workspace(session.job)
     for path in session.state.artefacts:
-        if workspace.evidence(path).exists:
+        if workspace.check_evidence(path).exists:
             workspace.copy_file(path, folder / path)

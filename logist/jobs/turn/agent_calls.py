@@ -44,9 +44,9 @@ def record_ask(
     settings = session.project.settings
     reserved, allowance = plan.reserved_microcents, None
     if reserved is not None:
-        allowance = limits.left(spec, session.state.usage)
+        allowance = limits.remaining_microcents(spec, session.state.usage)
     if reserved is not None and plan.agent not in (LITELLM, *IN_PLACE):
-        room = limits.left(spec, session.state.usage, shared)
+        room = limits.remaining_microcents(spec, session.state.usage, shared)
         allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
         reserved = allowance
     return RecordedAsk(
@@ -73,15 +73,15 @@ def record_ask(
         min_output_tokens=settings.min_output_tokens,
         index=session.state.asked,
         visit=(session.state.asked_at or {}).get(session.state.step, 0),
-        work=work(session, plan.agent, plan.role, plan.tools),
+        work=describe_agent_work(session, plan.agent, plan.role, plan.tools),
         spec=spec,
     )
 
 
-def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
+def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
     """What the agent may do in the workspace."""
     settings = session.project.settings
-    described = settings.agents.get(agent)
+    program = settings.agents.get(agent)
     runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
     return AgentWork(
         permissions=role.permissions,
@@ -91,12 +91,14 @@ def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> Age
         rules=settings.tools,
         sandbox=settings.sandbox,
         marker=make_process_marker(session),
-        program=described.model_dump(mode="json") if described else None,
-        code=workspace_code.code_of(session.project, session.job, session.state) if runs else CodePaths(),
+        program=program.model_dump(mode="json") if program else None,
+        code=workspace_code.find_agent_code(session.project, session.job, session.state)
+        if runs
+        else CodePaths(),
     )
 
 
-def in_place(session: Session, ask: RecordedAsk) -> Reply:
+def ask_in_place(session: Session, ask: RecordedAsk) -> Reply:
     """Asks the scripted agent; it costs nothing, so nothing is written before it has answered."""
     script = session.project.script
     assert script is not None
@@ -106,13 +108,13 @@ def in_place(session: Session, ask: RecordedAsk) -> Reply:
     text, redactions = session.project.redact(reply.text)
     error = reply.error
     if error:
-        error = error.model_copy(update={"message": session.project.redacted(error.message)})
+        error = error.model_copy(update={"message": session.project.redact_text(error.message)})
     seconds = round(reply.usage.seconds or clock.monotonic() - began, 3)
     usage = reply.usage.model_copy(update={"seconds": seconds})
     return reply.model_copy(
         update={
             "text": text,
-            "finish": session.project.redacted(reply.finish) if reply.finish else None,
+            "finish": session.project.redact_text(reply.finish) if reply.finish else None,
             "redactions": reply.redactions + redactions,
             "usage": usage,
             "error": error,
@@ -120,7 +122,7 @@ def in_place(session: Session, ask: RecordedAsk) -> Reply:
     )
 
 
-def by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -> None:
+def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -> None:
     """Sends the courier and waits for it. `begun`: the request is on disk, or one that was killed had begun.
 
     Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
@@ -130,23 +132,25 @@ def by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -> No
     project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
-    project.workspace(job).disarm()
+    project.open_workspace(job).disarm_git()
     if not begun:
         job.begin_exchange(1, ask.data())
     assert session.lock is not None
     name = ask.model.api_key_env
-    key = project.environment.key(name) if name else None
+    key = project.environment.get_key(name) if name else None
     private = {"api_key": key, "secrets": list(project.secrets)}
-    process = courier.launch(job, session.lock, private, project.environment.child())
+    process = courier.launch_courier(
+        job, session.lock, private, project.environment.build_child_environment()
+    )
     while not has_ended(process, POLL_SECONDS):
         if project.stopping() == INTERRUPTED:
-            _interrupt(project, process)
+            _interrupt_courier(project, process)
         elif project.stopping():
             LEFT_AT_WORK.append(process)
-            raise _still_at_work(project, job.id)
+            raise _still_at_work_error(project, job.id)
 
 
-def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
+def _interrupt_courier(project: Project, process: subprocess.Popen[bytes]) -> None:
     """Asks our courier to end; one that does not is killed."""
     project.say(
         "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
@@ -157,6 +161,6 @@ def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _still_at_work(project: Project, job_id: str) -> Stopped:
+def _still_at_work_error(project: Project, job_id: str) -> Stopped:
     fix = f"'logist job step --job {job_id}' waits for its answer and records it"
     return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)

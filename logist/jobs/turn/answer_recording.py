@@ -32,7 +32,7 @@ from logist.workspace import Checkpoint
 from logist.workspace.files import removal
 
 
-def settle(
+def record_pending_answer(
     session: Session,
     *,
     goes_on: Callable[[RecordedAsk], bool] = lambda ask: False,
@@ -44,59 +44,66 @@ def settle(
     answer is in doubt. A model that was ended between two turns goes on if `goes_on` says so of its
     ask, or is given up: what it cost is booked, and the workspace goes back.
     """
-    found = unfinished_turns.undo(session)
-    got = _collected(session)
-    if _may_go_on(session, got, goes_on):
-        assert got is not None
-        got = _gone_on(session, got)
-    if got is None or got.ask is None:
+    restore_point = unfinished_turns.undo_cut_off_restore(session)
+    collected = _collect_unrecorded(session)
+    if _may_resume(session, collected, goes_on):
+        assert collected is not None
+        collected = _resume_answer(session, collected)
+    if collected is None or collected.ask is None:
         session.job.end_exchanges()
         return []
-    if step.turn(session.state) is None:
+    if step.find_due_phase(session.state) is None:
         return []  # ended or set aside while it could not be recorded: it waits for the job to be taken up
-    ask = got.ask
-    answered = Answered(ask, got.reply)
-    _end_strays(ask)
-    removal.remove(session.job.inflight / RUN / "home")  # what an agent left there may be too deep for others
-    if got.kind == "unfinished":
-        return [_given_up(session, answered)]
-    if got.kind == "in_doubt":
-        return [_in_doubt(session, answered)]
-    if ask.phase != step.turn(session.state) or ask.step != session.state.step:
-        return [_late(session, answered)]
-    return [conclude(session, answered, found=found, unchecked=unchecked)]
+    ask = collected.ask
+    answered = Answered(ask, collected.reply)
+    _end_leftover_processes(ask)
+    removal.remove_directory(
+        session.job.inflight / RUN / "home"
+    )  # what an agent left there may be too deep for others
+    if collected.kind == "unfinished":
+        return [_record_given_up_answer(session, answered)]
+    if collected.kind == "in_doubt":
+        return [_record_doubtful_answer(session, answered)]
+    if ask.phase != step.find_due_phase(session.state) or ask.step != session.state.step:
+        return [_record_late_answer(session, answered)]
+    return [record_answer(session, answered, found=restore_point, unchecked=unchecked)]
 
 
-def _may_go_on(
+def _may_resume(
     session: Session, got: ask_files.Collected | None, goes_on: Callable[[RecordedAsk], bool]
 ) -> bool:
     """Whether a half-done answer is today's: nothing was decided since, and it would be asked for in the same way.
 
     Files that came with a copied job are not our word: who goes on by them runs what they say.
     """
-    if got is None or got.kind != "unfinished" or got.ask is None or step.turn(session.state) is None:
+    if (
+        got is None
+        or got.kind != "unfinished"
+        or got.ask is None
+        or step.find_due_phase(session.state) is None
+    ):
         return False
     return got.ask.after == session.position.hash and goes_on(got.ask)
 
 
-def _gone_on(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
+def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
     """What is on disk after the courier has gone on with it."""
     ask = got.ask
     assert ask is not None
-    _end_strays(ask)
+    _end_leftover_processes(ask)
     session.project.say(f"going on with the answer of {ask.role} that was under way")
-    agent_calls.by_courier(session, ask, begun=True)
-    session.require_place()
-    after = _collected(session)
-    if after is not None and after.kind == "unfinished":
-        raise _cut_off(session, ask)
-    return after
+    agent_calls.ask_by_courier(session, ask, begun=True)
+    session.require_unmoved()
+    collected = _collect_unrecorded(session)
+    if collected is not None and collected.kind == "unfinished":
+        raise _cut_off_error(session, ask)
+    return collected
 
 
-def _cut_off(session: Session, ask: RecordedAsk | None) -> LogistError:
+def _cut_off_error(session: Session, ask: RecordedAsk | None) -> LogistError:
     """The agent was ended between two of its turns; all that was paid is on disk."""
     if ask is not None:
-        _end_strays(ask)
+        _end_leftover_processes(ask)
     fix = f"logist job step --job {session.job.id} goes on from there, without paying again"
     if session.project.stopping() == INTERRUPTED:
         return Stopped("stopped between two turns of the agent; what it has done so far is kept", fix=fix)
@@ -107,39 +114,41 @@ def _cut_off(session: Session, ask: RecordedAsk | None) -> LogistError:
     )
 
 
-def _end_strays(ask: RecordedAsk) -> None:
+def _end_leftover_processes(ask: RecordedAsk) -> None:
     """Ends what a courier that was killed has left at work in the workspace."""
     if ask.work.marker:
-        sandbox.sweep(ask.work.marker)
+        sandbox.end_leftover_processes(ask.work.marker)
 
 
-def _collected(session: Session) -> ask_files.Collected | None:
+def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
     """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
-    got = ask_files.collect(session.job.exchanges())
-    if got.ask is None or got.kind == "not_sent" or is_recorded(session, got.ask):
+    collected = ask_files.collect_ask(session.job.read_exchanges())
+    if collected.ask is None or collected.kind == "not_sent" or is_recorded(session, collected.ask):
         return None
-    return got
+    return collected
 
 
 def is_recorded(session: Session, ask: RecordedAsk) -> bool:
     """Whether the history has the outcome of this ask; a decision may have come before it."""
     if ask.sequence > session.state.revision:
         return False
-    return ask.after is None or any(_outcome_of(entry) == ask.after for entry in session.history())
+    return ask.after is None or any(
+        _find_request_origin(entry) == ask.after for entry in session.load_history()
+    )
 
 
-def _outcome_of(entry: Interaction) -> str | None:
+def _find_request_origin(entry: Interaction) -> str | None:
     """What stood before the ask whose outcome an interaction is: the checksum of that entry."""
-    return (entry.exchange or entry.previous) if fold.asks(entry) else None
+    return (entry.exchange or entry.previous) if fold.is_agent_asked(entry) else None
 
 
-def unsettled(session: Session) -> str:
+def describe_pending_work(session: Session) -> str:
     """Why the next changing command concludes or undoes something before it does its own; empty where it doesn't."""
-    if step.turn(session.state) is not None and _collected(session) is not None:
+    if step.find_due_phase(session.state) is not None and _collect_unrecorded(session) is not None:
         return "a step is in flight: the next command records its outcome, and asks nothing"
-    if not session.unfinished_restore():
+    if not session.find_unfinished_restore():
         return ""
-    setup, holder = session.job.is_restore_for_setup(), session.job.holder()
+    setup, holder = session.job.is_restore_for_setup(), session.job.find_lock_holder()
     if holder is not None:
         return f"the workspace is being {'set up' if setup else 'changed'}: {holder}"
     what = "the setup of the workspace" if setup else "a command that changed the workspace"
@@ -148,11 +157,13 @@ def unsettled(session: Session) -> str:
 
 def is_unsent(session: Session) -> bool:
     """Whether a courier ended before it sent what it was to send: then nobody concluded anything either."""
-    got = ask_files.collect(session.job.exchanges())
-    return got.kind == "not_sent" and got.ask is not None and not is_recorded(session, got.ask)
+    collected = ask_files.collect_ask(session.job.read_exchanges())
+    return (
+        collected.kind == "not_sent" and collected.ask is not None and not is_recorded(session, collected.ask)
+    )
 
 
-def settle_first(
+def record_pending_first(
     session: Session, *, then_refuse: bool = False, at_any_price: bool = False
 ) -> list[Interaction]:
     """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account.
@@ -161,7 +172,7 @@ def settle_first(
     ended; it stays where it is. Nor is it then kept waiting for checks.
     """
     try:
-        entries = settle(session, unchecked=at_any_price)
+        entries = record_pending_answer(session, unchecked=at_any_price)
     except LogistError as error:
         if not at_any_price:
             raise
@@ -176,18 +187,18 @@ def settle_first(
     return entries
 
 
-def harvest(session: Session) -> Interaction:
+def record_courier_answer(session: Session) -> Interaction:
     """Concludes what the courier brought. Raises ProviderError when it never sent anything.
 
     After Ctrl-C, what is known is recorded, and Stopped says so.
     """
-    session.require_place()
-    got = _collected(session)
-    if got is not None and got.kind == "unfinished":
-        raise _cut_off(session, got.ask)
-    entries = settle(session)
+    session.require_unmoved()
+    collected = _collect_unrecorded(session)
+    if collected is not None and collected.kind == "unfinished":
+        raise _cut_off_error(session, collected.ask)
+    entries = record_pending_answer(session)
     if session.project.stopping() == INTERRUPTED:
-        raise _interrupted(session, entries)
+        raise _interrupted_error(session, entries)
     if not entries:
         raise ProviderError(
             "the agent was ended before it sent anything, or could not begin",
@@ -197,7 +208,7 @@ def harvest(session: Session) -> Interaction:
     return entries[0]
 
 
-def _interrupted(session: Session, entries: list[Interaction]) -> Stopped:
+def _interrupted_error(session: Session, entries: list[Interaction]) -> Stopped:
     job_id, place = session.job.id, session.state.place
     if not entries:
         return Stopped("stopped before anything was sent", fix=next_command(session.state, job_id))
@@ -206,7 +217,7 @@ def _interrupted(session: Session, entries: list[Interaction]) -> Stopped:
     return Stopped(message + reason, fix=next_command(session.state, job_id))
 
 
-def conclude(
+def record_answer(
     session: Session,
     answered: Answered,
     *,
@@ -226,29 +237,33 @@ def conclude(
     """
     ask = answered.ask
     before = ask.checkpoint_before
-    workspace = session.project.workspace(session.job)
+    workspace = session.project.open_workspace(session.job)
     answer = step.judge_answer(ask.spec, session.state, answered.reply, session.project.schema)
-    left = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
-    left = Checkpoint(found) if found else left
-    undone = None if simulated else observation.take_back(session, workspace, answered, left)
-    kept = undone.kept if undone else left
-    touched = observation.touched(session, workspace, ask)
-    checked = (
+    checkpoint_left = workspace.create_checkpoint(f"after interaction {session.state.revision + 1}")
+    checkpoint_left = Checkpoint(found) if found else checkpoint_left
+    undone = (
+        None
+        if simulated
+        else observation.undo_forbidden_changes(session, workspace, answered, checkpoint_left)
+    )
+    checkpoint_kept = undone.kept if undone else checkpoint_left
+    touched = observation.is_workspace_touched(session, workspace, ask)
+    check_results = (
         []
         if undone
-        else check_runs.run(
-            session, workspace, ask, answer, left.commit, unchecked=unchecked, touched=touched
+        else check_runs.run_due_checks(
+            session, workspace, ask, answer, checkpoint_left.commit, unchecked=unchecked, touched=touched
         )
     )
-    seen = observation.observe(
-        session, workspace, answered, answer, before, left, undone, checked, touched=touched
+    observed = observation.observe_workspace(
+        session, workspace, answered, answer, before, checkpoint_left, undone, check_results, touched=touched
     )
-    outcome = step.conclude(ask.spec, session.state, answer, seen)
-    transcript.keep(session)
-    kept_turns = None if seen.refusals else _kept_turns(session, answered)
+    outcome = step.conclude(ask.spec, session.state, answer, observed)
+    transcript.write_transcript(session)
+    kept_turns = None if observed.refusals else _save_turns_before_error(session, answered)
     by_hand = simulated and outcome.response.actions == [ExitAction.COMPLETED]
     output = outcome.response.output
-    results = data.in_place_of_children(ask.spec, ask.step, output) if by_hand else None
+    results = data.to_children_results(ask.spec, ask.step, output) if by_hand else None
     command = step.recorded(outcome, results).model_copy(
         update={
             "turns_kept": kept_turns,
@@ -257,85 +272,96 @@ def conclude(
     )
     if releases:
         command = doubtful_payments.release(session, command)
-    entry = _entry(
+    entry = _build_entry(
         session,
         Kind.ASK,
         answered,
         outcome,
-        seen,
-        (before, kept.commit),
+        observed,
+        (before, checkpoint_kept.commit),
         simulated=simulated,
         steward=answered.steward,
         command=command,
     )
     recorded = session.record(entry)[0]
-    if undone or checked:
+    if undone or check_results:
         session.job.end_restore()
     return recorded
 
 
-def _kept_turns(session: Session, answered: Answered) -> int | None:
+def _save_turns_before_error(session: Session, answered: Answered) -> int | None:
     """Keeps the turns before one that brought no answer: a later step may get over that."""
-    return unfinished_turns.keep(session, session.job.exchanges()) if answered.reply.error else None
-
-
-def _given_up(session: Session, answered: Answered) -> Interaction:
-    """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
-    outcome = step.given_up(answered.ask.spec, session.state, answered.ask.role)
-    booked = RecoverCommand(in_doubt_microcents=0, given_up=True)
-    return _rolled_back(session, answered, outcome, booked)
-
-
-def _in_doubt(session: Session, answered: Answered) -> Interaction:
-    """Books the worst case, puts the workspace back, and leaves the question to a steward."""
-    outcome = step.in_doubt(answered.ask.spec, session.state, answered.ask.role)
-    exchanges = session.job.exchanges()
-    booked = RecoverCommand(
-        in_doubt_microcents=ask_files.reserved(exchanges) or 0,
-        turns_kept=unfinished_turns.keep(session, exchanges),
+    return (
+        unfinished_turns.save_completed_turns(session, session.job.read_exchanges())
+        if answered.reply.error
+        else None
     )
-    return _rolled_back(session, answered, outcome, booked)
 
 
-def _rolled_back(
+def _record_given_up_answer(session: Session, answered: Answered) -> Interaction:
+    """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
+    outcome = step.conclude_given_up(answered.ask.spec, session.state, answered.ask.role)
+    booked = RecoverCommand(in_doubt_microcents=0, given_up=True)
+    return _record_rolled_back(session, answered, outcome, booked)
+
+
+def _record_doubtful_answer(session: Session, answered: Answered) -> Interaction:
+    """Books the worst case, puts the workspace back, and leaves the question to a steward."""
+    outcome = step.conclude_in_doubt(answered.ask.spec, session.state, answered.ask.role)
+    exchanges = session.job.read_exchanges()
+    booked = RecoverCommand(
+        in_doubt_microcents=ask_files.read_reserved(exchanges) or 0,
+        turns_kept=unfinished_turns.save_completed_turns(session, exchanges),
+    )
+    return _record_rolled_back(session, answered, outcome, booked)
+
+
+def _record_rolled_back(
     session: Session, answered: Answered, outcome: step.Outcome, booked: RecoverCommand
 ) -> Interaction:
     """Records an ask that brought no answer to judge, with the workspace as it was before it."""
     ask = answered.ask
     before = ask.checkpoint_before
-    workspace = session.project.workspace(session.job)
-    found = workspace.checkpoint("before it is put back").commit
+    workspace = session.project.open_workspace(session.job)
+    found = workspace.create_checkpoint("before it is put back").commit
     # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
     session.job.begin_restore(session.state.revision + 1, found)
     workspace.restore(before, clearing=True)
-    transcript.keep(session)
-    seen = Observed(phase=ask.phase, role=ask.role)
+    transcript.write_transcript(session)
+    observed = Observed(phase=ask.phase, role=ask.role)
     checkpoints = (found, before)
-    entry = _entry(
-        session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
+    entry = _build_entry(
+        session, Kind.RECOVER, answered, outcome, observed, checkpoints, actor=Actor.SYSTEM, command=booked
     )
     recorded = session.record(entry)[0]
     session.job.end_restore()
     return recorded
 
 
-def _late(session: Session, answered: Answered) -> Interaction:
+def _record_late_answer(session: Session, answered: Answered) -> Interaction:
     """Books an answer whose turn is over, keeps its words, and leaves it to a steward."""
     ask = answered.ask
-    outcome = step.in_doubt(ask.spec, session.state, ask.role)
-    words = outcome.response.model_copy(update={"raw_response": answered.reply.text})
-    seen = Observed(phase=ask.phase, role=ask.role)
-    late = replace(
-        outcome, response=words, reason="an answer came late: its turn is over, its words are kept"
+    outcome = step.conclude_in_doubt(ask.spec, session.state, ask.role)
+    response = outcome.response.model_copy(update={"raw_response": answered.reply.text})
+    observed = Observed(phase=ask.phase, role=ask.role)
+    stuck_outcome = replace(
+        outcome, response=response, reason="an answer came late: its turn is over, its words are kept"
     )
-    nothing = RecoverCommand(in_doubt_microcents=0)
-    entry = _entry(
-        session, Kind.RECOVER, answered, late, seen, (None, None), actor=Actor.SYSTEM, command=nothing
+    no_cost = RecoverCommand(in_doubt_microcents=0)
+    entry = _build_entry(
+        session,
+        Kind.RECOVER,
+        answered,
+        stuck_outcome,
+        observed,
+        (None, None),
+        actor=Actor.SYSTEM,
+        command=no_cost,
     )
     return session.record(entry)[0]
 
 
-def _entry(
+def _build_entry(
     session: Session,
     kind: Kind,
     answered: Answered,
@@ -348,7 +374,7 @@ def _entry(
 ) -> Interaction:
     """The interaction of an ask, whatever came of it. `checkpoints`: before and after."""
     ask = answered.ask
-    return session.entry(
+    return session.build_interaction(
         kind,
         outcome.place,
         actor=actor,

@@ -39,7 +39,7 @@ NOT_THE_WORKSPACE = "it would run your checkout of the repository, not the works
 _ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
 
 
-def run(
+def run_due_checks(
     session: Session,
     workspace: Workspace,
     ask: RecordedAsk,
@@ -55,98 +55,100 @@ def run(
     until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
     they do not hold. `touched`: see `observation.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
     """
-    due = step.checks_due(ask.spec, session.state, ask.phase, answer, touched=touched)
+    due = step.list_due_checks(ask.spec, session.state, ask.phase, answer, touched=touched)
     if unchecked:
-        return [not_run(name, check, STOPPING) for name, check in due.items()]
+        return [build_not_run_result(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
     session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
     # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
-    in_place = ask.agent == SCRIPTED and not session.job.exchanges()
-    back = ask.checkpoint_before if in_place else found
-    session.job.begin_restore(session.state.revision + 1, back)
+    in_place = ask.agent == SCRIPTED and not session.job.read_exchanges()
+    restore_point = ask.checkpoint_before if in_place else found
+    session.job.begin_restore(session.state.revision + 1, restore_point)
     network = ask.work.network
     try:
         prepared = workspace_setup.prepare_for_checks(session, found, network=network)
     except SetupFailed as error:
         if not error.by_agent:
             raise
-        first, *others = [not_run(name, check, error.message) for name, check in due.items()]
+        first, *others = [build_not_run_result(name, check, error.message) for name, check in due.items()]
         return [first.model_copy(update={"output": error.output[-SHOWN:] or None}), *others]
-    workspace = session.project.workspace(session.job)  # what the setup made is no work of the agent
-    today = specs.checks(session.project.settings)
+    workspace = session.project.open_workspace(session.job)  # what the setup made is no work of the agent
+    today = specs.list_configured_checks(session.project.settings)
     results = []
     for name, check in due.items():
-        now = today.get(name)
-        if now is None or not review.runs_command(now):
-            results.append(not_run(name, check, "the config has no command for it any more"))
+        configured = today.get(name)
+        if configured is None or not review.runs_command(configured):
+            results.append(build_not_run_result(name, check, "the config has no command for it any more"))
             continue
         if (
             results
         ):  # the one before may have run code of the agent, which can change the environment's programs
             prepared = workspace_setup.prepare_again(session, prepared, found, network=network)
         session.project.say(f"running the check {name}")
-        check = check.model_copy(update={"command": now.command})
-        results.append(_result(session, name, check, now, prepared))
+        check = check.model_copy(update={"command": configured.command})
+        results.append(_run_check(session, name, check, configured, prepared))
         workspace.restore(found, clearing=True)
     return results
 
 
-def not_run(name: str, check: Check, reason: str) -> CheckResult:
+def build_not_run_result(name: str, check: Check, reason: str) -> CheckResult:
     """A check that says nothing, and so does not hold."""
     return CheckResult(check=name, severity=check.severity, outcome=NOT_RUN, reason=reason)
 
 
-def _result(
+def _run_check(
     session: Session, name: str, check: Check, now: Check, prepared: PreparedWorkspace
 ) -> CheckResult:
     project = session.project
     assert check.command
     minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
     seconds = minutes * SECONDS_OF_MINUTE
-    words = _words(check.command)
+    words = _split_words(check.command)
     code = workspace_code.find_code(
         project, session.job, session.state, prepared.code, words, isolated=_ignores_path(words)
     )
-    with commands.private_place(session) as place:
+    with commands.make_private_place(session) as place:
         work = AgentWork(
             sandbox=project.settings.sandbox, marker=make_process_marker(session), code=code.paths
         )
-        confinement = place.confinement(work)
-        if instead := workspace_code.reachable(code.instead, confinement):
+        confinement = place.confine_command(work)
+        if instead := workspace_code.filter_reachable(code.instead, confinement):
             for each in instead:
-                project.say(f"check {name}: {_why_not_the_workspace(each)}")
-            return not_run(name, check, f"{NOT_THE_WORKSPACE}: {workspace_code.named(instead)}")
-        done = commands.run_command(
+                project.say(f"check {name}: {_explain_outside_code(each)}")
+            return build_not_run_result(
+                name, check, f"{NOT_THE_WORKSPACE}: {workspace_code.format_names(instead)}"
+            )
+        command_run = commands.run_command(
             session, check.command, place, confinement, seconds=seconds, tail=TAIL_BYTES
         )
-    if project.stopping() or (done.ended and done.ended.how == "stopped"):
+    if project.stopping() or (command_run.ended and command_run.ended.how == "stopped"):
         fix = f"'logist job step --job {session.job.id}' runs it again; what was answered is not asked again"
         raise Stopped(f"stopped while the check {name} was run", exit_code=project.stopping() or 130, fix=fix)
-    shown = project.redacted(commands.shown(check.command))
-    result = CheckResult(check=name, severity=check.severity, command=shown)
-    if done.ended is None:
-        return result.model_copy(update={"outcome": NOT_RUN, "reason": done.error})
-    outside = f"{OUTSIDE}: {workspace_code.named(code.outside)}" if code.outside else ""
-    reasons = (commands.reason(done.ended, seconds), outside, prepared.note)
+    redacted_command = project.redact_text(commands.format_command(check.command))
+    result = CheckResult(check=name, severity=check.severity, command=redacted_command)
+    if command_run.ended is None:
+        return result.model_copy(update={"outcome": NOT_RUN, "reason": command_run.error})
+    outside = f"{OUTSIDE}: {workspace_code.format_names(code.outside)}" if code.outside else ""
+    reasons = (commands.describe_end(command_run.ended, seconds), outside, prepared.note)
     return result.model_copy(
         update={
-            "outcome": _outcome(done.ended),
-            "exit_code": done.ended.status,
+            "outcome": _outcome(command_run.ended),
+            "exit_code": command_run.ended.status,
             "reason": "; ".join(filter(None, reasons)) or None,
-            "seconds": done.ended.seconds,
-            "output": done.output(SHOWN) or None,
+            "seconds": command_run.ended.seconds,
+            "output": command_run.join_output(SHOWN) or None,
         }
     )
 
 
-def _why_not_the_workspace(code: OutsideCode) -> str:
+def _explain_outside_code(code: OutsideCode) -> str:
     if code.missing:
         return f"the workspace has no {code.missing}, so tools use the one in {code.place}"
     return f"{code} is installed from {code.place}"
 
 
-def _words(command: str | tuple[str, ...]) -> list[str]:
+def _split_words(command: str | tuple[str, ...]) -> list[str]:
     """The words of a command, and those of the lines that it hands to a shell: each may be a program."""
     words: list[str] = []
     for part in [command] if isinstance(command, str) else command:

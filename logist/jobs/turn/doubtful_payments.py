@@ -25,14 +25,14 @@ def release(session: Session, command: Releasing) -> Releasing:
     stuck = session.state.place.stuck
     if stuck is None or stuck.kind is not StuckKind.IN_DOUBT:
         return command
-    history = session.history()
-    booked = _source(history)
+    history = session.load_history()
+    booked = _find_doubt_source(history)
     if booked is None or booked.sequence in map(_released_of, history):
         return command
     if any(entry.kind is Kind.RERUN and entry.sequence > booked.sequence for entry in history):
         return command  # it counts no more
     amount = RecoverCommand.read(booked.command).in_doubt_microcents
-    amount = fold.cost(booked.usage) if amount is None else amount
+    amount = fold.usage_microcents(booked.usage) if amount is None else amount
     return command.model_copy(update={"released_microcents": amount, "released_of": booked.sequence})
 
 
@@ -41,7 +41,7 @@ def _released_of(entry: Interaction) -> int | None:
     return command.released_of if isinstance(command, AskCommand | ResubmitCommand) else None
 
 
-def _source(history: list[Interaction]) -> Interaction | None:
+def _find_doubt_source(history: list[Interaction]) -> Interaction | None:
     """The `recover` that the present doubt is from: of the last one, unless a restep went back behind it."""
     source: Interaction | None = None
     found_by: dict[int, Interaction | None] = {}
@@ -50,5 +50,5 @@ def _source(history: list[Interaction]) -> Interaction | None:
         if entry.kind is Kind.RECOVER and not RecoverCommand.read(entry.command).given_up:
             source = entry
         elif entry.kind is Kind.RESTEP:
-            source = found_by.get(fold.restep_target(entry))
+            source = found_by.get(fold.read_restep_target(entry))
     return source

@@ -25,7 +25,7 @@ from logist.core.model import (
     Role,
     State,
 )
-from logist.core.permissions.tools import Tool, offered
+from logist.core.permissions.tools import Tool, select_permitted_tools
 from logist.core.prompt import prompt
 from logist.core.prompt.prompt import FileText
 from logist.core.relevance import Task, kinds
@@ -37,10 +37,10 @@ from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
 from logist.jobs.base import specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import Session, load
+from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import answer_recording, surroundings
 from logist.workspace import Workspace
-from logist.workspace.files.agent_files import shown
+from logist.workspace.files.agent_files import escape_surrogates
 
 
 @dataclass(frozen=True)
@@ -80,26 +80,28 @@ def refuse_ended(session: Session) -> None:
         raise Refused(f"the job has ended: {status}", fix=fix)
 
 
-def turn_of(
+def plan_turn(
     session: Session, spec: EffectiveSpec, phase: Phase, choice: Choice, *, sent: bool = True
 ) -> PlannedTurn:
     """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
     project = session.project
-    role, why = _role(project, spec, phase, choice, session.state)
+    role, why = _choose_role(project, spec, phase, choice, session.state)
     if phase is Phase.DOER:
         role = role.at_attempt(session.state.place.attempts + 1)
     name = choice.model or role.llm_model
     if not sent:
         given = Model(name=name, provider_model=f"given/{name}")
         return PlannedTurn(spec, phase, role, given, choice, "given", sent, why)
-    model = project.model(name)
-    agent = project.agent_of(role)
+    model = project.find_model(name)
+    agent = project.choose_agent(role)
     if project.script is None and agent != LITELLM:
         from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
 
-        finding.program(agent, project.settings.agents)  # an unknown one is told before anything is written
+        finding.load_program(
+            agent, project.settings.agents
+        )  # an unknown one is told before anything is written
     if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
-        raise _unknown_price(name)
+        raise _unknown_price_error(name)
     return PlannedTurn(spec, phase, role, model, choice, agent, sent, why)
 
 
@@ -111,35 +113,35 @@ def may_use_network(turn: PlannedTurn) -> bool:
 def require_sandbox(project: Project, turn: PlannedTurn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
-    runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
-    if project.script is not None or not runs:
+    runs_commands = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
+    if project.script is not None or not runs_commands:
         return
     sandbox.require_linux()
-    if mode == "off" or sandbox.means().kind != "none":
+    if mode == "off" or sandbox.detect_sandbox().kind != "none":
         return
-    why = "; ".join(sandbox.means().details)
+    why = "; ".join(sandbox.detect_sandbox().details)
     fix = "apt install bubblewrap; 'logist doctor' shows what works"
     if mode == "required":
         raise Refused(f"no sandbox works here, and the config requires one: {why}", fix=fix)
     project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
 
 
-def _role(
+def _choose_role(
     project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
 ) -> tuple[Role, str]:
     """The role that was chosen, else the one that got stuck, else the one whose turn it is; and why."""
-    default, source = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)
+    default, source = (fold.find_doer if phase is Phase.DOER else fold.find_reviewer)(spec, state)
     stuck = state.place.stuck.role if state.place.stuck else None
     if choice.role:
         why = "--role names it"
     elif stuck:
         why = "it got stuck"
     else:
-        why = "it reviews (review.role)" if source == "config" else specs.because(source)
+        why = "it reviews (review.role)" if source == "config" else specs.describe_doer_source(source)
     return project.roles.get(choice.role or stuck or default), why
 
 
-def _unknown_price(name: str) -> InvalidFile:
+def _unknown_price_error(name: str) -> InvalidFile:
     return InvalidFile(
         f"the price of model {name!r} is unknown, so a cost limit can't be kept",
         where=f"models.{name}",
@@ -147,7 +149,7 @@ def _unknown_price(name: str) -> InvalidFile:
     )
 
 
-def plan(
+def plan_request(
     session: Session,
     turn: PlannedTurn,
     given: prompt.Given,
@@ -173,25 +175,25 @@ def plan(
         phase=turn.phase,
         free=not turn.sent or project.script is not None,
         sent=turn.sent,
-        tools=tools(session.project, turn),
+        tools=list_offered_tools(session.project, turn),
         agent=turn.agent.partition(":")[0],
         shared=shared,
     )
     if isinstance(planned, Halt):
         return planned
-    template_warnings(project, planned.warnings, strict=turn.choice.strict)
+    report_template_warnings(project, planned.warnings, strict=turn.choice.strict)
     metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
     if turn.choice.role:
         metadata[CHOSEN] = True
     if setup:
         metadata["setup"] = setup
     request = planned.request.model_copy(
-        update={"command": _command(session, turn.choice), "metadata": metadata}
+        update={"command": _build_command(session, turn.choice), "metadata": metadata}
     )
     return replace(planned, request=request, why=turn.why)
 
 
-def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
+def report_template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
     """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
     if warnings and strict:
         fix = "fix the workflow or the role, or what the step before gives; without --strict it stays as written"
@@ -200,40 +202,40 @@ def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool
         project.say(f"warning: {warning}")
 
 
-def tools(project: Project, turn: PlannedTurn) -> list[Tool]:
+def list_offered_tools(project: Project, turn: PlannedTurn) -> list[Tool]:
     """What a model is offered; programs have tools of their own."""
     if turn.agent != LITELLM:
         return []
-    return offered(turn.role.permissions, project.settings.tools.disabled)
+    return select_permitted_tools(turn.role.permissions, project.settings.tools.disabled)
 
 
-def _command(session: Session, choice: Choice) -> JsonObject:
+def _build_command(session: Session, choice: Choice) -> JsonObject:
     """The `request` of llm-chat-schema.json."""
     options = {"model": choice.model} if choice.model else {}
     return {"action": choice.command, "job_id": session.job.id, "options": options}
 
 
-def gathered(session: Session, turn: PlannedTurn, workspace: Workspace) -> prompt.Given:
+def gather_context(session: Session, turn: PlannedTurn, workspace: Workspace) -> prompt.Given:
     """What the prompt takes from the workspace and from around the job: no more than the role asks for."""
     state, rules = session.state, session.project.settings.context
-    excluded = _excluded(rules)
-    files, room = _files(turn, state, workspace, excluded, rules)
+    excluded = _build_exclusion(rules)
+    files, room = _read_files(turn, state, workspace, excluded, rules)
     given = prompt.Given(
         files=files,
         instructions=rules.custom_instructions or "",
         job=session.job.id,
-        answer=_last_answer(session, turn),
+        answer=_read_last_answer(session, turn),
     )
     if turn.role.context_requirements is None:
-        listing = workspace.listing(rules.listing_limit, excluded)
-        unlisted = not listing.paths and bool(workspace.listing(1).paths)
+        listing = workspace.list_files(rules.listing_limit, excluded)
+        unlisted = not listing.paths and bool(workspace.list_files(1).paths)
         given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
     else:
-        given = _surrounded(given, session, turn, workspace, room)
-    return _changed(given, turn, state, workspace, excluded, rules)
+        given = _add_surroundings(given, session, turn, workspace, room)
+    return _add_changes(given, turn, state, workspace, excluded, rules)
 
 
-def _last_answer(session: Session, turn: PlannedTurn) -> str:
+def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
     """What a doer wrote that ended with RETRY, for the attempt after it."""
     last = session.state.last
     if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
@@ -242,25 +244,25 @@ def _last_answer(session: Session, turn: PlannedTurn) -> str:
         return ""  # an answer in sections has no other words than those of its summary and output
     texts = (
         str(entry.get("response", {}).get("raw_response") or "")
-        for entry in session.job.entries()
+        for entry in session.job.read_entries()
         if entry.get("sequence") == last.sequence
     )
-    return exit_command.text_before(next(texts, ""))
+    return exit_command.extract_text_before_command(next(texts, ""))
 
 
-def _excluded(rules: ContextRules) -> Callable[[str], bool]:
+def _build_exclusion(rules: ContextRules) -> Callable[[str], bool]:
     """Whether no prompt shows a path; each directory is judged once."""
-    excluded = patterns.excluding(rules.excluded_paths)
-    above = cache(partial(excluded.covers, directory=True))
+    excluded = patterns.compile_exclusions(rules.excluded_paths)
+    above = cache(partial(excluded.is_ignored, directory=True))
 
-    def covers(path: str) -> bool:
+    def is_path_excluded(path: str) -> bool:
         directory = path.rpartition("/")[0]
-        return bool(directory and above(directory)) or bool(excluded.verdict(path))
+        return bool(directory and above(directory)) or bool(excluded.match_path(path))
 
-    return covers
+    return is_path_excluded
 
 
-def _files(
+def _read_files(
     turn: PlannedTurn,
     state: State,
     workspace: Workspace,
@@ -271,13 +273,15 @@ def _files(
     named = turn.spec.files
     evidence = state.last.evidence_files if state.last else []
     files, room = [], rules.max_total_bytes
-    hidden = workspace.withheld([path for path in evidence if path not in named], state.start_checkpoint)
+    hidden = workspace.explain_withheld(
+        [path for path in evidence if path not in named], state.start_checkpoint
+    )
     hidden |= {
         path: "not shown: context.excluded_paths" for path in evidence if path not in named and excluded(path)
     }
     for path in dict.fromkeys([*named, *evidence]):
         if path in hidden:
-            files.append(FileText(shown(path), None, hidden[path]))
+            files.append(FileText(escape_surrogates(path), None, hidden[path]))
             continue
         file = workspace.read_file(path, min(rules.max_file_bytes, room))
         files.append(file)
@@ -285,32 +289,35 @@ def _files(
     return files, room
 
 
-def _surrounded(
+def _add_surroundings(
     given: prompt.Given, session: Session, turn: PlannedTurn, workspace: Workspace, room: int
 ) -> prompt.Given:
     """The same with the parts that the role asks for; the others are not even looked at."""
     project, state, job_id = session.project, session.state, session.job.id
-    rules, asked = project.settings.context, turn.role.context_requirements or ()
+    rules, required = project.settings.context, turn.role.context_requirements or ()
     parts: dict[str, Any] = {}
-    if "prior_attempts" in asked:  # the last answer is told anyway
-        told = 1 if state.last else 0
-        parts["attempts"] = surroundings.attempts(
-            surroundings.runs(session.job), project.redacted, limit=rules.prior_attempts_limit, told=told
+    if "prior_attempts" in required:  # the last answer is told anyway
+        skipped = 1 if state.last else 0
+        parts["attempts"] = surroundings.describe_attempts(
+            surroundings.read_runs(session.job),
+            project.redact_text,
+            limit=rules.prior_attempts_limit,
+            told=skipped,
         )
-    if "session_context" in asked or "related_tasks" in asked:
-        seen = surroundings.look(project)
-        if "session_context" in asked:
-            parts["others"] = surroundings.others(project, job_id, seen)
-        if "related_tasks" in asked:
-            parts["related"] = surroundings.related(project, turn.spec, job_id, seen)
-    if "repo_structure" in asked or "relevant_files" in asked:
-        survey = workspace.survey(rules.excluded_paths, state.start_checkpoint)
-        if "repo_structure" in asked:
-            parts |= {"structure": workspace.structure(survey), "unlisted": survey.unlisted}
-        if "relevant_files" in asked:
-            parts["relevant"] = workspace.relevant(
+    if "session_context" in required or "related_tasks" in required:
+        glances = surroundings.load_glances(project)
+        if "session_context" in required:
+            parts["others"] = surroundings.describe_other_jobs(project, job_id, glances)
+        if "related_tasks" in required:
+            parts["related"] = surroundings.describe_related_jobs(project, turn.spec, job_id, glances)
+    if "repo_structure" in required or "relevant_files" in required:
+        survey = workspace.survey_files(rules.excluded_paths, state.start_checkpoint)
+        if "repo_structure" in required:
+            parts |= {"structure": workspace.describe_structure(survey), "unlisted": survey.unlisted}
+        if "relevant_files" in required:
+            parts["relevant"] = workspace.find_relevant(
                 survey,
-                Task.of(turn.spec, step_instructions.step_text(turn.spec, state)),
+                Task.from_spec(turn.spec, step_instructions.render_step_text(turn.spec, state)),
                 limit=rules.relevant_files_limit,
                 max_file_bytes=rules.max_file_bytes,
                 max_total_bytes=room,
@@ -319,7 +326,7 @@ def _surrounded(
     return replace(given, **parts)
 
 
-def _changed(
+def _add_changes(
     given: prompt.Given,
     turn: PlannedTurn,
     state: State,
@@ -330,27 +337,29 @@ def _changed(
     """The same, for a reviewer with what the doer has changed."""
     if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
         return given
-    changes, omitted = workspace.changes(state.start_checkpoint, None, rules.listing_limit)
-    diff, whole = "", True
+    changes, omitted = workspace.list_changes(state.start_checkpoint, None, rules.listing_limit)
+    diff, is_complete = "", True
     if state.checkpoint:
-        start, now, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes
-        diff, whole = workspace.patch(start, now, most, lambda path: excluded(path) or kinds.of(path).secret)
-    partial = bool(omitted) or not whole
-    return replace(given, changes=changes, changes_omitted=omitted, diff=diff, partial=partial)
+        start, current, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes
+        diff, is_complete = workspace.build_patch(
+            start, current, most, lambda path: excluded(path) or kinds.classify_file(path).secret
+        )
+    is_partial = bool(omitted) or not is_complete
+    return replace(given, changes=changes, changes_omitted=omitted, diff=diff, partial=is_partial)
 
 
-def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
+def preview_request(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
     """What `step` would send now; writes nothing and takes no lock."""
-    session = load(project, project.job(job_id))
+    session = load_session(project, project.open_job(job_id))
     refuse_ended(session)
-    if reason := answer_recording.unsettled(session):
+    if reason := answer_recording.describe_pending_work(session):
         return session.state, Idle(session.state.status, reason)
-    waits, phase = step.idle(session.state), step.turn(session.state)
-    if waits or phase is None:
-        assert waits is not None
-        return session.state, waits
-    spec = specs.asked(project, session.job, say=project.say)
-    turn = turn_of(session, spec, phase, choice)
-    shared = shared_limits.shared_by(project.jobs_dir, job_id, spec.limits_above)
-    given = gathered(session, turn, project.workspace(session.job))
-    return session.state, plan(session, turn, given, shared)
+    idle, phase = step.find_idle_reason(session.state), step.find_due_phase(session.state)
+    if idle or phase is None:
+        assert idle is not None
+        return session.state, idle
+    spec = specs.load_effective_spec(project, session.job, say=project.say)
+    turn = plan_turn(session, spec, phase, choice)
+    shared = shared_limits.list_shared_limits(project.jobs_dir, job_id, spec.limits_above)
+    given = gather_context(session, turn, project.open_workspace(session.job))
+    return session.state, plan_request(session, turn, given, shared)

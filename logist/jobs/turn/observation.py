@@ -46,36 +46,38 @@ class Answered:
     """Who gives the answer, where no agent was asked."""
 
 
-def watch(session: Session, ask: RecordedAsk) -> None:
+def record_restore_point(session: Session, ask: RecordedAsk) -> None:
     """Before an agent works in place, where a crash leaves no trace of the ask: its changes go with it.
 
     Else the next checkpoint would take what the role may not do for the work of a person.
     """
-    if permissions.forbidden(ask.work.permissions):
+    if permissions.list_forbidden_changes(ask.work.permissions):
         session.job.begin_restore(session.state.revision + 1, ask.checkpoint_before)
 
 
-def take_back(session: Session, workspace: Workspace, answered: Answered, found: Checkpoint) -> Undone | None:
+def undo_forbidden_changes(
+    session: Session, workspace: Workspace, answered: Answered, found: Checkpoint
+) -> Undone | None:
     """Undoes what the role may not have changed.
 
     Until that is recorded, a crash brings it all back, to be judged again; or, of an agent that worked in
     place (see `watch`), takes all of it away.
     """
     before, may = answered.ask.checkpoint_before, answered.ask.work.permissions
-    kinds = permissions.forbidden(may)
+    kinds = permissions.list_forbidden_changes(may)
     if not kinds or not before:
         return None
     undone = None
     if before != found.commit:
         if answered.ask.agent not in IN_PLACE:
             session.job.begin_restore(session.state.revision + 1, found.commit)
-        undone = workspace.undo(before, found.commit, kinds, partial(permissions.forbids, may))
+        undone = workspace.undo_changes(before, found.commit, kinds, partial(permissions.is_forbidden, may))
     if undone is None:
         session.job.end_restore()
     return undone
 
 
-def observe(
+def observe_workspace(
     session: Session,
     workspace: Workspace,
     answered: Answered,
@@ -93,46 +95,48 @@ def observe(
     omitted = 0
     compared = bool(before and after)
     if before and after:
-        changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
+        changes, omitted = workspace.list_changes(before, after.commit, CHANGES_RECORDED)
     return Observed(
         phase=ask.phase,
         role=ask.role,
-        evidence=[workspace.evidence(path) for path in answer.evidence_files],
-        changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
+        evidence=[workspace.check_evidence(path) for path in answer.evidence_files],
+        changes=[change.model_copy(update={"path": project.redact_text(change.path)}) for change in changes],
         changes_omitted=omitted,
         unchanged=True if compared and _has_changed_nothing(answered, changes) else None,
-        refusals=[*answered.reply.refusals, *_breaches(project, ask.role, undone)],
+        refusals=[*answered.reply.refusals, *_describe_breaches(project, ask.role, undone)],
         checks=list(checks),
         asks_verdict=True if _has_part(ask, VERDICT) else None,
         partial=True if touched or _is_partial(ask) else None,
         output_schema=ask.output_schema,
-        not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
+        not_restorable=[project.redact_text(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
 
 
 def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
     """Of a doer that was asked; who gives an answer by hand may have worked before that."""
-    doing = answered.ask.phase is Phase.DOER and answered.steward is None
-    return doing and permissions.has_changed_nothing(answered.ask.work.permissions, changes)
+    is_doer = answered.ask.phase is Phase.DOER and answered.steward is None
+    return is_doer and permissions.has_changed_nothing(answered.ask.work.permissions, changes)
 
 
 def is_plan(ask: RecordedAsk, response: Response) -> bool:
     """Whether the work was to say what is to be done: its role may not change any file."""
-    completed = response.actions == [ExitAction.COMPLETED]
-    works_out = ask.phase is Phase.DOER and completed and not output_schema.is_question(response.output)
-    return works_out and not permissions.may_change(ask.work.permissions)
+    is_completed = response.actions == [ExitAction.COMPLETED]
+    is_answer_complete = (
+        ask.phase is Phase.DOER and is_completed and not output_schema.is_question(response.output)
+    )
+    return is_answer_complete and not permissions.can_change_files(ask.work.permissions)
 
 
-def touched(session: Session, workspace: Workspace, ask: RecordedAsk) -> bool:
+def is_workspace_touched(session: Session, workspace: Workspace, ask: RecordedAsk) -> bool:
     """Whether somebody changed the workspace between the last answer and the reviewer's turn.
 
     What checks leave in caches is no such change.
     """
-    known, before = session.state.checkpoint, ask.checkpoint_before
-    if ask.phase is not Phase.REVIEWER or not known or not before or known == before:
+    last_checkpoint, before = session.state.checkpoint, ask.checkpoint_before
+    if ask.phase is not Phase.REVIEWER or not last_checkpoint or not before or last_checkpoint == before:
         return False
-    return any(not change.cache for change in workspace.changes(known, before, sys.maxsize)[0])
+    return any(not change.cache for change in workspace.list_changes(last_checkpoint, before, sys.maxsize)[0])
 
 
 def _has_part(ask: RecordedAsk, source: str) -> bool:
@@ -145,21 +149,21 @@ def _is_partial(ask: RecordedAsk) -> bool:
     if not _has_part(ask, VERDICT):
         return False
     rows = ask.request.metadata.get("context") or []
-    cut = any(row.get("source") in CHANGED and row.get("cut") != "none" for row in rows)
-    return cut or _has_part(ask, PARTIAL)
+    is_cut = any(row.get("source") in CHANGED and row.get("cut") != "none" for row in rows)
+    return is_cut or _has_part(ask, PARTIAL)
 
 
-def _breaches(project: Project, role: str, undone: Undone | None) -> list[Refusal]:
+def _describe_breaches(project: Project, role: str, undone: Undone | None) -> list[Refusal]:
     if undone is None:
         return []
-    told = [
-        permissions.breach(
-            change.model_copy(update={"path": project.redacted(change.path)}),
+    breaches = [
+        permissions.describe_breach(
+            change.model_copy(update={"path": project.redact_text(change.path)}),
             role,
             undone=change.path not in undone.remaining,
         )
         for change in undone.changes
     ]
     if undone.more:
-        told.append(Refusal(kind="workspace", role=role, message=f"and {undone.more} more changes"))
-    return told
+        breaches.append(Refusal(kind="workspace", role=role, message=f"and {undone.more} more changes"))
+    return breaches

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 
-from logist.core.answer.findings import line, one_line
+from logist.core.answer.findings import format_finding, shorten_to_line
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import (
@@ -24,12 +24,12 @@ from logist.core.model import (
     Status,
 )
 from logist.core.model.commands import AskCommand
-from logist.core.relevance.words import of_title
+from logist.core.relevance.words import stem_title
 from logist.errors import LogistError
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import interaction_of, read_current_state
+from logist.jobs.base.session import parse_interaction, read_current_state
 from logist.store import JobDir
-from logist.store.listing import Glance, glances, job_ids
+from logist.store.listing import Glance, list_job_ids, read_glances
 
 FINDINGS = 10
 """Of one review."""
@@ -43,12 +43,12 @@ LONGEST_SUMMARY = 300
 _TOLD = (Kind.ASK, *kinds.RETURNS)
 
 
-def runs(job: JobDir) -> Iterator[Interaction]:
+def read_runs(job: JobDir) -> Iterator[Interaction]:
     """What `attempts` needs of a history: the rest of it is not even turned into values."""
-    return (interaction_of(entry) for entry in job.entries() if entry.get("kind") in _TOLD)
+    return (parse_interaction(entry) for entry in job.read_entries() if entry.get("kind") in _TOLD)
 
 
-def attempts(
+def describe_attempts(
     history: Iterable[Interaction], redacted: Callable[[str], str], *, limit: int, told: int = 0
 ) -> list[str]:
     """The last runs of agents, at most `limit`, oldest first, a text each: who, how it ended, what a review found.
@@ -57,23 +57,23 @@ def attempts(
     """
     if not limit:
         return []
-    found: list[tuple[Interaction, bool]] = []
+    agent_runs: list[tuple[Interaction, bool]] = []
     for entry in history:
         if entry.kind in kinds.RETURNS:
-            since = fold.restep_target(entry) if entry.kind is Kind.RESTEP else 0
-            found = [(run, back or run.sequence >= since) for run, back in found]
+            restep_target = fold.read_restep_target(entry) if entry.kind is Kind.RESTEP else 0
+            agent_runs = [(run, back or run.sequence >= restep_target) for run, back in agent_runs]
         elif _is_run(entry):
-            found = [*found, (entry, False)][-limit - told :]
-    chosen: list[str] = []
-    for entry, back in reversed(found):
-        if told and _actions(entry):
+            agent_runs = [*agent_runs, (entry, False)][-limit - told :]
+    texts: list[str] = []
+    for entry, back in reversed(agent_runs):
+        if told and _list_exit_actions(entry):
             told -= 1
-        elif len(chosen) < limit:
-            chosen.append(redacted(_run(entry, taken_back=back)))
-    return chosen[::-1]
+        elif len(texts) < limit:
+            texts.append(redacted(_describe_run(entry, taken_back=back)))
+    return texts[::-1]
 
 
-def _actions(entry: Interaction) -> list[str]:
+def _list_exit_actions(entry: Interaction) -> list[str]:
     return [action for action in entry.response.actions if action in set(ExitAction)]
 
 
@@ -82,36 +82,40 @@ def _is_run(entry: Interaction) -> bool:
     return entry.kind is Kind.ASK and entry.response.error is None
 
 
-def _run(entry: Interaction, *, taken_back: bool) -> str:
+def _describe_run(entry: Interaction, *, taken_back: bool) -> str:
     role = entry.observed.role if entry.observed and entry.observed.role else "An agent"
     at = f" at step {entry.step}" if entry.step not in (None, "task") else ""
     reviewing = entry.observed is not None and entry.observed.phase is Phase.REVIEWER
     who = f"{role} ({'review' if reviewing else 'work'}{at})"
-    back = " (taken back since)" if taken_back else ""
-    actions = _actions(entry)
+    suffix = " (taken back since)" if taken_back else ""
+    actions = _list_exit_actions(entry)
     if not actions:
-        return f"{who}{back} gave no valid answer: {one_line(entry.reason, LONGEST_SUMMARY)}"
+        return f"{who}{suffix} gave no valid answer: {shorten_to_line(entry.reason, LONGEST_SUMMARY)}"
     review = AskCommand.read(entry.command) if reviewing else AskCommand()
-    ended = f"{actions[0]}, {review.verdict}" if review.verdict is not None else actions[0]
-    lines = [f"{who}{back} ended with {ended}: {one_line(entry.response.summary_for_supervisor, 1_000)}"]
-    lines += [f"  reason: {one_line(entry.response.reason, 1_000)}"] if entry.response.reason else []
-    return "\n".join([*lines, *_findings(review.findings or [])])
+    outcome = f"{actions[0]}, {review.verdict}" if review.verdict is not None else actions[0]
+    lines = [
+        f"{who}{suffix} ended with {outcome}: {shorten_to_line(entry.response.summary_for_supervisor, 1_000)}"
+    ]
+    lines += [f"  reason: {shorten_to_line(entry.response.reason, 1_000)}"] if entry.response.reason else []
+    return "\n".join([*lines, *_describe_findings(review.findings or [])])
 
 
-def _findings(found: list[JsonObject]) -> Iterator[str]:
+def _describe_findings(found: list[JsonObject]) -> Iterator[str]:
     for each in found[:FINDINGS]:
-        yield f"  - {one_line(line(each), LONGEST_TITLE + LONGEST_SUMMARY)}"
+        yield f"  - {shorten_to_line(format_finding(each), LONGEST_TITLE + LONGEST_SUMMARY)}"
     if len(found) > FINDINGS:
         yield f"  - ... and {len(found) - FINDINGS} more"
 
 
-def look(project: Project) -> list[Glance]:
+def load_glances(project: Project) -> list[Glance]:
     """All jobs as they lie, by id; of very many those that changed last."""
     jobs_dir = str(project.jobs_dir)
-    ids = job_ids(jobs_dir)
+    ids = list_job_ids(jobs_dir)
     if len(ids) > LOOKED_AT:
-        ids = sorted(nlargest(LOOKED_AT, ids, key=lambda job_id: (_changed(f"{jobs_dir}/{job_id}"), job_id)))
-    return [_bring_up_to_date(project, one) for one in glances(jobs_dir, ids) if one.state is not None]
+        ids = sorted(
+            nlargest(LOOKED_AT, ids, key=lambda job_id: (_read_change_time(f"{jobs_dir}/{job_id}"), job_id))
+        )
+    return [_bring_up_to_date(project, one) for one in read_glances(jobs_dir, ids) if one.state is not None]
 
 
 def _bring_up_to_date(project: Project, one: Glance) -> Glance:
@@ -119,12 +123,12 @@ def _bring_up_to_date(project: Project, one: Glance) -> Glance:
     if not one.behind:
         return one
     try:
-        return one._replace(state=read_current_state(project.job(one.id)))
+        return one._replace(state=read_current_state(project.open_job(one.id)))
     except LogistError:  # removed meanwhile
         return one
 
 
-def _changed(folder: str) -> int:
+def _read_change_time(folder: str) -> int:
     """When a file of the job was last replaced, in nanoseconds; 0 for one that is gone."""
     try:
         return os.stat(folder, follow_symlinks=False).st_mtime_ns
@@ -132,48 +136,48 @@ def _changed(folder: str) -> int:
         return 0
 
 
-def others(project: Project, job_id: str, seen: Sequence[Glance] | None = None) -> list[str]:
+def describe_other_jobs(project: Project, job_id: str, seen: Sequence[Glance] | None = None) -> list[str]:
     """Other jobs that are at work or have work that is not accepted yet, a line each; `seen` spares a look."""
-    found: list[tuple[int, int, str, str]] = []
-    for one in look(project) if seen is None else seen:
+    ranked: list[tuple[int, int, str, str]] = []
+    for one in load_glances(project) if seen is None else seen:
         state = one.state or {}
-        if one.id != job_id and not _is_above(one.id, job_id) and _is_under_way(one, state):
-            status = "an agent is at work" if one.asked else _text(state, "status")
-            line = f"{one.id}: {one_line(_text(state, 'title'), LONGEST_TITLE)} ({status}, {_text(state, 'agent_role')})"
-            found.append((not one.asked, _number(state, "rank"), one.id, line))
-    return _listed(project, [line for *_, line in sorted(found)], OTHERS)
+        if one.id != job_id and not _is_above(one.id, job_id) and _is_in_progress(one, state):
+            status = "an agent is at work" if one.asked else _read_text(state, "status")
+            line = f"{one.id}: {shorten_to_line(_read_text(state, 'title'), LONGEST_TITLE)} ({status}, {_read_text(state, 'agent_role')})"
+            ranked.append((not one.asked, _read_number(state, "rank"), one.id, line))
+    return _limit_lines(project, [line for *_, line in sorted(ranked)], OTHERS)
 
 
-def _is_under_way(one: Glance, state: JsonObject) -> bool:
+def _is_in_progress(one: Glance, state: JsonObject) -> bool:
     """Whether there is work of it that others could get in the way of; a job that waits does none itself."""
-    status = _text(state, "status")
+    status = _read_text(state, "status")
     resting = status in TERMINAL or status in (Status.DRAFT, Status.WAITING)
-    return one.asked or (not resting and _number(state, "asked") > 0)
+    return one.asked or (not resting and _read_number(state, "asked") > 0)
 
 
-def related(
+def describe_related_jobs(
     project: Project, spec: EffectiveSpec, job_id: str, seen: Sequence[Glance] | None = None
 ) -> list[str]:
     """Jobs with a tag or two words of the title in common, the closest first, a line each."""
-    tags, words = {tag.casefold() for tag in spec.tags}, of_title(spec.title)
-    found: list[tuple[int, str, str]] = []
-    for one in look(project) if seen is None else seen:
+    tags, words = {tag.casefold() for tag in spec.tags}, stem_title(spec.title)
+    ranked: list[tuple[int, str, str]] = []
+    for one in load_glances(project) if seen is None else seen:
         state = one.state or {}
-        if one.id == job_id or _is_above(one.id, job_id) or _are_of_one(state, spec):
+        if one.id == job_id or _is_above(one.id, job_id) or _are_siblings(state, spec):
             continue
         own = state.get("tags")
         shared = [tag for tag in own if str(tag).casefold() in tags] if isinstance(own, list) else []
-        common = len(words & of_title(_text(state, "title")))
+        common = len(words & stem_title(_read_text(state, "title")))
         if shared or common >= 2:
-            found.append((-3 * len(shared) - common, one.id, _related(one.id, state, shared)))
-    return _listed(project, [line for *_, line in sorted(found)], RELATED)
+            ranked.append((-3 * len(shared) - common, one.id, _describe_related_job(one.id, state, shared)))
+    return _limit_lines(project, [line for *_, line in sorted(ranked)], RELATED)
 
 
-def _related(job_id: str, state: JsonObject, shared: Sequence[object]) -> str:
-    about = [_text(state, "status"), *([f"tags: {', '.join(map(str, shared))}"] if shared else [])]
-    line = f"{job_id}: {one_line(_text(state, 'title'), LONGEST_TITLE)} ({one_line('; '.join(about), LONGEST_TITLE)})"
+def _describe_related_job(job_id: str, state: JsonObject, shared: Sequence[object]) -> str:
+    about = [_read_text(state, "status"), *([f"tags: {', '.join(map(str, shared))}"] if shared else [])]
+    line = f"{job_id}: {shorten_to_line(_read_text(state, 'title'), LONGEST_TITLE)} ({shorten_to_line('; '.join(about), LONGEST_TITLE)})"
     last = state.get("last")
-    summary = one_line(_text(last, "summary"), LONGEST_SUMMARY) if isinstance(last, dict) else ""
+    summary = shorten_to_line(_read_text(last, "summary"), LONGEST_SUMMARY) if isinstance(last, dict) else ""
     return f"{line}: {summary}" if summary else line
 
 
@@ -182,21 +186,21 @@ def _is_above(job_id: str, below: str) -> bool:
     return below.startswith(f"{job_id}--")
 
 
-def _are_of_one(state: JsonObject, spec: EffectiveSpec) -> bool:
+def _are_siblings(state: JsonObject, spec: EffectiveSpec) -> bool:
     """Parts of one job: their titles are alike, and each has its own part."""
     return spec.parent is not None and state.get("parent") == spec.parent
 
 
-def _listed(project: Project, lines: Sequence[str], most: int) -> list[str]:
-    told = [project.redacted(line) for line in islice(lines, most)]
-    return [*told, f"... and {len(lines) - most} more"] if len(lines) > most else told
+def _limit_lines(project: Project, lines: Sequence[str], most: int) -> list[str]:
+    redacted = [project.redact_text(line) for line in islice(lines, most)]
+    return [*redacted, f"... and {len(lines) - most} more"] if len(lines) > most else redacted
 
 
-def _text(state: JsonObject, name: str) -> str:
+def _read_text(state: JsonObject, name: str) -> str:
     value = state.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _number(state: JsonObject, name: str) -> int:
+def _read_number(state: JsonObject, name: str) -> int:
     value = state.get(name)
     return value if isinstance(value, int) else 0

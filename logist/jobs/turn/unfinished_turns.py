@@ -41,17 +41,19 @@ class Kept:
     """A checkpoint."""
 
 
-def keep(session: Session, exchanges: list[Exchange]) -> int | None:
+def save_completed_turns(session: Session, exchanges: list[Exchange]) -> int | None:
     """Keeps the turns that are whole; how many, as the interaction records it, None where there are none."""
-    whole = [(each.response, each.tools) for each in exchanges if _is_whole(each)]
-    if not whole:
+    completed = [(each.response, each.tools) for each in exchanges if _is_completed(each)]
+    if not completed:
         return None
-    data = {"envelope": exchanges[0].request, "turns": whole}
-    session.job.write_log(_name(session.state.revision + 1), json.dumps(data, ensure_ascii=False).encode())
-    return len(whole)
+    data = {"envelope": exchanges[0].request, "turns": completed}
+    session.job.write_log(
+        _kept_turns_name(session.state.revision + 1), json.dumps(data, ensure_ascii=False).encode()
+    )
+    return len(completed)
 
 
-def _is_whole(exchange: Exchange) -> bool:
+def _is_completed(exchange: Exchange) -> bool:
     """Whether its tools have all been used, though a limit stood before what comes next."""
     tools = exchange.tools
     if exchange.response is None or tools is None or "end" not in tools:
@@ -59,41 +61,43 @@ def _is_whole(exchange: Exchange) -> bool:
     return tools["end"] is None or tools["end"]["kind"] in RESUMABLE
 
 
-def _name(sequence: int) -> str:
+def _kept_turns_name(sequence: int) -> str:
     return f"{sequence:06d}.kept.json"
 
 
-def kept(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Kept | None:
+def load_kept_turns(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Kept | None:
     """The turns to go on from; None where there are none, or where anything has changed since."""
     if plan.agent != LITELLM:
         return None
     revision = session.state.revision
     for sequence in range(revision, max(0, revision - AFTERWARDS), -1):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            data = json.loads(read_regular(session.job.logs / _name(sequence)))
-            return _fitting(session, data, sequence, spec, plan, checkpoint)
+            data = json.loads(read_regular(session.job.logs / _kept_turns_name(sequence)))
+            return _match_kept_turns(session, data, sequence, spec, plan, checkpoint)
     return None
 
 
-def _fitting(
+def _match_kept_turns(
     session: Session, data: Any, sequence: int, spec: EffectiveSpec, plan: StepPlan, checkpoint: str
 ) -> Kept | None:
-    since = [entry for entry in session.history() if entry.sequence >= sequence]
-    failed, ask = since[0], RecordedAsk.read(data["envelope"])
-    same = (
-        _has_kept_turns(failed)
+    since = [entry for entry in session.load_history() if entry.sequence >= sequence]
+    failed_entry, ask = since[0], RecordedAsk.read(data["envelope"])
+    is_same = (
+        _has_kept_turns(failed_entry)
         and all(map(_changes_nothing, since[1:]))
-        and checkpoint == failed.checkpoint_after
-        and _unlimited(ask.spec) == _unlimited(spec)
+        and checkpoint == failed_entry.checkpoint_after
+        and _without_limits(ask.spec) == _without_limits(spec)
         and ask.role == plan.role.name
         and ask.phase == plan.phase
         and ask.model == plan.model
     )
     # What is in doubt is taken out of the workspace; what another failure left there stays.
-    found = failed.checkpoint_before if failed.kind is Kind.RECOVER else failed.checkpoint_after
-    if not same or found is None:
+    checkpoint_found = (
+        failed_entry.checkpoint_before if failed_entry.kind is Kind.RECOVER else failed_entry.checkpoint_after
+    )
+    if not is_same or checkpoint_found is None:
         return None
-    return Kept(ask, [(response, tools) for response, tools in data["turns"]], found)
+    return Kept(ask, [(response, tools) for response, tools in data["turns"]], checkpoint_found)
 
 
 def _has_kept_turns(entry: Interaction) -> bool:
@@ -101,19 +105,19 @@ def _has_kept_turns(entry: Interaction) -> bool:
     return isinstance(command, AskCommand | RecoverCommand) and command.turns_kept is not None
 
 
-def _unlimited(spec: EffectiveSpec) -> EffectiveSpec:
+def _without_limits(spec: EffectiveSpec) -> EffectiveSpec:
     return spec.model_copy(update={"limits": Limits()})
 
 
 def _changes_nothing(entry: Interaction) -> bool:
     """Whether it only says what became of a doubt, or takes up a halted job; a note belongs into a new prompt."""
-    noted = entry.steward is not None and entry.steward.note
+    has_note = entry.steward is not None and entry.steward.note
     command = kinds.command_of(entry)
-    moved = isinstance(command, ResubmitCommand) and (command.review or command.step)
-    return entry.kind in kinds.KEEPS_TURNS and not noted and not moved
+    has_moved = isinstance(command, ResubmitCommand) and (command.review or command.step)
+    return entry.kind in kinds.KEEPS_TURNS and not has_note and not has_moved
 
 
-def go_on(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedAsk:
+def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedAsk:
     """Puts workspace and turns back, all or nothing; returns the ask to go on with. `fresh`: that of today."""
     checkpoint = fresh.checkpoint_before
     ask = replace(
@@ -131,49 +135,49 @@ def go_on(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedAsk:
         agent=fresh.agent,
         restored_from=checkpoint,
     )
-    workspace = session.project.workspace(session.job)
+    workspace = session.project.open_workspace(session.job)
     session.job.begin_restore(session.state.revision + 1, checkpoint)
     workspace.restore(found.found)
-    turns = [(request, _paid(r), _done(t)) for request, r, t in _numbered(ask, found)]
-    above = ask.shares_limits_of
+    turns = [(request, _clear_usage(r), _clear_tool_usage(t)) for request, r, t in _number_turns(ask, found)]
+    limits_job = ask.shares_limits_of
     # For a moment there is neither the request that keeps the run nor these: nobody may look at the limits then.
-    with shared_limits.reserving(session.project.jobs_dir, session.job.id, above):
+    with shared_limits.reserve_shared_limits(session.project.jobs_dir, session.job.id, limits_job):
         session.job.put_back_exchanges(turns)
     session.job.end_restore()
     return ask
 
 
-def _numbered(ask: RecordedAsk, found: Kept) -> list[tuple[JsonObject, JsonObject, JsonObject]]:
+def _number_turns(ask: RecordedAsk, found: Kept) -> list[tuple[JsonObject, JsonObject, JsonObject]]:
     return [
         (ask.data() if number == 1 else {"kept": True}, response, tools)
         for number, (response, tools) in enumerate(found.turns, 1)
     ]
 
 
-def _paid(response: JsonObject) -> JsonObject:
+def _clear_usage(response: JsonObject) -> JsonObject:
     """It was booked with the failed turn."""
     return {**response, "usage": Usage().model_dump(mode="json"), "redactions": 0}
 
 
-def _done(tools: JsonObject) -> JsonObject:
+def _clear_tool_usage(tools: JsonObject) -> JsonObject:
     return {**tools, "seconds": 0.0, "redactions": 0, "end": None}
 
 
-def is_back(session: Session, checkpoint: str) -> bool:
+def is_restored(session: Session, checkpoint: str) -> bool:
     """Whether what `go_on` puts back is all there, so that nothing is left to undo."""
-    exchanges = session.job.exchanges()
-    answered = bool(exchanges) and exchanges[-1].tools is None  # then it is a check that was cut off
-    return position_of(exchanges).restored_from == checkpoint and not answered
+    exchanges = session.job.read_exchanges()
+    is_answered = bool(exchanges) and exchanges[-1].tools is None  # then it is a check that was cut off
+    return position_of(exchanges).restored_from == checkpoint and not is_answered
 
 
-def undo(session: Session) -> str | None:
+def undo_cut_off_restore(session: Session) -> str | None:
     """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
-    kept = session.unfinished_restore()
-    if kept:
-        commands.sweep(session)
-    if kept and not is_back(session, kept):
-        workspace = session.project.workspace(session.job)
-        workspace.checkpoint("before a cut-off restore is undone")
-        workspace.restore(kept, clearing=True)
+    checkpoint = session.find_unfinished_restore()
+    if checkpoint:
+        commands.end_leftover_commands(session)
+    if checkpoint and not is_restored(session, checkpoint):
+        workspace = session.project.open_workspace(session.job)
+        workspace.create_checkpoint("before a cut-off restore is undone")
+        workspace.restore(checkpoint, clearing=True)
     session.job.end_restore()
-    return kept
+    return checkpoint

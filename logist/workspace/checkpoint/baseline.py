@@ -32,32 +32,32 @@ class Baseline:
     stamps: dict[bytes, FileStamp] = field(default_factory=dict)
     """By stored path: a file that still has this stamp has the content of the tree."""
 
-    def held(self) -> frozenset[bytes]:
+    def list_directories(self) -> frozenset[bytes]:
         """The directories of which it holds something, as raw paths."""
-        return directories_of(self.tree)
+        return find_directories(self.tree)
 
 
-def directories_of(tree: Tree) -> frozenset[bytes]:
+def find_directories(tree: Tree) -> frozenset[bytes]:
     """Every directory that a tree implies, as raw paths."""
-    return frozenset(file_names.parents(map(file_names.unstored, tree)))
+    return frozenset(file_names.list_parents(map(file_names.from_stored, tree)))
 
 
-def load(git: Git, known: Baseline | None = None) -> Baseline:
+def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
     """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository.
 
     `known` is what the caller has read of a checkpoint already: if it is the last one, git is not asked again.
     """
-    commit = objects.tip(git)
+    commit = objects.read_tip(git)
     if commit is None:
         return Baseline(None)
-    if found := _read(git, commit):
-        return found
+    if from_file := _read_stamps_file(git, commit):
+        return from_file
     if known is not None and known.commit == commit:
         return known
-    return Baseline(commit, objects.tree(git, commit), objects.unstored(git, commit)[0])
+    return Baseline(commit, objects.read_tree(git, commit), objects.read_unstored(git, commit)[0])
 
 
-def save(git: Git, baseline: Baseline) -> None:
+def save_baseline(git: Git, baseline: Baseline) -> None:
     """Replaces the file. Not made durable: what a power cut leaves of it does not verify."""
     files = {
         file_names.to_json(path): [*entry, *baseline.stamps.get(path, ())]
@@ -68,16 +68,16 @@ def save(git: Git, baseline: Baseline) -> None:
     data = json.dumps(document, separators=(",", ":")).encode()
     temporary = git.git_dir / (FILE + ".new")
     temporary.unlink(missing_ok=True)
-    with open(temporary, "xb", opener=_private) as file:
+    with open(temporary, "xb", opener=_open_private) as file:
         file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
     temporary.replace(git.git_dir / FILE)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _read(git: Git, commit: str) -> Baseline | None:
+def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
     try:
         checksum, _, data = read_regular(git.git_dir / FILE).partition(b"\n")
     except OSError:  # the repository has it all
@@ -96,7 +96,7 @@ def _read(git: Git, commit: str) -> Baseline | None:
     )
 
 
-def now(git: Git) -> int:
+def read_file_system_time(git: Git) -> int:
     """The file system's own time in nanoseconds, as a file touched this instant gets it."""
     descriptor = os.open(
         git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
@@ -108,6 +108,6 @@ def now(git: Git) -> int:
         os.close(descriptor)
 
 
-def settled(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
+def keep_reliable_stamps(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
     """The stamps that can be relied on: a file changed in the same tick as `since` may change again unseen."""
     return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}

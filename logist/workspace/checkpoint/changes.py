@@ -27,7 +27,7 @@ class PathDifference(NamedTuple):
     id_before: str
     id_after: str
 
-    def kind(self) -> Kind:
+    def get_kind(self) -> Kind:
         if self.mode_before == ABSENT:
             return "created"
         if self.mode_after == ABSENT:
@@ -35,12 +35,12 @@ class PathDifference(NamedTuple):
         plain = {self.mode_before, self.mode_after} == {FILE_MODE, PROGRAM_MODE}
         return "mode" if plain and self.id_before == self.id_after else "modified"
 
-    def change(self, *, cache: bool = False) -> Change:
+    def to_change(self, *, cache: bool = False) -> Change:
         mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
-        return Change(path=file_names.shown(self.path), kind=self.kind(), mode=mode, cache=cache)
+        return Change(path=file_names.to_display(self.path), kind=self.get_kind(), mode=mode, cache=cache)
 
 
-def between(
+def list_changes_between(
     git: Git,
     before: str,
     after: str,
@@ -56,14 +56,14 @@ def between(
     """
     if before == after:
         return [], 0
-    old, new = objects.unstored(git, before, after)
+    old, new = objects.read_unstored(git, before, after)
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after, "--"
     ).split(b"\0")
-    return _counted(_parsed(fields), old, new, limit, matters)
+    return _select_changes(_parse_differences(fields), old, new, limit, matters)
 
 
-def since(
+def list_changes_since(
     git: Git,
     before: str,
     now: Snapshot,
@@ -74,22 +74,23 @@ def since(
 
     Only what a look without unlocking cannot see differs: it appears as modified, whatever is in it.
     """
-    (unstored,) = objects.unstored(git, before)
-    tree = objects.tree(git, before)
+    (unstored,) = objects.read_unstored(git, before)
+    tree = objects.read_tree(git, before)
     locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
     if locked:
-        tree, unstored = _without_hidden(tree, unstored, locked)
-    return _counted(compared(tree, now.tree), unstored, now.unstored, limit, matters)
+        tree, unstored = _leave_out_hidden(tree, unstored, locked)
+    return _select_changes(compare_trees(tree, now.tree), unstored, now.unstored, limit, matters)
 
 
-def _without_hidden(
+def _leave_out_hidden(
     tree: Tree, unstored: dict[bytes, Unstored], locked: set[bytes]
 ) -> tuple[Tree, dict[bytes, Unstored]]:
     """What was beneath a directory that is locked now is not gone: only the directory itself is told."""
-    hidden = {path for path in tree if file_names.parents([file_names.unstored(path)]) & locked}
-    hidden_unstored = {path for path in unstored if file_names.parents([path]) & locked}
+    hidden = {path for path in tree if file_names.list_parents([file_names.from_stored(path)]) & locked}
+    hidden_unstored = {path for path in unstored if file_names.list_parents([path]) & locked}
     was_open = locked & (
-        file_names.parents(map(file_names.unstored, hidden)) | file_names.parents(hidden_unstored)
+        file_names.list_parents(map(file_names.from_stored, hidden))
+        | file_names.list_parents(hidden_unstored)
     )
     return (
         {path: entry for path, entry in tree.items() if path not in hidden},
@@ -98,7 +99,7 @@ def _without_hidden(
     )
 
 
-def compared(before: Tree, after: Tree) -> Iterator[PathDifference]:
+def compare_trees(before: Tree, after: Tree) -> Iterator[PathDifference]:
     """Every difference of two trees, by stored path."""
     absent = TreeEntry(ABSENT, "")
     for path in before.keys() | after.keys():
@@ -107,24 +108,24 @@ def compared(before: Tree, after: Tree) -> Iterator[PathDifference]:
             yield PathDifference(path, old.mode, new.mode, old.id, new.id)
 
 
-def _counted(
+def _select_changes(
     stored: Iterable[PathDifference],
     before: dict[bytes, Unstored],
     after: dict[bytes, Unstored],
     limit: int,
     matters: Callable[[Change], bool] = lambda change: True,
 ) -> tuple[list[Change], int]:
-    in_tree = {found.path: found for found in _in_trees(list(stored))}
+    in_tree = {found.path: found for found in _merge_placeholders(list(stored))}
     found = (
-        difference.change(cache=_is_cache(difference, before, after))
-        for difference in sorted(_with_unstored(in_tree, before, after))
+        difference.to_change(cache=_is_cache(difference, before, after))
+        for difference in sorted(_add_unstored(in_tree, before, after))
     )
-    every = list(filter(matters, found))
-    if len(every) <= limit:
-        return every, 0
-    first = sorted(every, key=lambda change: change.kind == "created")[:limit]
+    relevant_changes = list(filter(matters, found))
+    if len(relevant_changes) <= limit:
+        return relevant_changes, 0
+    first = sorted(relevant_changes, key=lambda change: change.kind == "created")[:limit]
     kept = {id(change) for change in first}
-    return [change for change in every if id(change) in kept], len(every) - limit
+    return [change for change in relevant_changes if id(change) in kept], len(relevant_changes) - limit
 
 
 def _is_cache(each: PathDifference, *sides: dict[bytes, Unstored]) -> bool:
@@ -132,18 +133,20 @@ def _is_cache(each: PathDifference, *sides: dict[bytes, Unstored]) -> bool:
     return any(thing is not None and thing.why == CACHE for thing in things)
 
 
-def _in_trees(stored: list[PathDifference]) -> Iterator[PathDifference]:
+def _merge_placeholders(stored: list[PathDifference]) -> Iterator[PathDifference]:
     # What else is under a directory with a placeholder on one side came or went with it: that says it all.
-    peopled = file_names.parents(each.path for each in stored if not file_names.is_placeholder(each.path))
+    peopled = file_names.list_parents(
+        each.path for each in stored if not file_names.is_placeholder(each.path)
+    )
     for each in stored:
-        raw = file_names.unstored(each.path)
+        raw = file_names.from_stored(each.path)
         if not file_names.is_placeholder(each.path):
             yield each._replace(path=raw)
         elif each.path.rpartition(b"/")[0] not in peopled:
             yield each._replace(path=raw, **_as_directory(each))
 
 
-def _parsed(fields: list[bytes]) -> Iterator[PathDifference]:
+def _parse_differences(fields: list[bytes]) -> Iterator[PathDifference]:
     for described, path in zip(fields[0::2], fields[1::2], strict=False):
         mode_before, mode_after, id_before, id_after, _ = (
             described.decode("ascii").removeprefix(":").split(" ")
@@ -158,7 +161,7 @@ def _as_directory(each: PathDifference) -> dict[str, str]:
     }
 
 
-def _with_unstored(
+def _add_unstored(
     in_tree: dict[bytes, PathDifference], before: dict[bytes, Unstored], after: dict[bytes, Unstored]
 ) -> Iterator[PathDifference]:
     """A file that is stored on one side only appears once, as modified."""

@@ -12,7 +12,13 @@ from typing import IO
 from logist.errors import StorageError
 from logist.workspace.checkpoint import objects, packs
 from logist.workspace.checkpoint.objects import BRANCH, TreeEntry
-from logist.workspace.checkpoint.snapshot import ContentSource, Snapshot, SnapshotReading, content_id, opened
+from logist.workspace.checkpoint.snapshot import (
+    ContentSource,
+    Snapshot,
+    SnapshotReading,
+    hash_content,
+    open_content,
+)
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import IDENTITY, Git
 
@@ -23,13 +29,13 @@ INCOMING = "refs/logist/incoming"
 FAST_IMPORT = ("fast-import", "--force", "--quiet", "--done", "--date-format=raw")
 
 
-def write(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> str:
+def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> str:
     """Commits the snapshot on top of the last checkpoint, durably; returns the commit's id.
 
     The date is always 0: when it was is in the history, and the same work gives the same id.
     The snapshot is corrected where a file changed since it was looked at.
     """
-    with git.streaming(*FAST_IMPORT, stdin=subprocess.PIPE) as process:
+    with git.open_stream(*FAST_IMPORT, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         sending = Import(reading, shot, process.stdin)
@@ -38,48 +44,48 @@ def write(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> s
         commit = process.stdout.readline().decode("ascii").strip()
     if not commit:
         raise StorageError("git fast-import made no commit", where=str(git.git_dir))
-    with safe_open.root(git.git_dir / "objects" / "pack") as descriptor:
+    with safe_open.open_root(git.git_dir / "objects" / "pack") as descriptor:
         git.flush(descriptor)
-    _point(git, commit)
+    _update_branch(git, commit)
     (git.git_dir / INCOMING).unlink()
     return commit
 
 
-def write_empty(git: Git, message: str) -> str:
+def write_empty_checkpoint(git: Git, message: str) -> str:
     """The first checkpoint of an empty workspace: the commit that `write` makes, without starting git."""
-    tree = packs.object_id("tree", b"")
+    tree = packs.hash_object("tree", b"")
     who = f"{IDENTITY} 0 +0000"
     header = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n"
-    content = header.encode() + _message(message, Snapshot())
-    packs.write(git.git_dir, [("commit", content), ("tree", b"")])
-    commit = packs.object_id("commit", content)
-    _point(git, commit)
+    content = header.encode() + _build_message(message, Snapshot())
+    packs.write_pack(git.git_dir, [("commit", content), ("tree", b"")])
+    commit = packs.hash_object("commit", content)
+    _update_branch(git, commit)
     return commit
 
 
-def _point(git: Git, commit: str) -> None:
+def _update_branch(git: Git, commit: str) -> None:
     """The last checkpoint is `commit` from now on. git would do it before the names of its objects are durable."""
     branch = git.git_dir / BRANCH
     new = branch.with_name(f"{branch.name}.lock")
-    with open(new, "wb", opener=_private) as file:
+    with open(new, "wb", opener=_open_private) as file:
         file.write(commit.encode() + b"\n")
         file.flush()
         git.flush(file.fileno())
     os.replace(new, branch)
-    with safe_open.root(branch.parent) as descriptor:
+    with safe_open.open_root(branch.parent) as descriptor:
         git.flush(descriptor)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
     os.fchmod(fd, 0o600)
     return fd
 
 
-def make_durable(git: Git) -> None:
+def flush_directories(git: Git) -> None:
     """git flushes its files (core.fsync=all), but not the directories in which it names them."""
     for directory in (git.git_dir / "objects" / "pack", git.git_dir / Path(BRANCH).parent, git.git_dir):
-        with safe_open.root(directory) as descriptor:
+        with safe_open.open_root(directory) as descriptor:
             git.flush(descriptor)
 
 
@@ -99,34 +105,34 @@ class Import:
 
     def _send_content(self, mark: int, expected: str, source: ContentSource) -> None:
         try:
-            with opened(self.reading, source) as (size, pieces):
+            with open_content(self.reading, source) as (size, pieces):
                 self.stream.write(b"blob\nmark :%d\ndata %d\n" % (mark, size))
-                name = content_id(self.reading, size, self._passed_on(pieces))
+                name = hash_content(self.reading, size, self._forward_pieces(pieces))
                 self.stream.write(b"\n")
         except OSError as error:
             if error.errno not in safe_open.GONE:
                 raise
-            return self._correct(expected, None)
+            return self._correct_snapshot(expected, None)
         self.marks[name] = mark
-        return self._correct(expected, name)
+        return self._correct_snapshot(expected, name)
 
-    def _passed_on(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _forward_pieces(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             self.stream.write(piece)
             yield piece
 
-    def _correct(self, expected: str, name: str | None) -> None:
+    def _correct_snapshot(self, expected: str, name: str | None) -> None:
         """What was sent counts; a content that is gone takes its paths with it."""
         if name == expected:
             return
         for path in [path for path, entry in self.shot.tree.items() if entry.id == expected]:
             mode = self.shot.tree[path].mode
-            self.shot.drop(path, None, self.shot.fresh[expected].stamp)
+            self.shot.drop_path(path, None, self.shot.fresh[expected].stamp)
             if name is not None:
                 self.shot.tree[path] = TreeEntry(mode, name)
 
     def send_commit(self, message: str) -> None:
-        text = _message(message, self.shot)
+        text = _build_message(message, self.shot)
         who = f"{IDENTITY} 0 +0000".encode()
         self.stream.write(b"commit %s\nmark :%d\ncommitter %s\n" % (INCOMING.encode(), COMMIT_MARK, who))
         self.stream.write(b"data %d\n%s\n" % (len(text), text))
@@ -140,7 +146,7 @@ class Import:
         before, after = self.reading.last.tree, self.shot.tree
         # Deletions first: a name may turn from a file into a directory, and the other way round.
         for path in before.keys() - after.keys():
-            self.stream.write(b"D %s\n" % quoted(path))
+            self.stream.write(b"D %s\n" % quote_path(path))
         for path in sorted(after):
             if before.get(path) != after[path]:
                 self._send_entry(path, after[path])
@@ -148,18 +154,18 @@ class Import:
     def _send_entry(self, path: bytes, entry: TreeEntry) -> None:
         mode = entry.mode.encode()
         if file_names.is_placeholder(path):
-            self.stream.write(b"M %s inline %s\ndata 0\n\n" % (mode, quoted(path)))
+            self.stream.write(b"M %s inline %s\ndata 0\n\n" % (mode, quote_path(path)))
         else:
             mark = self.marks.get(entry.id)
             reference = b":%d" % mark if mark else entry.id.encode()
-            self.stream.write(b"M %s %s %s\n" % (mode, reference, quoted(path)))
+            self.stream.write(b"M %s %s %s\n" % (mode, reference, quote_path(path)))
 
 
-def quoted(path: bytes) -> bytes:
+def quote_path(path: bytes) -> bytes:
     """As fast-import reads names that may hold anything."""
     return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 
-def _message(message: str, shot: Snapshot) -> bytes:
-    text = f"{message}\n\n{objects.trailer(shot.unstored)}\n"
+def _build_message(message: str, shot: Snapshot) -> bytes:
+    text = f"{message}\n\n{objects.build_trailer(shot.unstored)}\n"
     return text.encode("utf-8", "backslashreplace").replace(b"\0", b"")

@@ -9,7 +9,7 @@ NAMES = (".lock", ".keep")
 PREFIXES = ("fast_import_crash_", "tmp_")
 
 
-def remove(git_dir: Path) -> None:
+def remove_leftovers(git_dir: Path) -> None:
     """Removes them; the two-letter directories of loose objects are never locked and not looked at."""
     (git_dir / "refs" / "logist" / "incoming").unlink(missing_ok=True)
     for place, directories, files in os.walk(git_dir):

@@ -12,7 +12,7 @@ from logist.errors import Damaged
 from logist.regular_files import IRREGULAR, read_regular
 from logist.workspace.checkpoint.scan import Unstored
 from logist.workspace.files import file_names
-from logist.workspace.git import Git, unnamed
+from logist.workspace.git import Git, open_unnamed_file
 
 BRANCH = "refs/heads/checkpoints"
 _LONGEST_NAME = 100
@@ -38,7 +38,7 @@ Tree = dict[bytes, TreeEntry]
 """By stored path."""
 
 
-def tip(git: Git) -> str | None:
+def read_tip(git: Git) -> str | None:
     """The last checkpoint; None if there is none. Reads the file, so that it costs no process."""
     try:
         name = read_regular(git.git_dir / BRANCH, _LONGEST_NAME)
@@ -48,13 +48,13 @@ def tip(git: Git) -> str | None:
         if error.errno not in IRREGULAR:
             raise
         name = b""
-    return checked(name.decode("ascii", "replace").strip(), git)
+    return require_commit(name.decode("ascii", "replace").strip(), git)
 
 
-def checked(commit: str, git: Git) -> str:
+def require_commit(commit: str, git: Git) -> str:
     """The name of a commit as it is, if it is one. Raises Damaged."""
     if not is_commit(commit):
-        raise _missing(commit, git)
+        raise _make_missing_error(commit, git)
     return commit
 
 
@@ -65,48 +65,48 @@ class RecordedCheckpoint(NamedTuple):
     subject: str
 
 
-def checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
+def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
     """Every checkpoint that was made in this repository or fetched to begin with, by its commit.
 
     The work of children is not among them: only the first parents of merges are followed.
     """
-    listed = git.run(
+    output = git.run(
         *("rev-list", "--first-parent", "--no-commit-header", "--format=%H%x00%P%x00%s"),
         *(BRANCH, f"--glob={KEPT}*", "--"),
     )
-    found = {}
-    for line in filter(None, listed.decode("utf-8", "replace").split("\n")):
+    by_commit = {}
+    for line in filter(None, output.decode("utf-8", "replace").split("\n")):
         commit, parents, subject = line.split("\0", 2)
-        found[commit] = RecordedCheckpoint(parents.partition(" ")[0] or None, subject)
-    return found
+        by_commit[commit] = RecordedCheckpoint(parents.partition(" ")[0] or None, subject)
+    return by_commit
 
 
-def tree(git: Git, commit: str) -> Tree:
+def read_tree(git: Git, commit: str) -> Tree:
     """Everything in a commit."""
-    listed = git.run("ls-tree", "-r", "-z", "--full-tree", checked(commit, git))
-    return dict(_entry(line) for line in listed.split(b"\0") if line)
+    output = git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git))
+    return dict(_parse_entry(line) for line in output.split(b"\0") if line)
 
 
-def _entry(line: bytes) -> tuple[bytes, TreeEntry]:
+def _parse_entry(line: bytes) -> tuple[bytes, TreeEntry]:
     described, _, path = line.partition(b"\t")
     mode, _, name = described.decode("ascii").split(" ")
-    return path, TreeEntry(_canonical(mode), name)
+    return path, TreeEntry(_normalize_mode(mode), name)
 
 
-def _canonical(mode: str) -> str:
+def _normalize_mode(mode: str) -> str:
     """Old repositories hold modes such as 100664."""
     if not mode.startswith("100"):
         return mode
     return PROGRAM_MODE if int(mode, 8) & 0o100 else FILE_MODE
 
 
-def unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
+def read_unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
     """What each of these checkpoints did not hold. Raises Damaged if one is not there."""
-    found = []
-    with contents(git, [checked(commit, git) for commit in commits]) as each:
+    by_checkpoint = []
+    with open_contents(git, [require_commit(commit, git) for commit in commits]) as each:
         for pieces in each:
-            found.append(read_trailer(b"".join(pieces)))
-    return found
+            by_checkpoint.append(read_trailer(b"".join(pieces)))
+    return by_checkpoint
 
 
 def read_trailer(message: bytes) -> dict[bytes, Unstored]:
@@ -123,35 +123,35 @@ def read_trailer(message: bytes) -> dict[bytes, Unstored]:
         return {}
 
 
-def trailer(things: dict[bytes, Unstored]) -> str:
+def build_trailer(things: dict[bytes, Unstored]) -> str:
     return TRAILER + json.dumps({file_names.to_json(path): list(things[path]) for path in sorted(things)})
 
 
 @contextmanager
-def contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
+def open_contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
     """The contents of these objects in order, each in pieces that have to be used up before the next."""
-    asked = list(ids)
-    with unnamed() as wanted:
-        wanted.writelines(name.encode() + b"\n" for name in asked)
+    names = list(ids)
+    with open_unnamed_file() as wanted:
+        wanted.writelines(name.encode() + b"\n" for name in names)
         wanted.seek(0)
-        with git.streaming("cat-file", "--batch", stdin=wanted) as process:
+        with git.open_stream("cat-file", "--batch", stdin=wanted) as process:
             assert process.stdout is not None
-            yield _objects(git, process.stdout, len(asked))
+            yield _iter_objects(git, process.stdout, len(names))
 
 
-def _objects(git: Git, output: IO[bytes], count: int) -> Iterator[Iterator[bytes]]:
+def _iter_objects(git: Git, output: IO[bytes], count: int) -> Iterator[Iterator[bytes]]:
     for _ in range(count):
         header = output.readline()
         if not header:
             raise BrokenPipeError  # git was killed; `streaming` says so
         fields = header.split()
         if len(fields) != 3:
-            raise _missing(header.split(b" ")[0].decode("ascii", "replace"), git)
-        yield _pieces(output, int(fields[2]))
+            raise _make_missing_error(header.split(b" ")[0].decode("ascii", "replace"), git)
+        yield _iter_pieces(output, int(fields[2]))
         output.read(1)
 
 
-def _pieces(output: IO[bytes], size: int) -> Iterator[bytes]:
+def _iter_pieces(output: IO[bytes], size: int) -> Iterator[bytes]:
     while size > 0:
         piece = output.read(min(size, 1 << 20))
         if not piece:
@@ -160,7 +160,7 @@ def _pieces(output: IO[bytes], size: int) -> Iterator[bytes]:
         yield piece
 
 
-def _missing(name: str, git: Git) -> Damaged:
+def _make_missing_error(name: str, git: Git) -> Damaged:
     return Damaged(
         f"the checkpoint repository lacks {name!r}",
         where=str(git.git_dir),

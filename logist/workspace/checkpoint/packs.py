@@ -18,20 +18,20 @@ _FANOUT = 256 * 4
 _KINDS = {"commit": 1, "tree": 2}
 
 
-def lacking(git_dir: Path, wanted: set[str]) -> set[str]:
+def find_lacking(git_dir: Path, wanted: set[str]) -> set[str]:
     """Those of the object names (hex, of one length) that no pack and no loose file of the repository has.
 
     A directory that can't be read has none. Whether an object is whole is git's to say.
     """
     missing = set(wanted)
-    for index in indexes(git_dir):
+    for index in list_indexes(git_dir):
         if not missing:
             break
-        missing -= _named(index, missing)
+        missing -= _find_named(index, missing)
     return {name for name in missing if not (git_dir / "objects" / name[:2] / name[2:]).exists()}
 
 
-def indexes(git_dir: Path) -> list[Path]:
+def list_indexes(git_dir: Path) -> list[Path]:
     """The index of every pack that is there."""
     folder = git_dir / "objects" / "pack"
     try:
@@ -41,27 +41,27 @@ def indexes(git_dir: Path) -> list[Path]:
     return sorted(folder / name for name in names if name.endswith(".idx") and f"{name[:-4]}.pack" in names)
 
 
-def cut_off(git_dir: Path) -> list[str]:
+def find_cut_off(git_dir: Path) -> list[str]:
     """Packs that do not end with the checksum that their index names; only the ends are read."""
-    return [index.stem for index in indexes(git_dir) if not _ends_as_named(index)]
+    return [index.stem for index in list_indexes(git_dir) if not _has_valid_end(index)]
 
 
-def _ends_as_named(index: Path) -> bool:
+def _has_valid_end(index: Path) -> bool:
     size = len(index.stem.removeprefix("pack-")) // 2  # it is named by a checksum of the same kind
     try:
-        return _last(index.with_suffix(".pack"), size) == _last(index, 2 * size)[:size]
+        return _read_end(index.with_suffix(".pack"), size) == _read_end(index, 2 * size)[:size]
     except OSError:
         return False
 
 
-def _last(path: Path, count: int) -> bytes:
+def _read_end(path: Path, count: int) -> bytes:
     descriptor, _ = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
         file.seek(-count, os.SEEK_END)
         return file.read()
 
 
-def _named(index: Path, wanted: set[str]) -> set[str]:
+def _find_named(index: Path, wanted: set[str]) -> set[str]:
     """Those of the names that a pack index (version 2) holds; none if it is no index."""
     try:
         descriptor, _ = open_regular(index)
@@ -76,51 +76,51 @@ def _named(index: Path, wanted: set[str]) -> set[str]:
     if count < len(wanted):  # a small pack, of which there is one for each checkpoint
         size = len(next(iter(wanted))) // 2
         return {data[at : at + size].hex() for at in range(start, start + count * size, size)} & wanted
-    return {name for name in wanted if _find(data, start, count, bytes.fromhex(name))}
+    return {name for name in wanted if _has_name(data, start, count, bytes.fromhex(name))}
 
 
-def _find(data: bytes, start: int, count: int, name: bytes) -> bool:
+def _has_name(data: bytes, start: int, count: int, name: bytes) -> bool:
     low, high = 0, count
     size = len(name)
     while low < high:
         middle = (low + high) // 2
-        found = data[start + middle * size : start + (middle + 1) * size]
-        if found == name:
+        candidate = data[start + middle * size : start + (middle + 1) * size]
+        if candidate == name:
             return True
-        low, high = (middle + 1, high) if found < name else (low, middle)
+        low, high = (middle + 1, high) if candidate < name else (low, middle)
     return False
 
 
-def object_id(kind: str, content: bytes) -> str:
+def hash_object(kind: str, content: bytes) -> str:
     """The name that git gives to an object, by SHA-1."""
-    return _sha1(b"%b %d\0%b" % (kind.encode("ascii"), len(content), content)).hex()
+    return _hash_sha1(b"%b %d\0%b" % (kind.encode("ascii"), len(content), content)).hex()
 
 
-def write(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
+def write_pack(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
     """Puts these objects, each a kind and a content, into a pack of their own; nothing is flushed."""
     pack = b"PACK" + struct.pack(">II", 2, len(objects))
     entries = []
     for kind, content in objects:
-        entry = _size_header(_KINDS[kind], len(content)) + zlib.compress(content)
-        entries.append((bytes.fromhex(object_id(kind, content)), zlib.crc32(entry), len(pack)))
+        entry = _build_size_header(_KINDS[kind], len(content)) + zlib.compress(content)
+        entries.append((bytes.fromhex(hash_object(kind, content)), zlib.crc32(entry), len(pack)))
         pack += entry
-    checksum = _sha1(pack)
+    checksum = _hash_sha1(pack)
     stem = git_dir / "objects" / "pack" / f"pack-{checksum.hex()}"
     repository.write_file(stem.with_suffix(".pack"), pack + checksum, 0o400)
-    repository.write_file(stem.with_suffix(".idx"), _index(sorted(entries), checksum), 0o400)
+    repository.write_file(stem.with_suffix(".idx"), _build_index(sorted(entries), checksum), 0o400)
 
 
-def _index(entries: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
+def _build_index(entries: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
     """The index (version 2) of a pack: each entry is an object's name, its CRC-32 and its offset; by name."""
     names = [name for name, _, _ in entries]
     fanout = [bisect.bisect_left(names, bytes([first + 1])) for first in range(255)] + [len(names)]
     numbers = [*(crc for _, crc, _ in entries), *(offset for _, _, offset in entries)]
     data = _MAGIC + struct.pack(">256I", *fanout) + b"".join(names)
     data += struct.pack(f">{len(numbers)}I", *numbers) + checksum
-    return data + _sha1(data)
+    return data + _hash_sha1(data)
 
 
-def _size_header(kind: int, size: int) -> bytes:
+def _build_size_header(kind: int, size: int) -> bytes:
     """How an entry of a pack begins: 3 bits of kind and 4 of the size, then 7 more bits of the size in each byte."""
     header, size = [kind << 4 | size & 15], size >> 4
     while size:
@@ -130,5 +130,5 @@ def _size_header(kind: int, size: int) -> bytes:
     return bytes(header)
 
 
-def _sha1(data: bytes) -> bytes:
+def _hash_sha1(data: bytes) -> bytes:
     return hashlib.sha1(data, usedforsecurity=False).digest()

@@ -8,16 +8,16 @@ from pathlib import Path
 _FOLDERS = ("objects", "objects/pack", "refs", "refs/heads")
 
 
-def make(git_dir: Path, *, bare: bool, long_names: bool) -> None:
+def create_repository(git_dir: Path, *, bare: bool, long_names: bool) -> None:
     """Makes it, with nothing from the machine's templates and settings. `long_names`: objects are named by SHA-256."""
     git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in _FOLDERS:
         (git_dir / folder).mkdir(mode=0o700)
-    write_file(git_dir / "config", settings(bare=bare, long_names=long_names).encode("ascii"))
+    write_file(git_dir / "config", build_config(bare=bare, long_names=long_names).encode("ascii"))
     write_file(git_dir / "HEAD", b"ref: refs/heads/main\n")
 
 
-def settings(*, bare: bool, long_names: bool) -> str:
+def build_config(*, bare: bool, long_names: bool) -> str:
     """The content of the file `config`."""
     version, extensions = (1, "[extensions]\n\tobjectformat = sha256\n") if long_names else (0, "")
     core = f"\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {str(bare).lower()}\n"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from logist.errors import InvalidFile
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
-from logist.workspace.checkpoint.scan import FileStamp, stamp
+from logist.workspace.checkpoint.scan import FileStamp, make_stamp
 from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.files.removal import remove_tree
@@ -24,44 +24,44 @@ MANY = 200
 """From so many files on, one flush of everything is cheaper than one for each."""
 
 
-def apply(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, FileStamp]:
+def apply_tree(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, FileStamp]:
     """Turns the workspace `top`, which is as `current`, into `target`; returns the stamps of what was written.
 
     Files get the mode 0600 or 0700, directories 0700. What no checkpoint holds stays, unless it stands in the way.
     Raises InvalidFile for a tree that does not fit into a workspace.
     """
-    _check(target)
-    with safe_open.root(git.git_dir) as beside:
+    _require_sound_tree(target)
+    with safe_open.open_root(git.git_dir) as beside:
         work = Restoring(git, top, beside, current, target)
-        work.remove()
+        work.remove_surplus()
         work.make_directories()
         work.write_files()
-        work.flush()
+        work.flush_names()
     return work.stamps
 
 
-def _check(target: Tree) -> None:
+def _require_sound_tree(target: Tree) -> None:
     for path in target:
-        raw = file_names.unstored(path)
+        raw = file_names.from_stored(path)
         if not file_names.is_sound(raw.removesuffix(b"/")):
-            raise InvalidFile(f"cannot hold a file named {file_names.shown(raw)!r}", where="workspace")
+            raise InvalidFile(f"cannot hold a file named {file_names.to_display(raw)!r}", where="workspace")
     # Else writing the file below would go through what stands above it.
-    for raw in {file_names.unstored(path) for path in _files(target)} & _directories(target):
-        raise InvalidFile(f"cannot hold {file_names.shown(raw)!r} twice", where="workspace")
+    for raw in {file_names.from_stored(path) for path in _list_files(target)} & _list_directories(target):
+        raise InvalidFile(f"cannot hold {file_names.to_display(raw)!r} twice", where="workspace")
 
 
 def _is_file(path: bytes, entry: TreeEntry) -> bool:
     return entry.mode != GITLINK_MODE and not file_names.is_placeholder(path)
 
 
-def _files(tree: Tree) -> set[bytes]:
+def _list_files(tree: Tree) -> set[bytes]:
     return {path for path, entry in tree.items() if _is_file(path, entry)}
 
 
-def _directories(tree: Tree) -> set[bytes]:
+def _list_directories(tree: Tree) -> set[bytes]:
     """Every directory of a tree, also the empty ones and those of submodules, as raw paths."""
-    submodules = {file_names.unstored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
-    return submodules | file_names.parents(map(file_names.unstored, tree))
+    submodules = {file_names.from_stored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
+    return submodules | file_names.list_parents(map(file_names.from_stored, tree))
 
 
 @dataclass
@@ -78,16 +78,16 @@ class Restoring:
     touched: set[bytes] = field(default_factory=set)
     """Directories in which names came or went."""
 
-    def remove(self) -> None:
+    def remove_surplus(self) -> None:
         """Files that the target has not, then the directories this leaves empty, the deepest first."""
-        for path in _files(self.current.tree) - _files(self.target):
-            with self._parent(file_names.unstored(path)) as (parent, name):
+        for path in _list_files(self.current.tree) - _list_files(self.target):
+            with self._open_parent(file_names.from_stored(path)) as (parent, name):
                 os.unlink(name, dir_fd=parent)
-        for raw in sorted(self.current.directories - _directories(self.target), reverse=True):
+        for raw in sorted(self.current.directories - _list_directories(self.target), reverse=True):
             self._remove_directory(raw)
 
     def _remove_directory(self, raw: bytes) -> None:
-        with self._parent(raw) as (parent, name):
+        with self._open_parent(raw) as (parent, name):
             try:
                 os.rmdir(name, dir_fd=parent)
             except OSError as error:
@@ -95,27 +95,27 @@ class Restoring:
                     raise
 
     def make_directories(self) -> None:
-        for raw in sorted(_directories(self.target) - self.current.directories):
-            with self._parent(raw) as (parent, name):
+        for raw in sorted(_list_directories(self.target) - self.current.directories):
+            with self._open_parent(raw) as (parent, name):
                 _make_directory(parent, name)
 
     def write_files(self) -> None:
         now = self.current.tree
-        changed = sorted(path for path in _files(self.target) if now.get(path) != self.target[path])
+        changed = sorted(path for path in _list_files(self.target) if now.get(path) != self.target[path])
         if not changed:
             return
-        with objects.contents(self.git, [self.target[path].id for path in changed]) as each:
+        with objects.open_contents(self.git, [self.target[path].id for path in changed]) as each:
             for path, pieces in zip(changed, each, strict=True):
                 self._write_file(path, pieces, durable=len(changed) < MANY)
         if len(changed) >= MANY and self.git.flushing:
             os.sync()
 
     def _write_file(self, path: bytes, pieces: Iterator[bytes], durable: bool) -> None:
-        _unlink(self.beside, TEMPORARY)
+        _unlink_if_exists(self.beside, TEMPORARY)
         self._write_temporary(self.target[path].mode, pieces, durable)
-        with self._parent(file_names.unstored(path)) as (parent, name):
+        with self._open_parent(file_names.from_stored(path)) as (parent, name):
             self._move_in(parent, name)
-            self.stamps[path] = stamp(os.stat(name, dir_fd=parent, follow_symlinks=False))
+            self.stamps[path] = make_stamp(os.stat(name, dir_fd=parent, follow_symlinks=False))
 
     def _write_temporary(self, mode: str, pieces: Iterator[bytes], durable: bool) -> None:
         if mode == LINK_MODE:
@@ -137,27 +137,27 @@ class Restoring:
             os.rename(TEMPORARY, name, src_dir_fd=self.beside, dst_dir_fd=parent)
 
     @contextmanager
-    def _parent(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
+    def _open_parent(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
         """The directory of a path, opened and writable for the owner, and the last component."""
         *above, name = raw.split(b"/")
-        with safe_open.directory(self.top, above, unlocking=True) as parent:
+        with safe_open.open_below(self.top, above, unlocking=True) as parent:
             safe_open.make_writable(parent)
             self.touched.add(b"/".join(above))
             yield parent, name
 
-    def flush(self) -> None:
+    def flush_names(self) -> None:
         """Makes the names durable; directories that are gone again need none."""
         for raw in self.touched if self.git.flushing else ():
             try:
                 parts = raw.split(b"/") if raw else []
-                with safe_open.directory(self.top, parts, unlocking=True) as descriptor:
+                with safe_open.open_below(self.top, parts, unlocking=True) as descriptor:
                     self.git.flush(descriptor)
             except OSError as error:
                 if error.errno not in safe_open.GONE:
                     raise
 
 
-def _unlink(parent: int, name: bytes) -> None:
+def _unlink_if_exists(parent: int, name: bytes) -> None:
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=parent)
 

@@ -65,26 +65,26 @@ class WorkspaceScan:
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
 
 
-def scan(top: int, rules: ScanRules) -> WorkspaceScan:
+def scan_workspace(top: int, rules: ScanRules) -> WorkspaceScan:
     """Walks the directory `top` (a descriptor); links are not followed, the top-level `.git` is left out."""
-    found = WorkspaceScan()
-    _visit(found, top, b"", rules)
-    return found
+    result = WorkspaceScan()
+    _visit_directory(result, top, b"", rules)
+    return result
 
 
-def stamp(found: os.stat_result) -> FileStamp:
+def make_stamp(found: os.stat_result) -> FileStamp:
     return FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
 
 
-def scan_whole(descriptor: int, path: bytes) -> WorkspaceScan:
+def scan_everything(descriptor: int, path: bytes) -> WorkspaceScan:
     """The same of the directory `path`, opened, with everything in it, caches too."""
     inside = WorkspaceScan()
-    _visit(inside, descriptor, path + b"/", ScanRules(frozenset()))
+    _visit_directory(inside, descriptor, path + b"/", ScanRules(frozenset()))
     return inside
 
 
-def _visit(found: WorkspaceScan, descriptor: int, prefix: bytes, rules: ScanRules) -> None:
-    for name, status in entries(descriptor):
+def _visit_directory(found: WorkspaceScan, descriptor: int, prefix: bytes, rules: ScanRules) -> None:
+    for name, status in iter_entries(descriptor):
         path = prefix + name
         kind = stat.S_IFMT(status.st_mode)
         if path == b".git":
@@ -93,14 +93,14 @@ def _visit(found: WorkspaceScan, descriptor: int, prefix: bytes, rules: ScanRule
             digest = f"{status.st_size}-{status.st_mtime_ns}"
             found.unstored[path] = Unstored(CACHE, f"{kind:06o}", digest)
         elif kind in (stat.S_IFREG, stat.S_IFLNK):
-            found.files[path] = stamp(status)
+            found.files[path] = make_stamp(status)
         elif kind == stat.S_IFDIR:
-            _enter(found, descriptor, path, rules)
+            _enter_directory(found, descriptor, path, rules)
         else:
             found.unstored[path] = Unstored(SPECIAL.get(kind, "special"), f"{kind:06o}", "")
 
 
-def entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
+def iter_entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
     """Names and states of what is in a directory; what vanishes meanwhile is not there."""
     with os.scandir(descriptor) as listing:
         for entry in listing:
@@ -110,7 +110,7 @@ def entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
                 continue
 
 
-def _enter(found: WorkspaceScan, parent: int, path: bytes, rules: ScanRules) -> None:
+def _enter_directory(found: WorkspaceScan, parent: int, path: bytes, rules: ScanRules) -> None:
     cache = rules.is_cache(path)
     if not cache and path.count(b"/") >= MAX_DEPTH:
         found.unstored[path] = Unstored("too deep", DIRECTORY_MODE, "")
@@ -126,19 +126,19 @@ def _enter(found: WorkspaceScan, parent: int, path: bytes, rules: ScanRules) -> 
         raise
     try:
         if cache:
-            found.unstored[path] = Unstored(CACHE, DIRECTORY_MODE, _manifest(descriptor, path, rules))
+            found.unstored[path] = Unstored(CACHE, DIRECTORY_MODE, _hash_directory(descriptor, path, rules))
         else:
             found.directories.add(path)
-            _visit(found, descriptor, path + b"/", rules)
+            _visit_directory(found, descriptor, path + b"/", rules)
     finally:
         os.close(descriptor)
 
 
-def _manifest(descriptor: int, path: bytes, rules: ScanRules) -> str:
+def _hash_directory(descriptor: int, path: bytes, rules: ScanRules) -> str:
     """A digest of names, kinds, sizes and times: notices any ordinary change without reading a file."""
-    found = WorkspaceScan()
-    _visit(found, descriptor, path + b"/", ScanRules(frozenset(), unlocking=rules.unlocking))
-    lines = [b"%s\0%o %d %d\n" % (path, s.mode, s.size, s.mtime_ns) for path, s in found.files.items()]
-    lines += [b"%s/\n" % path for path in found.directories]
-    lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in found.unstored.items()]
+    scanned = WorkspaceScan()
+    _visit_directory(scanned, descriptor, path + b"/", ScanRules(frozenset(), unlocking=rules.unlocking))
+    lines = [b"%s\0%o %d %d\n" % (path, s.mode, s.size, s.mtime_ns) for path, s in scanned.files.items()]
+    lines += [b"%s/\n" % path for path in scanned.directories]
+    lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in scanned.unstored.items()]
     return hashlib.sha256(b"".join(sorted(lines))).hexdigest()

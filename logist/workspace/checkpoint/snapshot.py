@@ -41,16 +41,16 @@ class Snapshot:
     fresh: dict[str, ContentSource] = field(default_factory=dict)
     directories: set[bytes] = field(default_factory=set)
 
-    def same_as(self, last: Baseline) -> bool:
+    def is_same_as(self, last: Baseline) -> bool:
         return self.tree == last.tree and self.unstored == last.unstored
 
-    def drop(self, path: bytes, why: str | None, stamp: FileStamp) -> None:
+    def drop_path(self, path: bytes, why: str | None, stamp: FileStamp) -> None:
         """Takes a stored path out again; with a reason, it is named as not stored."""
         self.tree.pop(path, None)
         self.stamps.pop(path, None)
         if why is not None:
-            self.unstored[file_names.unstored(path)] = Unstored(
-                why, mode(stamp), f"{stamp.size}-{stamp.mtime_ns}"
+            self.unstored[file_names.from_stored(path)] = Unstored(
+                why, get_git_mode(stamp), f"{stamp.size}-{stamp.mtime_ns}"
             )
 
 
@@ -70,17 +70,17 @@ class SnapshotReading:
         return hashlib.sha256() if long_names else hashlib.sha1(usedforsecurity=False)
 
 
-def take(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> Snapshot:
+def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> Snapshot:
     """The snapshot of what a scan found. Content beyond `max_bytes` new bytes is left out, the largest first."""
     shot = Snapshot(unstored=dict(found.unstored), directories=found.directories)
     changed = _take_unchanged(shot, found, reading.last)
     if changed:
-        since = baseline.now(git) if reading.writing else 0
+        since = baseline.read_file_system_time(git) if reading.writing else 0
         for raw, stamp in changed.items():
             _take_changed(shot, reading, ContentSource(raw, stamp))
-        shot.stamps = baseline.settled(shot.stamps, since)
+        shot.stamps = baseline.keep_reliable_stamps(shot.stamps, since)
         _find_fresh(shot, reading, changed)
-        _leave_out(shot, reading.max_bytes)
+        _leave_out_largest(shot, reading.max_bytes)
     _take_empty_directories(shot, reading.last)
     return shot
 
@@ -89,7 +89,7 @@ def _take_unchanged(shot: Snapshot, found: WorkspaceScan, last: Baseline) -> dic
     """Takes what still has its stamp; returns the rest."""
     changed = {}
     for raw, stamp in found.files.items():
-        path = file_names.stored(raw)
+        path = file_names.to_stored(raw)
         if last.stamps.get(path) == stamp:
             shot.tree[path] = last.tree[path]
             shot.stamps[path] = stamp
@@ -99,24 +99,24 @@ def _take_unchanged(shot: Snapshot, found: WorkspaceScan, last: Baseline) -> dic
 
 
 def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSource) -> None:
-    path = file_names.stored(source.raw)
+    path = file_names.to_stored(source.raw)
     if source.stamp.size > reading.max_bytes and path not in reading.last.tree:
-        return shot.drop(path, "too large", source.stamp)
+        return shot.drop_path(path, "too large", source.stamp)
     try:
-        with opened(reading, source) as (size, pieces):
-            name = content_id(reading, size, pieces)
+        with open_content(reading, source) as (size, pieces):
+            name = hash_content(reading, size, pieces)
     except PermissionError:
-        return shot.drop(path, UNREADABLE, source.stamp)
+        return shot.drop_path(path, UNREADABLE, source.stamp)
     except OSError as error:
         if error.errno in safe_open.GONE:
             return None
         raise
-    shot.tree[path] = TreeEntry(mode(source.stamp), name)
+    shot.tree[path] = TreeEntry(get_git_mode(source.stamp), name)
     shot.stamps[path] = source.stamp
     return None
 
 
-def content_id(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> str:
+def hash_content(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> str:
     """The name git gives to a content."""
     digest = reading.new_hash()
     digest.update(b"blob %d\0" % size)
@@ -125,34 +125,34 @@ def content_id(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> 
     return digest.hexdigest()
 
 
-def mode(stamp: FileStamp) -> str:
+def get_git_mode(stamp: FileStamp) -> str:
     if stat.S_ISLNK(stamp.mode):
         return LINK_MODE
     return PROGRAM_MODE if stamp.mode & stat.S_IXUSR else FILE_MODE
 
 
 @contextmanager
-def opened(reading: SnapshotReading, source: ContentSource) -> Iterator[tuple[int, Iterator[bytes]]]:
+def open_content(reading: SnapshotReading, source: ContentSource) -> Iterator[tuple[int, Iterator[bytes]]]:
     """Size and content of a file, or of a link: its target. What is gone or of another kind is an OSError of GONE."""
     parts = source.raw.split(b"/")
     if stat.S_ISLNK(source.stamp.mode):
-        with safe_open.directory(reading.top, parts[:-1], unlocking=reading.writing) as parent:
-            target = safe_open.link_target(parent, parts[-1])
+        with safe_open.open_below(reading.top, parts[:-1], unlocking=reading.writing) as parent:
+            target = safe_open.read_link(parent, parts[-1])
         yield len(target), iter([target])
     else:
-        with safe_open.regular(reading.top, parts, unlocking=reading.writing) as descriptor:
-            yield source.stamp.size, safe_open.exactly(descriptor, source.stamp.size)
+        with safe_open.open_regular_below(reading.top, parts, unlocking=reading.writing) as descriptor:
+            yield source.stamp.size, safe_open.read_exactly(descriptor, source.stamp.size)
 
 
 def _find_fresh(shot: Snapshot, reading: SnapshotReading, changed: dict[bytes, FileStamp]) -> None:
     known = {entry.id for entry in reading.last.tree.values()}
     for raw, stamp in changed.items():
-        entry = shot.tree.get(file_names.stored(raw))
+        entry = shot.tree.get(file_names.to_stored(raw))
         if entry is not None and entry.id not in known:
             shot.fresh[entry.id] = ContentSource(raw, stamp)
 
 
-def _leave_out(shot: Snapshot, max_bytes: int) -> None:
+def _leave_out_largest(shot: Snapshot, max_bytes: int) -> None:
     largest_first = sorted(shot.fresh, key=lambda name: (-shot.fresh[name].stamp.size, name))
     total = sum(source.stamp.size for source in shot.fresh.values())
     for name in largest_first:
@@ -161,14 +161,14 @@ def _leave_out(shot: Snapshot, max_bytes: int) -> None:
         source = shot.fresh.pop(name)
         total -= source.stamp.size
         for path in [path for path, entry in shot.tree.items() if entry.id == name]:
-            shot.drop(path, "too large", source.stamp)
+            shot.drop_path(path, "too large", source.stamp)
 
 
 def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
     """An empty directory gets a placeholder; one where the last checkpoint has a submodule stays the submodule."""
-    full = file_names.parents(shot.tree)
+    full = file_names.list_parents(shot.tree)
     for raw in sorted(shot.directories, reverse=True):
-        path = file_names.stored(raw)
+        path = file_names.to_stored(raw)
         if path in full:
             continue
         file_names.add_parents(full, path)
@@ -176,8 +176,8 @@ def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
         if entry is not None and entry.mode == GITLINK_MODE:
             shot.tree[path] = entry
         else:
-            shot.tree[path + b"/" + file_names.PLACEHOLDER] = TreeEntry(FILE_MODE, _empty(last))
+            shot.tree[path + b"/" + file_names.PLACEHOLDER] = TreeEntry(FILE_MODE, _hash_empty(last))
 
 
-def _empty(last: Baseline) -> str:
-    return content_id(SnapshotReading(-1, last, 0), 0, iter(()))
+def _hash_empty(last: Baseline) -> str:
+    return hash_content(SnapshotReading(-1, last, 0), 0, iter(()))

@@ -14,31 +14,31 @@ from logist.workspace.files import file_names, safe_open
 from logist.workspace.files.removal import remove_tree
 
 
-def target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
+def build_target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
     """`new` with every change of a forbidden kind taken back to `old`.
 
     Where that leaves a file in the place of a directory, what was there before stays.
     """
     wanted = dict(new)
     restored: set[bytes] = set()
-    for each in changes.compared(old, new):
-        if each.kind() not in forbidden or file_names.is_placeholder(each.path):
+    for each in changes.compare_trees(old, new):
+        if each.get_kind() not in forbidden or file_names.is_placeholder(each.path):
             continue
         if each.mode_before == ABSENT:
             del wanted[each.path]
         else:
             wanted[each.path] = TreeEntry(each.mode_before, each.id_before)
             restored.add(each.path)
-    _clear(wanted, old, restored)
+    _clear_way(wanted, old, restored)
     _settle_placeholders(wanted, old, new, forbidden)
     return wanted
 
 
-def _clear(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
+def _clear_way(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
     """Takes out what came into the way of what is put back: files above it, and what lies below it."""
-    above = file_names.parents(restored)
+    above = file_names.list_parents(restored)
     for path in [path for path in wanted if path not in old]:
-        in_the_way = path in above or bool(file_names.parents([path]) & restored)
+        in_the_way = path in above or bool(file_names.list_parents([path]) & restored)
         if in_the_way:
             del wanted[path]
 
@@ -48,30 +48,30 @@ def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collecti
     for path in [path for path in wanted if file_names.is_placeholder(path)]:
         if path not in old and "created" in forbidden:
             del wanted[path]
-    peopled = file_names.parents(new)
+    peopled = file_names.list_parents(new)
     for path in old:
         if file_names.is_placeholder(path) and path not in new:
             was_removed = path.rpartition(b"/")[0] not in peopled
             if not was_removed or "deleted" in forbidden:
                 wanted[path] = old[path]
-    full = file_names.parents(path for path in wanted if not file_names.is_placeholder(path))
+    full = file_names.list_parents(path for path in wanted if not file_names.is_placeholder(path))
     for path in [path for path in wanted if file_names.is_placeholder(path)]:
         folder = path.rpartition(b"/")[0]
         if folder in full or folder in wanted:
             del wanted[path]
 
 
-def came(old: dict[bytes, Unstored], new: dict[bytes, Unstored], known: Tree) -> Iterator[bytes]:
+def list_new_unstored(old: dict[bytes, Unstored], new: dict[bytes, Unstored], known: Tree) -> Iterator[bytes]:
     """What no checkpoint holds, is no cache, and was not there before: raw paths."""
     for path, thing in new.items():
-        if path not in old and thing.why != CACHE and file_names.stored(path) not in known:
+        if path not in old and thing.why != CACHE and file_names.to_stored(path) not in known:
             yield path
 
 
-def remove(top: int, beside: int, raw: bytes) -> bool:
+def remove_path(top: int, beside: int, raw: bytes) -> bool:
     """Removes a file of any kind, or a directory with all in it, from the workspace; False if that failed."""
     *above, name = raw.split(b"/")
-    with suppress(OSError), safe_open.directory(top, above, unlocking=True) as parent:
+    with suppress(OSError), safe_open.open_below(top, above, unlocking=True) as parent:
         safe_open.make_writable(parent)
         try:
             os.unlink(name, dir_fd=parent)

@@ -7,31 +7,41 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from logist.core.relevance import kinds, tree
-from logist.core.text.patterns import Patterns, excluding
-from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, ContextBounds, relevant
+from logist.core.text.patterns import Patterns, compile_exclusions
+from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, ContextBounds, find_relevant_files
 from logist.workspace.context.tracked import Tracked
-from logist.workspace.context.walking import FileSurvey, ignored, survey
+from logist.workspace.context.walking import FileSurvey, find_ignored, survey_files
 
-__all__ = ["ContextBounds", "FileSurvey", "Tracked", "look", "relevant", "structure", "withheld"]
+__all__ = [
+    "ContextBounds",
+    "FileSurvey",
+    "Tracked",
+    "explain_withheld",
+    "find_relevant_files",
+    "format_structure",
+    "survey_workspace",
+]
 
 
-def look(root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked) -> FileSurvey:
+def survey_workspace(
+    root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked
+) -> FileSurvey:
     """The workspace as `structure` and `relevant` see it: without what is git-ignored, a cache, or excluded."""
-    return survey(root, hidden(caches, excluded), tracked)
+    return survey_files(root, build_hidden_patterns(caches, excluded), tracked)
 
 
-def hidden(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
+def build_hidden_patterns(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
     """What no prompt shows, whatever the files of the workspace say."""
-    return excluding(excluded, sorted(map(os.fsdecode, caches)))
+    return compile_exclusions(excluded, sorted(map(os.fsdecode, caches)))
 
 
-def structure(found: FileSurvey) -> str:
+def format_structure(found: FileSurvey) -> str:
     """The tree of the workspace, two levels deep; empty for an empty one."""
-    return tree.tree(found.files, found.directories, found.noted, partial=found.partial)
+    return tree.draw_tree(found.files, found.directories, found.noted, partial=found.partial)
 
 
-def withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:
+def explain_withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:
     """Those whose text no prompt shows unless a person names them, each with the reason."""
-    secret = {path: CONFIDENTIAL for path in paths if kinds.of(path).secret}
-    hidden_by_git = ignored(root, [path for path in paths if path not in secret], tracked)
+    secret = {path: CONFIDENTIAL for path in paths if kinds.classify_file(path).secret}
+    hidden_by_git = find_ignored(root, [path for path in paths if path not in secret], tracked)
     return secret | dict.fromkeys(hidden_by_git, IGNORED)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from logist.core.prompt.prompt import FileText, Relevant
 from logist.core.relevance import kinds
-from logist.core.relevance.mentions import Mentions, mentions
-from logist.core.relevance.ranking import Names, RankedFile, rank
+from logist.core.relevance.mentions import Mentions, find_mentions
+from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
-from logist.core.relevance.words import keywords
+from logist.core.relevance.words import find_keywords
 from logist.workspace.context import searching
 from logist.workspace.context.walking import FileSurvey
 from logist.workspace.files import agent_files, file_names, safe_open
@@ -38,7 +38,7 @@ class ContextBounds:
     max_total_bytes: int
 
 
-def relevant(
+def find_relevant_files(
     root: Path, found: FileSurvey, task: Task, bounds: ContextBounds, known: Collection[str] = ()
 ) -> list[Relevant]:
     """The files that matter for a task, the best first, each with the reason.
@@ -50,16 +50,18 @@ def relevant(
     files = {path: size for path, size in found.files.items() if _is_text(path)}
     for path in known:
         files.pop(path, None)
-    named = mentions(task, files, found.directories)
-    with safe_open.root(root) as top:
-        ranked = _ranked(top, files, task, named, bounds)
-        unlisted = [path for path in named.unknown if path not in known and _is_ignored(top, found, path)]
+    mentioned = find_mentions(task, files, found.directories)
+    with safe_open.open_root(root) as top:
+        ranked = _rank_files(top, files, task, mentioned, bounds)
+        unlisted = [path for path in mentioned.unknown if path not in known and _is_ignored(top, found, path)]
     chosen: list[Relevant] = []
     room = bounds.max_total_bytes
-    for path, reason, note in _best(files, named, ranked, unlisted):
+    for path, reason, note in _iter_best(files, mentioned, ranked, unlisted):
         if len(chosen) >= bounds.limit:
             break
-        file = FileText(path, None, note) if note else _read(root, path, min(bounds.max_file_bytes, room))
+        file = (
+            FileText(path, None, note) if note else _read_text(root, path, min(bounds.max_file_bytes, room))
+        )
         if file.text is None and reason != NAMED and files[path] <= bounds.max_file_bytes:
             continue
         room -= len((file.text or "").encode("utf-8"))
@@ -67,7 +69,7 @@ def relevant(
     return chosen
 
 
-def _read(root: Path, path: str, max_bytes: int) -> FileText:
+def _read_text(root: Path, path: str, max_bytes: int) -> FileText:
     return agent_files.read_file(root, path, max_bytes)
 
 
@@ -82,26 +84,28 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _ranked(
+def _rank_files(
     top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: ContextBounds
 ) -> list[RankedFile]:
     """The files that have words of the task, the best first; what is no text, or secret, is none of them."""
-    wanted = keywords(task)
+    wanted = find_keywords(task)
     if not wanted:
         return []
-    found = {path: kind for path in files if (kind := kinds.of(path)).worth and not kind.secret}
-    seen = Names(wanted)
-    by_name = {path: hits for path in found if any(hits := seen.hits(path))}
-    chosen = searching.choose(
-        {path: files[path] for path in found},
-        lambda path: found[path].worth + (path in by_name),
+    kind_by_path = {
+        path: kind for path in files if (kind := kinds.classify_file(path)).worth and not kind.secret
+    }
+    name_index = Names(wanted)
+    by_name = {path: hits for path in kind_by_path if any(hits := name_index.find_hits(path))}
+    chosen = searching.choose_files(
+        {path: files[path] for path in kind_by_path},
+        lambda path: kind_by_path[path].worth + (path in by_name),
         bounds.max_file_bytes,
     )
-    return rank(
+    return rank_files(
         wanted,
         by_name,
-        dict(searching.search(top, files, chosen, wanted)),
-        files=found,
+        dict(searching.count_words(top, files, chosen, wanted)),
+        files=kind_by_path,
         searched=len(chosen),
         most=bounds.limit + len(named.files) + _SPARE,
         directories=named.directories,
@@ -113,23 +117,23 @@ _SPARE = 20
 """Ranked beyond the limit, for those that turn out to be no text."""
 
 
-def _best(
+def _iter_best(
     files: Mapping[str, int], named: Mentions, ranked: list[RankedFile], unlisted: list[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Path, reason, and a note where the file is not to be read; each path once."""
-    given = set()
-    for path in _named(named, {one.path: one.score for one in ranked}):
-        given.add(path)
-        kind = kinds.of(path)
+    yielded = set()
+    for path in _iter_named(named, {one.path: one.score for one in ranked}):
+        yielded.add(path)
+        kind = kinds.classify_file(path)
         yield path, NAMED, CONFIDENTIAL if kind.secret else "" if kind.worth else BINARY
     for path in unlisted:
         yield path, NAMED, IGNORED
     for one in ranked:
-        if one.path not in given:
+        if one.path not in yielded:
             yield one.path, one.reason, ""
 
 
-def _named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
+def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
     """In the order of the task, each once; of many that share a name, the few that matter most."""
     taken: set[str] = set()
     for group in named.files:
@@ -142,8 +146,8 @@ def _named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
 
 def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
     """Whether a path that is not among the files is one all the same, so that `.gitignore` hides it."""
-    parts = file_names.given(path)
-    if parts is None or found.hidden.covers(path):
+    parts = file_names.split_agent_path(path)
+    if parts is None or found.hidden.is_ignored(path):
         return False
     above = parts[:-1]
     if any(
@@ -151,7 +155,7 @@ def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
     ):
         return False
     try:
-        with safe_open.directory(top, above) as parent:
+        with safe_open.open_below(top, above) as parent:
             status = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
             return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and path not in found.files
     except OSError:

@@ -27,7 +27,7 @@ class Descent:
     ) -> None:
         self._close_below(0)
 
-    def to(self, path: str) -> int:
+    def open_path(self, path: str) -> int:
         """The directory of this path ("" for the top), open until the next one is asked for. Raises OSError."""
         parts = path.split("/") if path else []
         shared = 0

@@ -19,7 +19,7 @@ SNIFFED = 8_192
 """Bytes at the beginning of a file that have no zero in a text."""
 
 
-def choose(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
+def choose_files(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
     """The paths to be searched, of files and their sizes, those of a directory together.
 
     Of too many the likelier ones; of equally likely ones those that come first in `files`.
@@ -30,12 +30,12 @@ def choose(files: Mapping[str, int], likely: Callable[[str], float], max_file_by
         for path in small:
             equals.setdefault(likely(path), []).append(path)
         small = list(
-            _fitting(files, [path for much in sorted(equals, reverse=True) for path in equals[much]])
+            _take_fitting(files, [path for much in sorted(equals, reverse=True) for path in equals[much]])
         )
-    return sorted(small, key=_directory)
+    return sorted(small, key=_get_directory)
 
 
-def _fitting(files: Mapping[str, int], ranked: Sequence[str]) -> Iterator[str]:
+def _take_fitting(files: Mapping[str, int], ranked: Sequence[str]) -> Iterator[str]:
     room = MAX_BYTES
     for path in ranked:
         room -= files[path]
@@ -44,24 +44,24 @@ def _fitting(files: Mapping[str, int], ranked: Sequence[str]) -> Iterator[str]:
         yield path
 
 
-def _directory(path: str) -> str:
+def _get_directory(path: str) -> str:
     return path[: path.rfind("/") + 1]
 
 
-def search(
+def count_words(
     top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
 ) -> Iterator[tuple[str, Text]]:
     """Those of the chosen files that have any of the words; what is gone, locked or no text has none.
 
     `chosen` is in the order of `choose`, so that a directory is opened once.
     """
-    counters = [_counter(keyword) for keyword in keywords]
+    counters = [_make_counter(keyword) for keyword in keywords]
     with Descent(top) as way:
-        for directory, group in groupby(chosen, key=_directory):
+        for directory, group in groupby(chosen, key=_get_directory):
             try:
-                descriptor = way.to(directory[:-1])
+                descriptor = way.open_path(directory[:-1])
                 for path in group:
-                    data = _text(descriptor, os.fsencode(path[len(directory) :]), files[path])
+                    data = _read_if_text(descriptor, os.fsencode(path[len(directory) :]), files[path])
                     if data is None:
                         continue
                     low = data.lower()
@@ -72,7 +72,7 @@ def search(
                 continue
 
 
-def _counter(keyword: Keyword) -> Callable[[bytes], int]:
+def _make_counter(keyword: Keyword) -> Callable[[bytes], int]:
     needle = keyword.needle.encode("utf-8", "surrogatepass")
     if keyword.code:
         joined = needle.replace(b"_", b"")
@@ -83,21 +83,21 @@ def _counter(keyword: Keyword) -> Callable[[bytes], int]:
     return lambda low: len(alone.findall(low)) if needle in low else 0
 
 
-def _text(parent: int, name: bytes, size: int) -> bytes | None:
+def _read_if_text(parent: int, name: bytes, size: int) -> bytes | None:
     """The whole file, if it is still a regular one of one name and this size, and a text."""
     try:
         descriptor = os.open(name, safe_open.FILE, dir_fd=parent)
     except OSError:
         return None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size != size:
+        file_status = os.fstat(descriptor)
+        if not stat.S_ISREG(file_status.st_mode) or file_status.st_nlink != 1 or file_status.st_size != size:
             return None
         data = os.read(descriptor, SNIFFED)
         if b"\0" in data:
             return None
         if size > SNIFFED:
-            data += b"".join(safe_open.exactly(descriptor, size - len(data)))
+            data += b"".join(safe_open.read_exactly(descriptor, size - len(data)))
         return data
     finally:
         os.close(descriptor)

@@ -23,18 +23,18 @@ class Tracked:
         self._first = first
 
     @cached_property
-    def _paths(self) -> list[bytes]:
+    def _all_paths(self) -> list[bytes]:
         """In the order of bytes, as git lists them."""
         if self._first is None:
             return []
-        commit = objects.checked(self._first, self._git)
+        commit = objects.require_commit(self._first, self._git)
         return self._git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit).split(b"\0")[:-1]
 
-    def holds(self, path: str, *, directory: bool) -> bool:
+    def has_path(self, path: str, *, directory: bool) -> bool:
         """Whether a file was tracked, or anything in a directory."""
-        wanted = file_names.stored(os.fsencode(path)) + b"/" * directory
-        place = bisect_left(self._paths, wanted)
-        if place == len(self._paths):
+        wanted = file_names.to_stored(os.fsencode(path)) + b"/" * directory
+        place = bisect_left(self._all_paths, wanted)
+        if place == len(self._all_paths):
             return False
-        found = self._paths[place]
-        return found.startswith(wanted) if directory else found == wanted
+        candidate = self._all_paths[place]
+        return candidate.startswith(wanted) if directory else candidate == wanted

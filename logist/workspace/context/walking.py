@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from logist.core.text.patterns import NameGate, Patterns, parse
+from logist.core.text.patterns import NameGate, Patterns, parse_patterns
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open
-from logist.workspace.files.file_names import given
+from logist.workspace.files.file_names import split_agent_path
 
 MAX_DEPTH = 100
 MAX_FILES = 200_000
@@ -78,29 +78,29 @@ class _Rules(NamedTuple):
     gate: NameGate
 
     @classmethod
-    def of(cls, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> _Rules:
+    def from_patterns(cls, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> _Rules:
         return cls(hidden, ignoring, NameGate([hidden, *(each.patterns for each in ignoring)]))
 
-    def ignore(self, path: str, *, directory: bool) -> bool:
+    def is_ignored(self, path: str, *, directory: bool) -> bool:
         """Whether the `.gitignore` files match a path whose directories they do not."""
         for patterns, start in reversed(self.ignoring):
-            verdict = patterns.verdict(path[start:], directory)
+            verdict = patterns.match_path(path[start:], directory)
             if verdict is not None:
                 return verdict
         return False
 
 
-def survey(root: Path, hidden: Patterns, tracked: Tracked) -> FileSurvey:
+def survey_files(root: Path, hidden: Patterns, tracked: Tracked) -> FileSurvey:
     """Walks a workspace; the same workspace, the same result."""
-    with safe_open.root(root) as top:
+    with safe_open.open_root(root) as top:
         return _FileWalk(top, hidden, tracked).walk()
 
 
-def ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
+def find_ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
     """Those that are git-ignored, by themselves or with a directory above them; they need not be there."""
-    with safe_open.root(root) as top:
+    with safe_open.open_root(root) as top:
         walk = _FileWalk(top, Patterns(()), tracked)
-        return frozenset(path for path in paths if walk.ignores(path))
+        return frozenset(path for path in paths if walk.is_ignored(path))
 
 
 class _FileWalk:
@@ -110,7 +110,7 @@ class _FileWalk:
         self.ignored: set[str] = set()
         """Directories that are ignored, and entered for what was tracked in them; nothing else of them counts."""
         self.found = FileSurvey(hidden=hidden)
-        self.rules = _Rules.of(hidden)
+        self.rules = _Rules.from_patterns(hidden)
         self.waiting: deque[tuple[str, list[str], _Rules]] = deque()
         """Directories, those of one parent together: its path, their names, and what hides files of the parent."""
         self.within: dict[str, _Rules] = {}
@@ -119,17 +119,17 @@ class _FileWalk:
         self.effort = 0
 
     def walk(self) -> FileSurvey:
-        self._list(self.top, "", self.rules)
+        self._list_directory(self.top, "", self.rules)
         with Descent(self.top) as way:
             while self.waiting:
                 above, names, rules = self.waiting.popleft()
                 try:
-                    descriptor = way.to(above)
+                    descriptor = way.open_path(above)
                     for name in names:
                         if len(self.found.files) >= MAX_FILES or self.effort > MAX_EFFORT:
                             self.found.partial = True
                             return self.found
-                        self._enter(descriptor, above, name, rules)
+                        self._enter_directory(descriptor, above, name, rules)
                 except PermissionError:
                     self.found.noted[above] = UNREADABLE
                 except OSError as error:
@@ -137,7 +137,7 @@ class _FileWalk:
                         raise
         return self.found
 
-    def _enter(self, parent: int, above: str, name: str, rules: _Rules) -> None:
+    def _enter_directory(self, parent: int, above: str, name: str, rules: _Rules) -> None:
         path = f"{above}/{name}" if above else name
         try:
             descriptor = safe_open.open_directory(parent, os.fsencode(name))
@@ -149,13 +149,13 @@ class _FileWalk:
                 return
             raise
         try:
-            self._list(descriptor, path, rules)
+            self._list_directory(descriptor, path, rules)
         finally:
             os.close(descriptor)
 
-    def _list(self, descriptor: int, path: str, rules: _Rules) -> None:
+    def _list_directory(self, descriptor: int, path: str, rules: _Rules) -> None:
         with os.scandir(descriptor) as listing:
-            entries = sorted(listing, key=_name)
+            entries = sorted(listing, key=_get_name)
         names = {entry.name for entry in entries}
         if path and ".git" in names:
             self.found.noted[path] = REPOSITORY
@@ -165,68 +165,68 @@ class _FileWalk:
         prefix = f"{path}/" if path else ""
         ignored = path in self.ignored
         if IGNORE_FILE in names and not ignored:
-            rules = self._with_own(descriptor, len(prefix), rules)
+            rules = self._add_own_rules(descriptor, len(prefix), rules)
         self.effort += rules.gate.effort * sum(map(len, names))
         if self.effort > MAX_EFFORT:
             self.found.partial = True
             return
         below: list[str] = []
         room = MAX_IN_ONE
-        for entry, directory in self._kept(entries, prefix, rules, ignored):
+        for entry, directory in self._filter_entries(entries, prefix, rules, ignored):
             if directory:
                 below.append(entry.name)
             elif room > 0:
-                self._look(entry, prefix + entry.name)
+                self._record_entry(entry, prefix + entry.name)
                 room -= 1
             else:
                 self.found.partial = True
         if below:
-            self._later(path, below, rules)
+            self._queue_below(path, below, rules)
 
-    def _kept(
+    def _filter_entries(
         self, entries: Iterable[os.DirEntry[str]], prefix: str, rules: _Rules, ignored: bool
     ) -> Iterator[tuple[os.DirEntry[str], bool]]:
         """What is not hidden of a directory, and whether it is a directory itself."""
-        may_hide = rules.gate.may
+        may_hide = rules.gate.can_match
         for entry in entries:
             name = entry.name
             directory = entry.is_dir(follow_symlinks=False)
             if name == ".git":
                 continue
-            if (ignored or may_hide(name)) and self._hides(prefix + name, rules, directory, ignored):
+            if (ignored or may_hide(name)) and self._is_hidden(prefix + name, rules, directory, ignored):
                 self.found.unlisted = True
                 continue
             yield entry, directory
 
-    def _later(self, path: str, names: list[str], rules: _Rules) -> None:
+    def _queue_below(self, path: str, names: list[str], rules: _Rules) -> None:
         if path.count("/") < MAX_DEPTH:
             self.waiting.append((path, names, rules))
         else:
             self.found.noted[path] = TOO_DEEP
 
-    def _hides(self, path: str, rules: _Rules, directory: bool, ignored: bool) -> bool:
+    def _is_hidden(self, path: str, rules: _Rules, directory: bool, ignored: bool) -> bool:
         """`ignored`: the directory it is in is."""
-        if rules.hidden.verdict(path, directory):
+        if rules.hidden.match_path(path, directory):
             return True
         if not ignored:
             self.effort += (len(path) + 1) * sum(each.patterns.effort for each in rules.ignoring)
-            if not rules.ignore(path, directory=directory):
+            if not rules.is_ignored(path, directory=directory):
                 return False
-        if not self.tracked.holds(path, directory=directory):
+        if not self.tracked.has_path(path, directory=directory):
             return True
         if directory:
             self.ignored.add(path)
         return False
 
-    def ignores(self, path: str) -> bool:
+    def is_ignored(self, path: str) -> bool:
         """Whether it is git-ignored; where that takes too long to tell, it counts as such."""
-        parts = given(path) or []
+        parts = split_agent_path(path) or []
         rules, here = self.rules, ""
         for number, part in enumerate(parts):
             ignored = here in self.ignored
             rules = rules if ignored else self._rules_within(here, parts[:number], rules)
             here = f"{here}/{os.fsdecode(part)}" if here else os.fsdecode(part)
-            if self._hides(here, rules, number < len(parts) - 1, ignored) or self.effort > MAX_EFFORT:
+            if self._is_hidden(here, rules, number < len(parts) - 1, ignored) or self.effort > MAX_EFFORT:
                 return True
         return False
 
@@ -234,13 +234,13 @@ class _FileWalk:
         if path not in self.within:
             self.within[path] = above
             try:
-                with safe_open.directory(self.top, parts) as descriptor:
-                    self.within[path] = self._with_own(descriptor, len(path) + bool(path), above)
+                with safe_open.open_below(self.top, parts) as descriptor:
+                    self.within[path] = self._add_own_rules(descriptor, len(path) + bool(path), above)
             except OSError:
                 pass  # what is not there says nothing
         return self.within[path]
 
-    def _look(self, entry: os.DirEntry[str], path: str) -> None:
+    def _record_entry(self, entry: os.DirEntry[str], path: str) -> None:
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
@@ -253,22 +253,22 @@ class _FileWalk:
         elif stat.S_ISLNK(status.st_mode):
             self.found.noted[path] = LINK
 
-    def _with_own(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
+    def _add_own_rules(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
         """With the `.gitignore` of the directory, if it is a file of this workspace that is not too large."""
         try:
-            with safe_open.regular(descriptor, [IGNORE_FILE.encode()]) as file:
-                found = os.fstat(file)
-                if found.st_nlink != 1 or found.st_size > MAX_IGNORE_BYTES:
+            with safe_open.open_regular_below(descriptor, [IGNORE_FILE.encode()]) as file:
+                file_status = os.fstat(file)
+                if file_status.st_nlink != 1 or file_status.st_size > MAX_IGNORE_BYTES:
                     return rules
-                if self.ignore_bytes + found.st_size > MAX_IGNORE_TOTAL:
+                if self.ignore_bytes + file_status.st_size > MAX_IGNORE_TOTAL:
                     return rules
-                text = b"".join(safe_open.exactly(file, found.st_size))
+                text = b"".join(safe_open.read_exactly(file, file_status.st_size))
         except OSError:
             return rules
         self.ignore_bytes += len(text)
-        own = Patterns(parse(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
-        return _Rules.of(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
+        own = Patterns(parse_patterns(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
+        return _Rules.from_patterns(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
 
 
-def _name(entry: os.DirEntry[str]) -> str:
+def _get_name(entry: os.DirEntry[str]) -> str:
     return entry.name

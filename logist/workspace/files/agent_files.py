@@ -13,12 +13,12 @@ from logist.core.prompt.prompt import FileText
 from logist.workspace.files import file_names, safe_open
 
 
-def evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
+def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
     """Whether `path` is a regular file of one name in the workspace, and its sha256 (none above `max_bytes`)."""
-    name = shown(path)
+    name = escape_surrogates(path)
     try:
-        with opened(workspace, path) as (descriptor, size):
-            digest = _sha256(descriptor, size) if size <= max_bytes else None
+        with open_agent_file(workspace, path) as (descriptor, size):
+            digest = _hash_content(descriptor, size) if size <= max_bytes else None
             return Evidence(path=name, exists=True, sha256=digest)
     except OSError:
         return Evidence(path=name, exists=False)
@@ -26,20 +26,20 @@ def evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
     """The text of a file of at most `max_bytes`; the same workspace always gives the same note."""
-    name = shown(path)
+    name = escape_surrogates(path)
     try:
-        with opened(workspace, path) as (descriptor, size):
+        with open_agent_file(workspace, path) as (descriptor, size):
             if size > max_bytes:
                 return FileText(name, None, f"too large: {size} bytes, at most {max_bytes} are shown")
-            data = b"".join(safe_open.exactly(descriptor, size))
+            data = b"".join(safe_open.read_exactly(descriptor, size))
     except PermissionError:
         return FileText(name, None, "unreadable: its permissions forbid it")
     except OSError:
         return FileText(name, None, "not there, or not a regular file of the workspace")
-    return _as_text(name, data)
+    return _decode_text(name, data)
 
 
-def _as_text(name: str, data: bytes) -> FileText:
+def _decode_text(name: str, data: bytes) -> FileText:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -50,26 +50,26 @@ def _as_text(name: str, data: bytes) -> FileText:
 
 
 @contextmanager
-def opened(workspace: Path, path: str) -> Iterator[tuple[int, int]]:
+def open_agent_file(workspace: Path, path: str) -> Iterator[tuple[int, int]]:
     """Descriptor and size of the file; FileNotFoundError for a path or a thing that is refused."""
-    parts = file_names.given(path)
+    parts = file_names.split_agent_path(path)
     if parts is None:
         raise FileNotFoundError(path)
-    with safe_open.root(workspace) as top, safe_open.regular(top, parts) as descriptor:
-        found = os.fstat(descriptor)
+    with safe_open.open_root(workspace) as top, safe_open.open_regular_below(top, parts) as descriptor:
+        file_status = os.fstat(descriptor)
         # A second name may be one of a file outside.
-        if found.st_nlink != 1:
+        if file_status.st_nlink != 1:
             raise FileNotFoundError(path)
-        yield descriptor, found.st_size
+        yield descriptor, file_status.st_size
 
 
-def _sha256(descriptor: int, size: int) -> str:
+def _hash_content(descriptor: int, size: int) -> str:
     digest = hashlib.sha256()
-    for piece in safe_open.exactly(descriptor, size):
+    for piece in safe_open.read_exactly(descriptor, size):
         digest.update(piece)
     return digest.hexdigest()
 
 
-def shown(path: str) -> str:
+def escape_surrogates(path: str) -> str:
     """Lone surrogates cannot be written to a file."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -19,17 +19,17 @@ def copy_file(workspace: Path, path: str, target: Path) -> None:
     All or nothing: what is at `target` is replaced by the whole copy. Raises UsageError for a path that is no
     such file, OSError where the copy cannot be written.
     """
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            descriptor, size = held.enter_context(agent_files.opened(workspace, path))
+            descriptor, size = stack.enter_context(agent_files.open_agent_file(workspace, path))
         except OSError as error:
             raise UsageError(
-                f"`{agent_files.shown(path)}` is not a readable regular file of the workspace",
+                f"`{agent_files.escape_surrogates(path)}` is not a readable regular file of the workspace",
                 where=str(workspace),
                 fix="name a file by its path in the workspace",
             ) from error
         _make_directories(target.parent)
-        _write(target, safe_open.exactly(descriptor, size))
+        _write_atomically(target, safe_open.read_exactly(descriptor, size))
 
 
 def _make_directories(folder: Path) -> None:
@@ -41,13 +41,13 @@ def _make_directories(folder: Path) -> None:
         with suppress(FileExistsError):
             os.mkdir(each, 0o700)
             os.chmod(each, 0o700)  # whatever the umask is
-        with safe_open.root(each.parent) as parent:
+        with safe_open.open_root(each.parent) as parent:
             os.fsync(parent)
 
 
-def _write(target: Path, pieces: Iterator[bytes]) -> None:
+def _write_atomically(target: Path, pieces: Iterator[bytes]) -> None:
     temporary = f".logist-{os.urandom(6).hex()}.new"
-    with safe_open.root(target.parent) as parent:
+    with safe_open.open_root(target.parent) as parent:
         descriptor = os.open(temporary, NEW, 0o600, dir_fd=parent)
         try:
             with open(descriptor, "wb") as file:

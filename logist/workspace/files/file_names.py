@@ -13,30 +13,30 @@ PREFIX = b".logist~"
 PLACEHOLDER = PREFIX
 
 
-def stored(raw: bytes) -> bytes:
+def to_stored(raw: bytes) -> bytes:
     """The path under which git keeps the file `raw`."""
     if b".git" not in raw.lower() and PREFIX not in raw:
         return raw
-    return b"/".join(map(_escape, raw.split(b"/")))
+    return b"/".join(map(_escape_name, raw.split(b"/")))
 
 
-def unstored(path: bytes) -> bytes:
+def from_stored(path: bytes) -> bytes:
     """The path in the workspace of a stored one; a placeholder gives `<directory>/`."""
     if PREFIX not in path:
         return path
     parts = path.split(b"/")
     if parts[-1] == PLACEHOLDER:
         parts[-1] = b""
-    return b"/".join(map(_unescape, parts))
+    return b"/".join(map(_unescape_name, parts))
 
 
-def _escape(name: bytes) -> bytes:
+def _escape_name(name: bytes) -> bytes:
     return PREFIX + name if name.lower() == b".git" or name.startswith(PREFIX) else name
 
 
-def _unescape(name: bytes) -> bytes:
+def _unescape_name(name: bytes) -> bytes:
     rest = name.removeprefix(PREFIX)
-    return rest if rest and _escape(rest) == name else name
+    return rest if rest and _escape_name(rest) == name else name
 
 
 def is_placeholder(path: bytes) -> bool:
@@ -53,7 +53,7 @@ def is_sound(raw: bytes) -> bool:
     return not any(part in (b"", b".", b"..") for part in parts) and parts[0] != b".git"
 
 
-def parents(paths: Iterable[bytes]) -> set[bytes]:
+def list_parents(paths: Iterable[bytes]) -> set[bytes]:
     """All directories above these paths, without the root."""
     found: set[bytes] = set()
     for path in paths:
@@ -69,12 +69,12 @@ def add_parents(found: set[bytes], path: bytes) -> None:
         above = above.rpartition(b"/")[0]
 
 
-def shown(raw: bytes) -> str:
+def to_display(raw: bytes) -> str:
     """A path as valid text; bytes that are not UTF-8 as `\\xNN`."""
     return raw.decode("utf-8", "backslashreplace")
 
 
-def given(path: str) -> list[bytes] | None:
+def split_agent_path(path: str) -> list[bytes] | None:
     """The components of a path an agent gave; None if it cannot be one of a file in the workspace."""
     parts = [part for part in path.encode("utf-8", "backslashreplace").split(b"/") if part != b"."]
     if not parts or b"\0" in path.encode("utf-8", "replace") or not is_sound(b"/".join(parts)):

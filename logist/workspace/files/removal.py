@@ -24,9 +24,9 @@ def remove_tree(beside: int, parent: int, name: bytes) -> None:
     trash = safe_open.open_directory(beside, TRASH, unlocking=True)
     try:
         numbers = count()
-        _move(parent, name, trash, numbers)
-        while left := os.listdir(trash):
-            for each in left:
+        _move_to_trash(parent, name, trash, numbers)
+        while remaining := os.listdir(trash):
+            for each in remaining:
                 _take_apart(trash, os.fsencode(each), numbers)
     finally:
         os.close(trash)
@@ -40,7 +40,7 @@ def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
         for each in os.listdir(descriptor):
             child = os.fsencode(each)
             if stat.S_ISDIR(os.stat(child, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                _move(descriptor, child, trash, numbers)
+                _move_to_trash(descriptor, child, trash, numbers)
             else:
                 os.unlink(child, dir_fd=descriptor)
     finally:
@@ -48,8 +48,8 @@ def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
     os.rmdir(name, dir_fd=trash)
 
 
-def _move(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
-    safe_open.unlock(parent, name)  # a directory that its owner may not write cannot be moved
+def _move_to_trash(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
+    safe_open.unlock_entry(parent, name)  # a directory that its owner may not write cannot be moved
     for number in numbers:
         try:
             return os.rename(name, b"%d" % number, src_dir_fd=parent, dst_dir_fd=trash)
@@ -59,12 +59,12 @@ def _move(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
     return None
 
 
-def remove(folder: Path) -> None:
+def remove_directory(folder: Path) -> None:
     """Removes a directory, however deep and locked it is; no error if it is not there."""
     if not os.path.lexists(folder):
         return
     try:
-        with safe_open.root(folder.parent, unlocking=True) as parent:
+        with safe_open.open_root(folder.parent, unlocking=True) as parent:
             remove_tree(parent, parent, os.fsencode(folder.name))
     except OSError as error:
         if error.errno not in safe_open.GONE:

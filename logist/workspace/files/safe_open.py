@@ -25,7 +25,7 @@ NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 @contextmanager
-def root(path: Path, *, unlocking: bool = False) -> Iterator[int]:
+def open_root(path: Path, *, unlocking: bool = False) -> Iterator[int]:
     """The directory itself, opened; the descriptor lives as long as the block."""
     descriptor = open_directory(None, os.fsencode(path), unlocking=unlocking)
     try:
@@ -41,7 +41,7 @@ def open_directory(parent: int | None, name: bytes, *, unlocking: bool = False) 
     except PermissionError:
         if not unlocking:
             raise
-        unlock(parent, name)
+        unlock_entry(parent, name)
         return os.open(name, DIRECTORY, dir_fd=parent)
     if unlocking and not os.fstat(descriptor).st_mode & stat.S_IXUSR:
         make_writable(descriptor)  # it can be listed, but nothing in it can be looked at
@@ -49,7 +49,7 @@ def open_directory(parent: int | None, name: bytes, *, unlocking: bool = False) 
 
 
 @contextmanager
-def directory(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
+def open_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
     """The directory `parts` beneath `top`, opened."""
     descriptor = os.dup(top)
     try:
@@ -63,9 +63,9 @@ def directory(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> I
 
 
 @contextmanager
-def regular(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
+def open_regular_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
     """The regular file `parts` beneath `top`, opened for reading; anything else is an OSError of GONE."""
-    with directory(top, parts[:-1], unlocking=unlocking) as parent:
+    with open_below(top, parts[:-1], unlocking=unlocking) as parent:
         descriptor = _open_file(parent, parts[-1], unlocking)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -84,30 +84,32 @@ def _open_file(parent: int, name: bytes, unlocking: bool) -> int:
     except PermissionError:
         if not unlocking:
             raise
-        unlock(parent, name)
+        unlock_entry(parent, name)
         return os.open(name, FILE, dir_fd=parent)
 
 
-def unlock(parent: int | None, name: bytes) -> None:
+def unlock_entry(parent: int | None, name: bytes) -> None:
     """Gives the owner back reading and writing (and entering); never through a link, never to a second name."""
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        found = os.fstat(handle)
-        if stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
-            wanted = 0o700 if stat.S_ISDIR(found.st_mode) else 0o600
-            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(found.st_mode) | wanted)
+        entry_status = os.fstat(handle)
+        if stat.S_ISDIR(entry_status.st_mode) or (
+            stat.S_ISREG(entry_status.st_mode) and entry_status.st_nlink == 1
+        ):
+            wanted = 0o700 if stat.S_ISDIR(entry_status.st_mode) else 0o600
+            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(entry_status.st_mode) | wanted)
     finally:
         os.close(handle)
 
 
 def make_writable(descriptor: int) -> None:
     """Gives the owner everything in an opened directory."""
-    held = os.fstat(descriptor).st_mode
-    if held & stat.S_IRWXU != stat.S_IRWXU:
-        os.fchmod(descriptor, stat.S_IMODE(held) | stat.S_IRWXU)
+    mode = os.fstat(descriptor).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
-def exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]:
+def read_exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]:
     """`size` bytes from the file; one that shrinks meanwhile is filled up with zeros."""
     while size > 0:
         data = os.read(descriptor, min(chunk, size)) or bytes(min(chunk, size))
@@ -115,7 +117,7 @@ def exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]
         yield data
 
 
-def link_target(parent: int, name: bytes) -> bytes:
+def read_link(parent: int, name: bytes) -> bytes:
     """Where a symbolic link points; something else is an OSError of GONE."""
     try:
         return os.readlink(name, dir_fd=parent)

@@ -1,8 +1,8 @@
 """Work of a job into the repository it came from: one commit on a branch of its own, merged into what is checked out."""
 
 from logist.workspace.merge.drafting import FileChange
-from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish
-from logist.workspace.merge.target import Person, Target, find, locked
+from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish_work
+from logist.workspace.merge.target import Person, Target, find_target, lock_target
 
 __all__ = [
     "MODES",
@@ -12,8 +12,8 @@ __all__ = [
     "Person",
     "Published",
     "Target",
-    "find",
     "find_commit",
-    "locked",
-    "publish",
+    "find_target",
+    "lock_target",
+    "publish_work",
 ]

@@ -46,62 +46,62 @@ class MergedChildren(NamedTuple):
     """By child: what it has beside its work that no checkpoint can hold, each as `path (reason)`; caches are not named."""
 
 
-def merge(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChildren:
+def merge_children(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChildren:
     """The work of all children on top of `ours`, one after the other; durable, and packed like every checkpoint.
 
     A child whose work does not fit to what came before it is left out, and its files are named: so is one in
     whose place of a file that we have there is one that no checkpoint could hold. Raises StorageError where a
     repository can't be read, or git is older than 2.38.
     """
-    leftovers.remove(git.git_dir)
+    leftovers.remove_leftovers(git.git_dir)
     _remove_half_written(git.git_dir / "objects")
     tip, conflicts, lost = ours, {}, {}
-    (unstored,) = objects.unstored(git, ours)
-    held = f"\n\n{objects.trailer(unstored)}" if unstored else ""
+    (unstored,) = objects.read_unstored(git, ours)
+    trailer_text = f"\n\n{objects.build_trailer(unstored)}" if unstored else ""
     for child in children:
         fetch_commit(git, child.git_dir, child.commit, _CHILDREN + child.name)
-        missing = _not_held(git, child.commit)
-        tree, conflicting = _merged_tree(git, tip, child.commit)
-        conflicting += _replacing(git, tip, missing)
+        missing = _find_unstored(git, child.commit)
+        tree, conflicting = _merge_trees(git, tip, child.commit)
+        conflicting += _find_replaced(git, tip, missing)
         if conflicting:
             conflicts[child.name] = list(dict.fromkeys(conflicting))
             continue
         if missing:
-            lost[child.name] = _named(missing)
-        if tree != _tree_of(git, tip):
-            tip = _commit(git, tree, tip, child, held)
+            lost[child.name] = _describe_missing(missing)
+        if tree != _read_tree_id(git, tip):
+            tip = _commit_merge(git, tree, tip, child, trailer_text)
     if tip != ours:
         git.run("update-ref", MERGED, tip)
         git.run("repack", "-d", "-q")
-        checkpoint.make_durable(git)
+        checkpoint.flush_directories(git)
     return MergedChildren(tip, conflicts, lost)
 
 
-def _not_held(git: Git, commit: str) -> dict[bytes, Unstored]:
+def _find_unstored(git: Git, commit: str) -> dict[bytes, Unstored]:
     """What the workspace of a child has and its checkpoint has not; it says so itself."""
-    (found,) = objects.unstored(git, commit)
-    return {path: thing for path, thing in found.items() if thing.why != CACHE}
+    (unstored,) = objects.read_unstored(git, commit)
+    return {path: thing for path, thing in unstored.items() if thing.why != CACHE}
 
 
-def _replacing(git: Git, tip: str, missing: Mapping[bytes, Unstored]) -> list[str]:
+def _find_replaced(git: Git, tip: str, missing: Mapping[bytes, Unstored]) -> list[str]:
     """Our files that would be gone, for the child has something of their names that can't be brought over."""
     if not missing:
         return []
-    held = map(file_names.unstored, objects.tree(git, tip))
+    our_paths = map(file_names.from_stored, objects.read_tree(git, tip))
     return [
-        file_names.shown(path)
-        for path in held
-        if path in missing or not missing.keys().isdisjoint(file_names.parents([path]))
+        file_names.to_display(path)
+        for path in our_paths
+        if path in missing or not missing.keys().isdisjoint(file_names.list_parents([path]))
     ]
 
 
-def _named(missing: Mapping[bytes, Unstored]) -> list[str]:
-    shown = [f"{_shown(path, missing[path])} ({missing[path].why})" for path in sorted(missing)[:NAMED]]
-    return shown + [f"... and {len(missing) - NAMED} more"] * (len(missing) > NAMED)
+def _describe_missing(missing: Mapping[bytes, Unstored]) -> list[str]:
+    first = [f"{_format_path(path, missing[path])} ({missing[path].why})" for path in sorted(missing)[:NAMED]]
+    return first + [f"... and {len(missing) - NAMED} more"] * (len(missing) > NAMED)
 
 
-def _shown(path: bytes, thing: Unstored) -> str:
-    return file_names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)
+def _format_path(path: bytes, thing: Unstored) -> str:
+    return file_names.to_display(path + b"/" if thing.mode == DIRECTORY_MODE else path)
 
 
 def _remove_half_written(objects_dir: Path) -> None:
@@ -110,35 +110,35 @@ def _remove_half_written(objects_dir: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _merged_tree(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
+def _merge_trees(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
     """The tree of both, or the files that do not fit, as a person reads their names."""
-    status, out, said = git.ask(
+    status, out, error_text = git.run_for_status(
         "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs
     )
     if status not in (0, 1) or not out:
-        reason = said or f"it ended with status {status}"
+        reason = error_text or f"it ended with status {status}"
         raise StorageError(
             f"git merge-tree failed: {reason}", where=str(git.git_dir), fix="git 2.38 or newer is needed"
         )
     tree, *conflicting = out.rstrip(b"\0").split(b"\0")
-    shown = [file_names.shown(path) for path in dict.fromkeys(conflicting) if path]
-    return tree.decode("ascii"), shown if status else []
+    conflicts = [file_names.to_display(path) for path in dict.fromkeys(conflicting) if path]
+    return tree.decode("ascii"), conflicts if status else []
 
 
-def _tree_of(git: Git, commit: str) -> str:
+def _read_tree_id(git: Git, commit: str) -> str:
     return git.run("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}").decode("ascii").strip()
 
 
-def _commit(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
+def _commit_merge(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
     """`held`: what no checkpoint of ours could hold, as every checkpoint says at its end."""
     message = f"Work of {child.name}{held}"
-    made = git.run("commit-tree", tree, "-p", ours, "-p", child.commit, "-m", message)
-    return made.decode("ascii").strip()
+    output = git.run("commit-tree", tree, "-p", ours, "-p", child.commit, "-m", message)
+    return output.decode("ascii").strip()
 
 
 def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *options: str) -> None:
     """Copies a commit of another repository of checkpoints, and calls it `reference` here."""
-    objects.checked(commit, git)
+    objects.require_commit(commit, git)
     if not repository.is_dir():
         message = "the repository of checkpoints is missing"
         raise StorageError(message, where=str(repository), fix="put it back from a backup")

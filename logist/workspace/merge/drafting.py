@@ -37,12 +37,12 @@ class Words(NamedTuple):
     subject: str
     job: str
 
-    def text(self, before: str = "") -> str:
+    def build_text(self, before: str = "") -> str:
         subject = " ".join(f"{before}{self.subject}".split()) or self.job
-        return f"{subject}\n\n{trailer(self.job)}\n"
+        return f"{subject}\n\n{build_job_trailer(self.job)}\n"
 
 
-def trailer(job: str) -> str:
+def build_job_trailer(job: str) -> str:
     """The line by which the commits of a job are known."""
     return f"Logist-Job: {job}"
 
@@ -65,7 +65,7 @@ class Scratch:
 
 
 @contextmanager
-def scratch(
+def open_scratch(
     job: Git, target: Target, author: Person, seconds: int, *, beside: bool = True
 ) -> Iterator[Scratch]:
     """Such a repository; gone when the block is left. `seconds`: the time of its commits, since 1970.
@@ -84,15 +84,15 @@ def scratch(
     }
     git = Git(folder / "repository", job.path, variables=tuple(own.items()))
     try:
-        _make(git, job, target)
+        _init_repository(git, job, target)
         yield Scratch(git, tree)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(git: Git, job: Git, target: Target) -> None:
+def _init_repository(git: Git, job: Git, target: Target) -> None:
     git.git_dir.mkdir(mode=0o700)
-    tip = objects.tip(job) or ""
+    tip = objects.read_tip(job) or ""
     git.run(
         "init",
         "--quiet",
@@ -103,7 +103,7 @@ def _make(git: Git, job: Git, target: Target) -> None:
     info = git.git_dir / "objects" / "info"
     info.mkdir(exist_ok=True)
     borrowed = (target.common / "objects", job.git_dir / "objects")
-    (info / "alternates").write_bytes(b"".join(_alternate(path) for path in borrowed))
+    (info / "alternates").write_bytes(b"".join(_quote_alternate(path) for path in borrowed))
     (git.git_dir / "info").mkdir(exist_ok=True)
     (git.git_dir / "info" / "attributes").write_text(ATTRIBUTES, "ascii")
     for name in ("shallow", "info/exclude"):
@@ -111,69 +111,76 @@ def _make(git: Git, job: Git, target: Target) -> None:
             shutil.copyfile(target.common / name, git.git_dir / name)
 
 
-def _alternate(path: Path) -> bytes:
+def _quote_alternate(path: Path) -> bytes:
     """A line of that file; quoted, for a path may hold anything."""
     raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + raw + b'"\n'
 
 
-def conversions(target: Target) -> list[str]:
+def list_line_end_options(target: Target) -> list[str]:
     """What the user has set for the ends of lines, as arguments of git."""
     kept = [name for name in ("core.autocrlf", "core.eol") if target.settings.get(name)]
     return [part for name in kept for part in ("-c", f"{name}={target.settings[name]}")]
 
 
-def tree_of_work(
+def write_job_tree(
     made: Scratch, job: Git, target: Target, base: str | None, selected: Selected, final: str
 ) -> str:
     """The tree of the job's commit: that of `base` with the changes that are selected, git-ignored files left out."""
     git = made.git
-    inside: list[str | Path] = [f"--work-tree={made.tree}", *conversions(target), "-c", "core.fsync=none"]
+    inside: list[str | Path] = [
+        f"--work-tree={made.tree}",
+        *list_line_end_options(target),
+        "-c",
+        "core.fsync=none",
+    ]
     if base is not None:
         git.run("read-tree", base)
-    rules = _spread(made, job, selected, final)
+    rules = _write_rules_and_names(made, job, selected, final)
     excludes = target.settings.get("core.excludesfile", "")
     own = ["-c", f"core.excludesFile={excludes}"] if os.path.isabs(excludes) else []
-    listed = git.run(*inside, *own, "ls-files", "--others", "--ignored", "--exclude-standard", "-z")
-    for path in filter(None, listed.split(b"\0")):
+    ignored = git.run(*inside, *own, "ls-files", "--others", "--ignored", "--exclude-standard", "-z")
+    for path in filter(None, ignored.split(b"\0")):
         if selected.changes.pop(path, None) is not None:
             selected.left_out[path] = "git-ignored"
-    there = {path: entry for path, entry in selected.changes.items() if entry is not None}
-    _fill(made, job, {path: entry for path, entry in there.items() if path not in rules})
-    gone = [path for path in selected.changes if path not in there]
-    git.feed(_listed(gone), *inside, "update-index", "-z", "--force-remove", "--stdin")
-    git.feed(_listed(there), *inside, "update-index", "-z", "--add", "--replace", "--stdin")
+    present = {path: entry for path, entry in selected.changes.items() if entry is not None}
+    _write_contents(made, job, {path: entry for path, entry in present.items() if path not in rules})
+    gone = [path for path in selected.changes if path not in present]
+    git.run_with_input(_join_paths(gone), *inside, "update-index", "-z", "--force-remove", "--stdin")
+    git.run_with_input(_join_paths(present), *inside, "update-index", "-z", "--add", "--replace", "--stdin")
     return git.run("write-tree").decode("ascii").strip()
 
 
-def _spread(made: Scratch, job: Git, selected: Selected, final: str) -> set[bytes]:
+def _write_rules_and_names(made: Scratch, job: Git, selected: Selected, final: str) -> set[bytes]:
     """Writes what tells git how to read a work tree, and the names alone of all else; returns the paths of the former."""
-    found = {file_names.unstored(stored): entry for stored, entry in objects.tree(job, final).items()}
+    by_path = {
+        file_names.from_stored(stored): entry for stored, entry in objects.read_tree(job, final).items()
+    }
     rules = {
         path: entry
-        for path, entry in found.items()
+        for path, entry in by_path.items()
         if path.rpartition(b"/")[2] in RULES and entry.mode != LINK_MODE and path not in selected.left_out
     }
-    _fill(made, job, rules)
+    _write_contents(made, job, rules)
     for path, entry in selected.changes.items():
         if entry is not None and path not in rules:
-            _write(_place(made, path), TreeEntry(FILE_MODE, ""), iter(()))
+            _write_entry(_locate_in_tree(made, path), TreeEntry(FILE_MODE, ""), iter(()))
     return set(rules)
 
 
-def _fill(made: Scratch, job: Git, wanted: dict[bytes, TreeEntry]) -> None:
+def _write_contents(made: Scratch, job: Git, wanted: dict[bytes, TreeEntry]) -> None:
     """Writes files with all that is in them."""
     paths = sorted(wanted)
-    with objects.contents(job, [wanted[path].id for path in paths]) as each:
+    with objects.open_contents(job, [wanted[path].id for path in paths]) as each:
         for path, pieces in zip(paths, each, strict=True):
-            _write(_place(made, path), wanted[path], pieces)
+            _write_entry(_locate_in_tree(made, path), wanted[path], pieces)
 
 
-def _place(made: Scratch, path: bytes) -> bytes:
+def _locate_in_tree(made: Scratch, path: bytes) -> bytes:
     return os.path.join(os.fsencode(made.tree), path)
 
 
-def _write(place: bytes, entry: TreeEntry, pieces: Iterator[bytes]) -> None:
+def _write_entry(place: bytes, entry: TreeEntry, pieces: Iterator[bytes]) -> None:
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     with suppress(FileNotFoundError):
         os.unlink(place)
@@ -186,95 +193,102 @@ def _write(place: bytes, entry: TreeEntry, pieces: Iterator[bytes]) -> None:
         file.writelines(pieces)
 
 
-def _listed(paths: Iterable[bytes]) -> bytes:
+def _join_paths(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
 
 
-def commit(git: Git, tree: str, parents: Sequence[str], text: str) -> str:
+def create_commit(git: Git, tree: str, parents: Sequence[str], text: str) -> str:
     """A commit; the same input gives the same one."""
     above = [part for parent in parents for part in ("-p", parent)]
-    return git.feed(text.encode("utf-8", "backslashreplace"), "commit-tree", tree, *above).decode().strip()
+    return (
+        git.run_with_input(text.encode("utf-8", "backslashreplace"), "commit-tree", tree, *above)
+        .decode()
+        .strip()
+    )
 
 
-def tree_of(git: Git, commit: str) -> str:
+def read_tree_id(git: Git, commit: str) -> str:
     return git.run("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}").decode("ascii").strip()
 
 
 def is_ancestor(git: Git, older: str, newer: str) -> bool:
-    return git.ask("merge-base", "--is-ancestor", older, newer)[0] == 0
+    return git.run_for_status("merge-base", "--is-ancestor", older, newer)[0] == 0
 
 
-def first_parent(git: Git, commit: str) -> str | None:
+def find_first_parent(git: Git, commit: str) -> str | None:
     """The commit that it comes after on its branch."""
-    status, found, _ = git.ask("rev-parse", "--verify", "--quiet", f"{commit}^1")
-    return found.decode("ascii").strip() if status == 0 else None
+    status, output, _ = git.run_for_status("rev-parse", "--verify", "--quiet", f"{commit}^1")
+    return output.decode("ascii").strip() if status == 0 else None
 
 
-def brought_in_by(git: Git, commit: str, head: str) -> str:
+def find_introducing_commit(git: Git, commit: str, head: str) -> str:
     """The commit on the branch at `head` that has `commit` first in its past: a merge, or itself."""
     line = git.run("rev-list", "--first-parent", head, f"^{commit}").split()
     after = set(git.run("rev-list", "--ancestry-path", head, f"^{commit}").split())
     having = [each.decode("ascii") for each in line if each in after]
-    return having[-1] if having and first_parent(git, having[-1]) != commit else commit
+    return having[-1] if having and find_first_parent(git, having[-1]) != commit else commit
 
 
 def is_same(git: Git, one: str, other: str) -> bool:
     """Whether two commits have the same tree, past and message, whoever made them, and when."""
 
-    def told(commit: str) -> tuple[list[bytes], bytes]:
+    def read_content(commit: str) -> tuple[list[bytes], bytes]:
         head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
         return [line for line in head.split(b"\n") if line.startswith((b"tree ", b"parent "))], message
 
-    return told(one) == told(other)
+    return read_content(one) == read_content(other)
 
 
-def merged_tree(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, list[str]]:
+def merge_trees(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, list[str]]:
     """The tree of both, and the files in which they do not fit. Raises Refused where they have nothing in common."""
     options = ["--write-tree", "--name-only", "--no-messages", "-z"]
-    status, out, said = git.ask("merge-tree", *options, ours, theirs)
-    if "unrelated histories" in said:
+    status, out, error_text = git.run_for_status("merge-tree", *options, ours, theirs)
+    if "unrelated histories" in error_text:
         fix = "check out the branch that the job began from, then run the command again; or --branch, and merge by hand"
         message = "what is checked out there has nothing in common with what the job began from"
         raise Refused(message, where=str(target.place), fix=fix)
     if status not in (0, 1) or not out:
-        reason = said or f"it ended with status {status}"
+        reason = error_text or f"it ended with status {status}"
         fix = "git 2.38 or newer is needed"
         raise StorageError(f"git merge-tree failed: {reason}", where=str(git.git_dir), fix=fix)
     tree, *conflicting = out.rstrip(b"\0").split(b"\0")
-    shown = [file_names.shown(path) for path in dict.fromkeys(conflicting) if path]
-    return tree.decode("ascii"), shown if status else []
+    conflicts = [file_names.to_display(path) for path in dict.fromkeys(conflicting) if path]
+    return tree.decode("ascii"), conflicts if status else []
 
 
-def file_changes(git: Git, before: str, after: str) -> list[FileChange]:
+def list_file_changes(git: Git, before: str, after: str) -> list[FileChange]:
     """The files that differ, by path."""
     fields = git.run("diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--").split(b"\0")
-    found = []
+    file_list = []
     for line in filter(None, fields):
         added, deleted, path = line.split(b"\t", 2)
         counts = (None, None) if added == b"-" else (int(added), int(deleted))
-        found.append(FileChange(file_names.shown(path), *counts))
-    return found
+        file_list.append(FileChange(file_names.to_display(path), *counts))
+    return file_list
 
 
-def patch(git: Git, before: str, after: str) -> tuple[str, bool]:
+def read_patch(git: Git, before: str, after: str) -> tuple[str, bool]:
     """The differences as a patch, and whether it is whole."""
     options = ("-p", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-    with git.streaming("diff-tree", *options, before, after, "--") as process:
+    with git.open_stream("diff-tree", *options, before, after, "--") as process:
         assert process.stdout is not None
-        said = process.stdout.read(MOST_PATCH + 1)
+        output = process.stdout.read(MOST_PATCH + 1)
         while process.stdout.read(1 << 20):
             pass
-    return said[:MOST_PATCH].decode("utf-8", "backslashreplace"), len(said) <= MOST_PATCH
+    return output[:MOST_PATCH].decode("utf-8", "backslashreplace"), len(output) <= MOST_PATCH
 
 
-def borrowing(target: Target, made: Scratch) -> Git:
+def borrow_objects(target: Target, made: Scratch) -> Git:
     """git on the target, which sees the new commits as well without having them."""
     extra = (
-        ("GIT_ALTERNATE_OBJECT_DIRECTORIES", os.fsdecode(_alternate(made.git.git_dir / "objects")).strip()),
+        (
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            os.fsdecode(_quote_alternate(made.git.git_dir / "objects")).strip(),
+        ),
     )
     return replace(target.git, variables=(*target.git.variables, *extra))
 
 
-def empty_tree(git: Git) -> str:
+def write_empty_tree(git: Git) -> str:
     """The name of a tree with nothing in it."""
-    return git.feed(b"", "hash-object", "-t", "tree", "-w", "--stdin").decode("ascii").strip()
+    return git.run_with_input(b"", "hash-object", "-t", "tree", "-w", "--stdin").decode("ascii").strip()

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from logist.errors import Refused, StorageError, UsageError
 from logist.workspace import source
 from logist.workspace.checkpoint import objects
-from logist.workspace.git import GIT_PATH, Git, unnamed
+from logist.workspace.git import GIT_PATH, Git, open_unnamed_file
 from logist.workspace.merge import drafting, refs, selecting, staging, worktree
 from logist.workspace.merge.drafting import FileChange, Scratch, Words
 from logist.workspace.merge.refs import Update
@@ -82,14 +82,14 @@ class Published:
     """Whether the patch is all of it."""
 
 
-def publish(work: JobWork, target: Target, mode: str, *, patch: bool = False) -> Published:
+def publish_work(work: JobWork, target: Target, mode: str, *, patch: bool = False) -> Published:
     """Merges the work into what is checked out in `target`, whose lock the caller holds where anything may change.
 
     A conflict is told and changes nothing. Raises Refused where git is in the middle of something there, files are
     in the way or changed, or the commit that the job began from is gone; StorageError.
     """
     try:
-        return _publish(work, target, mode, patch=patch)
+        return _merge_work(work, target, mode, patch=patch)
     except OSError as error:
         name = os.fsdecode(error.filename or b"") if not isinstance(error.filename, int) else ""
         where = str(target.place / name)
@@ -112,76 +112,84 @@ def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | Non
     Nothing is written, and nothing that the repository sets up is run.
     """
     try:
-        found = source.resolve(place)
+        repository = source.resolve_source(place)
     except UsageError:
         return None
-    git = Git(found / ".git" if (found / ".git").exists() else found, path)
-    status, name, _ = git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/logist/{job_id}^{{commit}}")
+    git = Git(repository / ".git" if (repository / ".git").exists() else repository, path)
+    status, name, _ = git.run_for_status(
+        "rev-parse", "--verify", "--quiet", f"refs/heads/logist/{job_id}^{{commit}}"
+    )
     if status:
         return None
     commit = name.decode("ascii").strip()
     head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
-    if drafting.trailer(job_id).encode() not in message.splitlines():
+    if drafting.build_job_trailer(job_id).encode() not in message.splitlines():
         return None
     fields = dict(line.split(b" ", 1) for line in reversed(head.split(b"\n")) if b" " in line)
-    made = _AUTHORED.search(fields.get(b"author", b""))
-    if made is None:
+    author_time = _AUTHORED.search(fields.get(b"author", b""))
+    if author_time is None:
         return None
     parent = fields[b"parent"].decode("ascii", "replace") if b"parent" in fields else None
-    return Brought(commit, parent, int(made[1]))
+    return Brought(commit, parent, int(author_time[1]))
 
 
-def _publish(work: JobWork, target: Target, mode: str, *, patch: bool) -> Published:
+def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Published:
     if mode != "look":
-        worktree.take_away_leftovers(target)
+        worktree.remove_merge_leftovers(target)
     branch = f"refs/heads/logist/{work.job_id}"
     if target.branch == branch:
         fix = "check out the branch that it is to be merged into"
         raise Refused("the branch of the job itself is checked out", where=str(target.place), fix=fix)
-    author = target.person(work.author)
-    with drafting.scratch(work.git, target, author, work.seconds, beside=mode != "look") as made:
-        drafted = _drafted(work, target, made)
-        found = _looked(work, target, made, drafted, mode, patch=patch)
-        if found.commit is None:
-            return found
+    author = target.choose_author(work.author)
+    with drafting.open_scratch(work.git, target, author, work.seconds, beside=mode != "look") as made:
+        drafted = _draft_commit(work, target, made)
+        published = _preview_merge(work, target, made, drafted, mode, patch=patch)
+        if published.commit is None:
+            return published
         if mode == "look":
-            return replace(_of_a_look(found, target), blocked=_obstacle(work, target, made, found))
+            return replace(
+                _leave_out_scratch(published, target), blocked=_find_obstacle(work, target, made, published)
+            )
         if mode == "branch":
-            with worktree.at_work(target, work.job_id, index=False):
-                with _branches(work, target, made, replace(found, after=None)) as move:
+            with worktree.mark_merge(target, work.job_id, index=False):
+                with _prepare_branches(work, target, made, replace(published, after=None)) as move:
                     move()
                 _flush_branches(target)
-            return replace(found, how="branch", before=None, after=None, revert="")
-        if found.how in ("already", "conflict"):
-            return found
+            return replace(published, how="branch", before=None, after=None, revert="")
+        if published.how in ("already", "conflict"):
+            return published
         require_idle(target)
-        with worktree.at_work(target, work.job_id, index=target.top is not None):
+        with worktree.mark_merge(target, work.job_id, index=target.top is not None):
             # Looked at again under the lock: everything above was judged without it, and a commit by the user
             # in between must stop the merge rather than be left out of it.
             _require_unmoved(target)
-            ready = staging.stage(_move(target, made, found), target.git.git_dir) if target.top else None
-            with _branches(work, target, made, found) as move:
+            ready = (
+                staging.stage_move(_build_move(target, made, published), target.git.git_dir)
+                if target.top
+                else None
+            )
+            with _prepare_branches(work, target, made, published) as move:
                 # Files first, then the branches. Killed in between, the work tree is ahead of the branch,
                 # which the next command finishes; the other way round, git would show the work as deleted by
                 # the user.
                 if ready is not None:
-                    worktree.apply(ready)
+                    worktree.apply_staged(ready)
                 move()
             _flush_branches(target)
-        return found
+        return published
 
 
-def _of_a_look(found: Published, target: Target) -> Published:
+def _leave_out_scratch(found: Published, target: Target) -> Published:
     """The same without commits that only the scratch repository has, nor a command that takes them back."""
     if found.how == "already":
         return found
-    commit = found.commit if found.commit is not None and target.has(found.commit) else None
+    commit = found.commit if found.commit is not None and target.has_commit(found.commit) else None
     return replace(found, commit=commit, after=None, revert="")
 
 
 def _require_unmoved(target: Target) -> None:
     """Raises Refused where somebody has committed, or checked out another branch, just now."""
-    now = target.looked_at_again()
+    now = target.reload_head()
     if (now.branch, now.head) != (target.branch, target.head):
         message = "what is checked out there has changed just now"
         raise Refused(message, where=str(target.place), fix="run the command again")
@@ -195,35 +203,35 @@ class _Draft:
     selected: selecting.Selected
 
 
-def _drafted(work: JobWork, target: Target, made: Scratch) -> _Draft:
+def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
     """The one commit of the job."""
-    parent = _parent(work, target)
-    selected = selecting.select(work.git, work.base, work.commit, _reserved(work, target))
-    base = work.base if target.has(work.base) else None
-    tree = drafting.tree_of_work(made, work.git, target, base, selected, work.commit)
-    if parent is not None and tree == drafting.tree_of(made.git, parent):
+    parent = _choose_parent(work, target)
+    selected = selecting.select_changes(work.git, work.base, work.commit, _find_reserved(work, target))
+    base = work.base if target.has_commit(work.base) else None
+    tree = drafting.write_job_tree(made, work.git, target, base, selected, work.commit)
+    if parent is not None and tree == drafting.read_tree_id(made.git, parent):
         return _Draft(work.previous if parent == work.previous else None, parent, selected)
-    if parent is None and not objects.tree(made.git, tree):
+    if parent is None and not objects.read_tree(made.git, tree):
         return _Draft(None, None, selected)
-    text = Words(work.title, work.job_id).text()
-    commit = drafting.commit(made.git, tree, [parent] if parent else [], text)
+    text = Words(work.title, work.job_id).build_text()
+    commit = drafting.create_commit(made.git, tree, [parent] if parent else [], text)
     return _Draft(commit, parent, selected)
 
 
-def _parent(work: JobWork, target: Target) -> str | None:
+def _choose_parent(work: JobWork, target: Target) -> str | None:
     """What the commit of the job comes after: its earlier one where that went in, else what the job began from."""
-    if work.previous is not None and target.contains(work.previous):
+    if work.previous is not None and target.has_in_history(work.previous):
         return work.previous
-    if target.has(work.base):
+    if target.has_commit(work.base):
         return work.base
-    if not objects.tree(work.git, work.base):
+    if not objects.read_tree(work.git, work.base):
         return None  # it began with nothing
     short = work.base[:12]
     message = f"it does not have the commit {short} any more that the job began from"
     raise Refused(message, where=str(target.place), fix="name the repository that has it: --repo DIR")
 
 
-def _reserved(work: JobWork, target: Target) -> bytes | None:
+def _find_reserved(work: JobWork, target: Target) -> bytes | None:
     if target.top is None:
         return None
     try:
@@ -232,41 +240,46 @@ def _reserved(work: JobWork, target: Target) -> bytes | None:
         return None
 
 
-def _looked(
+def _preview_merge(
     work: JobWork, target: Target, made: Scratch, draft: _Draft, mode: str, *, patch: bool
 ) -> Published:
     """What a merge comes to: its commits, in the scratch repository."""
-    left_out = tuple(selecting.shown(draft.selected.left_out))
-    found = Published(
-        target.place, target.into, f"logist/{work.job_id}", "nothing", left_out=left_out, before=target.head
+    left_out = tuple(selecting.describe_left_out(draft.selected.left_out))
+    preview = Published(
+        target.place,
+        target.checked_out_name,
+        f"logist/{work.job_id}",
+        "nothing",
+        left_out=left_out,
+        before=target.head,
     )
     if draft.commit is None:
-        return found
+        return preview
     git, commit, head = made.git, draft.commit, target.head
-    begin = draft.parent or drafting.empty_tree(git)
+    begin = draft.parent or drafting.write_empty_tree(git)
     if commit == work.previous:
         begin = commit
-    found = replace(found, commit=commit, files=tuple(drafting.file_changes(git, begin, commit)))
+    preview = replace(preview, commit=commit, files=tuple(drafting.list_file_changes(git, begin, commit)))
     if patch:
-        text, whole = drafting.patch(git, begin, commit)
-        found = replace(found, patch=text, whole=whole)
+        text, complete = drafting.read_patch(git, begin, commit)
+        preview = replace(preview, patch=text, whole=complete)
     if head is not None and drafting.is_ancestor(git, commit, head):
-        return replace(found, how="already", after=head, revert=_revert_of(target, git, commit))
+        return replace(preview, how="already", after=head, revert=_find_revert(target, git, commit))
     if head is None or drafting.is_ancestor(git, head, commit):
         return replace(
-            found, how="fast_forward", after=commit, revert=_revert(target, commit, "fast_forward")
+            preview, how="fast_forward", after=commit, revert=_build_revert(target, commit, "fast_forward")
         )
     if mode == "branch":
-        return found
-    tree, conflicts = drafting.merged_tree(git, head, commit, target)
+        return preview
+    tree, conflicts = drafting.merge_trees(git, head, commit, target)
     if conflicts:
-        return replace(found, how="conflict", conflicts=tuple(conflicts))
-    text = Words(work.title, work.job_id).text(f"Merge job {work.job_id}: ")
-    merged = drafting.commit(git, tree, [head, commit], text)
-    return replace(found, how="merge", after=merged, revert=_revert(target, merged, "merge"))
+        return replace(preview, how="conflict", conflicts=tuple(conflicts))
+    text = Words(work.title, work.job_id).build_text(f"Merge job {work.job_id}: ")
+    merged = drafting.create_commit(git, tree, [head, commit], text)
+    return replace(preview, how="merge", after=merged, revert=_build_revert(target, merged, "merge"))
 
 
-def _revert(target: Target, commit: str, how: str) -> str:
+def _build_revert(target: Target, commit: str, how: str) -> str:
     place = quote(str(target.place))
     if target.top is None:
         before = target.head or ""
@@ -274,59 +287,61 @@ def _revert(target: Target, commit: str, how: str) -> str:
     return f"git -C {place} revert --no-edit {'-m 1 ' if how == 'merge' else ''}{commit}"
 
 
-def _revert_of(target: Target, git: Git, commit: str) -> str:
+def _find_revert(target: Target, git: Git, commit: str) -> str:
     """The command that takes back what is in already; "" where there is none that takes back only this."""
     assert target.head is not None
-    merged = drafting.brought_in_by(git, commit, target.head)
+    merged = drafting.find_introducing_commit(git, commit, target.head)
     if target.top is not None:
-        return _revert(target, merged, "fast_forward" if merged == commit else "merge")
+        return _build_revert(target, merged, "fast_forward" if merged == commit else "merge")
     if merged != target.head:
         return ""
-    before = drafting.first_parent(git, merged)
-    return _revert(replace(target, head=before), merged, "merge") if before else ""
+    before = drafting.find_first_parent(git, merged)
+    return _build_revert(replace(target, head=before), merged, "merge") if before else ""
 
 
-def _move(target: Target, made: Scratch, found: Published) -> Move:
+def _build_move(target: Target, made: Scratch, found: Published) -> Move:
     assert found.after is not None
-    head = target.head or drafting.empty_tree(made.git)
-    before = objects.tree(made.git, target.head) if target.head else {}
-    after = objects.tree(made.git, found.after)
-    return Move(target, drafting.borrowing(target, made), before, after, head, found.after)
+    head = target.head or drafting.write_empty_tree(made.git)
+    before = objects.read_tree(made.git, target.head) if target.head else {}
+    after = objects.read_tree(made.git, found.after)
+    return Move(target, drafting.borrow_objects(target, made), before, after, head, found.after)
 
 
-def _obstacle(work: JobWork, target: Target, made: Scratch, found: Published) -> Refused | None:
+def _find_obstacle(work: JobWork, target: Target, made: Scratch, found: Published) -> Refused | None:
     """What keeps it from being done; all of it is tried beside the target."""
     if found.how not in ("fast_forward", "merge"):
         return None
     try:
         require_idle(target)
-        _free_branch(work, target, made, found)
+        _require_free_branch(work, target, made, found)
         if target.top is not None:
-            staging.stage(_move(target, made, found), made.tree.parent)
+            staging.stage_move(_build_move(target, made, found), made.tree.parent)
     except Refused as error:
         return error
     return None
 
 
 @contextmanager
-def _branches(work: JobWork, target: Target, made: Scratch, found: Published) -> Iterator[Callable[[], None]]:
+def _prepare_branches(
+    work: JobWork, target: Target, made: Scratch, found: Published
+) -> Iterator[Callable[[], None]]:
     """Gives what moves the branch of the job, and what is checked out where there is an `after`, at once.
 
     Everything they need is durable in the target by then, and nobody else moves them meanwhile. Raises Refused.
     """
     assert found.commit is not None
-    old = _free_branch(work, target, made, found)
+    old = _require_free_branch(work, target, made, found)
     moved = [Update(f"refs/heads/{found.branch}", found.commit, old)] if old != found.commit else []
     moved += [Update(refs.HEAD, found.after, target.head)] if found.after else []
     refs.require_free(target, moved)
     wanted = [found.commit, *([found.after] if found.after else [])]
     # Only what the target lacks is sent, in one pack: loose objects one by one would be flushed one by one.
-    held = [name for name in (target.head, work.base, work.previous) if name and target.has(name)]
-    revisions = "\n".join([*wanted, "--not", *held, ""]).encode("ascii")
-    _send(made.git, target.git, revisions)
+    known = [name for name in (target.head, work.base, work.previous) if name and target.has_commit(name)]
+    revisions = "\n".join([*wanted, "--not", *known, ""]).encode("ascii")
+    _send_objects(made.git, target.git, revisions)
     worktree.flush_folder(target.common / "objects" / "pack")
     reason = f"logist job merge --job {work.job_id}"
-    with refs.prepared(target, _logged(work, target), moved, reason) as move:
+    with refs.prepare_updates(target, _set_log_identity(work, target), moved, reason) as move:
         yield move
 
 
@@ -337,14 +352,14 @@ def _flush_branches(target: Target) -> None:
     worktree.flush_folder(target.git.git_dir)
 
 
-def _send(origin: Git, to: Git, revisions: bytes) -> None:
+def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
     """Gives a repository the objects of these commits, as one pack."""
-    with unnamed() as asked:
-        asked.write(revisions)
-        asked.seek(0)
+    with open_unnamed_file() as revision_file:
+        revision_file.write(revisions)
+        revision_file.seek(0)
         with (
-            origin.streaming("pack-objects", "--revs", "--stdout", "-q", stdin=asked) as packing,
-            to.streaming("index-pack", "--stdin", "--fix-thin", stdin=subprocess.PIPE) as indexing,
+            origin.open_stream("pack-objects", "--revs", "--stdout", "-q", stdin=revision_file) as packing,
+            to.open_stream("index-pack", "--stdin", "--fix-thin", stdin=subprocess.PIPE) as indexing,
         ):
             assert packing.stdout is not None
             assert indexing.stdin is not None
@@ -354,12 +369,12 @@ def _send(origin: Git, to: Git, revisions: bytes) -> None:
             indexing.stdout.read()
 
 
-def _free_branch(work: JobWork, target: Target, made: Scratch, found: Published) -> str | None:
+def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Published) -> str | None:
     """What the branch of the job is now. Raises Refused where it is somebody else's, or is checked out."""
     name = f"refs/heads/{found.branch}"
     git = made.git
-    listed = target.git.run("for-each-ref", "--format=%(objectname) %(worktreepath)", name).rstrip(b"\n")
-    tip, _, checked_out = listed.decode("utf-8", "replace").partition(" ")
+    output = target.git.run("for-each-ref", "--format=%(objectname) %(worktreepath)", name).rstrip(b"\n")
+    tip, _, checked_out = output.decode("utf-8", "replace").partition(" ")
     if not tip or tip == found.commit:
         return tip or None
     ours = (
@@ -374,9 +389,9 @@ def _free_branch(work: JobWork, target: Target, made: Scratch, found: Published)
     return tip
 
 
-def _logged(work: JobWork, target: Target) -> Git:
+def _set_log_identity(work: JobWork, target: Target) -> Git:
     """git with the name and the time that its log of references is to tell."""
-    name, email = target.person(work.author)
+    name, email = target.choose_author(work.author)
     who = (
         ("GIT_COMMITTER_NAME", name),
         ("GIT_COMMITTER_EMAIL", email),

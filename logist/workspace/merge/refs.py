@@ -30,7 +30,7 @@ class Update(NamedTuple):
 
 
 @contextmanager
-def prepared(
+def prepare_updates(
     target: Target, git: Git, updates: Sequence[Update], reason: str
 ) -> Iterator[Callable[[], None]]:
     """Holds the locks of these references, and gives what moves them all.
@@ -41,30 +41,30 @@ def prepared(
         yield lambda: None
         return
     marker = target.git.git_dir / MARKER
-    _claim(target, marker, updates)
+    _write_claim(target, marker, updates)
     lines = [f"update {each.name} {each.new} {each.old or '0' * len(each.new)}" for each in updates]
-    ready, asked = False, None
+    ready, started = False, None
     try:
-        with git.streaming("update-ref", "-m", reason, "--stdin", stdin=subprocess.PIPE) as process:
-            asked = process
+        with git.open_stream("update-ref", "-m", reason, "--stdin", stdin=subprocess.PIPE) as process:
+            started = process
             # git's two-phase commit of references: after `prepare` it holds all their locks, and `commit` can
             # hardly fail. In between, the files of the work tree are moved.
-            ready = _say(process, ["start", *lines, "prepare"], "prepare: ok")
+            ready = _send_lines(process, ["start", *lines, "prepare"], "prepare: ok")
             if ready:
                 try:
-                    yield lambda: _commit(target, process)
+                    yield lambda: _commit_updates(target, process)
                 except BaseException:
                     with suppress(OSError):
-                        _say(process, ["abort"], "abort: ok")
+                        _send_lines(process, ["abort"], "abort: ok")
                     raise
     except StorageError as error:
-        if ready or (asked is not None and asked.returncode < 0):
+        if ready or (started is not None and started.returncode < 0):
             raise  # of a git that was killed the locks are ours still
-        _write(marker, [])  # what lies there now is another's
-        _refuse(target, error)
+        _write_marker(marker, [])  # what lies there now is another's
+        _raise_refused(target, error)
 
 
-def _say(process: subprocess.Popen[bytes], lines: Sequence[str], answer: str) -> bool:
+def _send_lines(process: subprocess.Popen[bytes], lines: Sequence[str], answer: str) -> bool:
     """Whether git comes to give this answer."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -73,29 +73,29 @@ def _say(process: subprocess.Popen[bytes], lines: Sequence[str], answer: str) ->
     return any(line.strip() == answer.encode("ascii") for line in process.stdout)
 
 
-def _commit(target: Target, process: subprocess.Popen[bytes]) -> None:
-    if not _say(process, ["commit"], "commit: ok"):
+def _commit_updates(target: Target, process: subprocess.Popen[bytes]) -> None:
+    if not _send_lines(process, ["commit"], "commit: ok"):
         fix = "check the disk and the space on it, then run the command again"
         raise StorageError("git could not move the branch", where=str(target.place), fix=fix)
 
 
-def _refuse(target: Target, error: StorageError) -> NoReturn:
+def _raise_refused(target: Target, error: StorageError) -> NoReturn:
     where = str(target.place)
     if "File exists" in error.message:
-        held = next((part for part in error.message.split("'") if part.endswith(".lock")), where)
-        _held(held)
+        lock = next((part for part in error.message.split("'") if part.endswith(".lock")), where)
+        _raise_lock_held(lock)
     if "but expected" in error.message or "already exists" in error.message:
         message = "what is checked out there, or the branch of the job, has changed just now"
         raise Refused(message, where=where, fix="run the command again") from None
     raise error
 
 
-def _held(lock: str) -> NoReturn:
+def _raise_lock_held(lock: str) -> NoReturn:
     fix = "wait until it has ended; if none is at work, remove that file"
     raise Refused("another git is at work there, or was killed", where=lock, fix=fix) from None
 
 
-def _locks(target: Target, updates: Sequence[Update]) -> list[Path]:
+def _list_locks(target: Target, updates: Sequence[Update]) -> list[Path]:
     """The files by which git locks them."""
     locks = [target.common / f"{each.name}.lock" for each in updates if each.name != HEAD]
     if any(each.name == HEAD for each in updates):
@@ -106,19 +106,19 @@ def _locks(target: Target, updates: Sequence[Update]) -> list[Path]:
 
 def require_free(target: Target, updates: Sequence[Update]) -> None:
     """Raises Refused where another git holds one of them."""
-    for lock in _locks(target, updates):
+    for lock in _list_locks(target, updates):
         if os.path.lexists(lock):
-            _held(str(lock))
+            _raise_lock_held(str(lock))
 
 
-def _claim(target: Target, marker: Path, updates: Sequence[Update]) -> None:
+def _write_claim(target: Target, marker: Path, updates: Sequence[Update]) -> None:
     """Writes down which locks git takes now, so that they are known for ours if all is killed. Raises Refused."""
     require_free(target, updates)
     new = [b"new " + each.new.encode("ascii") for each in updates]
-    _write(marker, [*new, *(b"lock " + os.fsencode(lock) for lock in _locks(target, updates))])
+    _write_marker(marker, [*new, *(b"lock " + os.fsencode(lock) for lock in _list_locks(target, updates))])
 
 
-def _write(marker: Path, lines: Sequence[bytes]) -> None:
+def _write_marker(marker: Path, lines: Sequence[bytes]) -> None:
     """Adds these to the first line, each after a zero; in place, for the lock of the index is another name of the file."""
     with open(marker, "r+b") as file:
         first = file.readline().rstrip(b"\n")
@@ -127,7 +127,7 @@ def _write(marker: Path, lines: Sequence[bytes]) -> None:
         file.write(b"\0".join([first + b"\n", *lines]))
 
 
-def take_away_locks(marker: Path) -> None:
+def remove_stale_locks(marker: Path) -> None:
     """Removes the locks of references that a killed git of ours has left, and no other's.
 
     They were free when the marker was written, and hold nothing, or what ours was to write.

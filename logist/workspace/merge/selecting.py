@@ -27,14 +27,17 @@ class Selected(NamedTuple):
     """Why, by path."""
 
 
-def select(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected:
+def select_changes(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected:
     """The work between two checkpoints of the repository `git`.
 
     `reserved`: a directory, where the work tree holds it, whose files are nobody's work (that of the jobs).
     Git-ignored files are still among the changes.
     """
-    (unstored,) = objects.unstored(git, commit)
-    before, after = _plain(objects.tree(git, base)), _plain(objects.tree(git, commit))
+    (unstored,) = objects.read_unstored(git, commit)
+    before, after = (
+        _to_workspace_names(objects.read_tree(git, base)),
+        _to_workspace_names(objects.read_tree(git, commit)),
+    )
     submodules = {path for path, entry in before.items() if entry.mode == GITLINK_MODE}
     kept = {path: thing for path, thing in unstored.items() if thing.why != CACHE}
     changes: dict[bytes, TreeEntry | None] = {}
@@ -42,18 +45,18 @@ def select(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected
     for path in sorted(before.keys() | after.keys()):
         if before.get(path) == after.get(path) or _is_kept(path, kept):
             continue
-        why = _unwanted(path, after.get(path), submodules, reserved)
-        if why:
-            left_out[path] = why
+        reason = _explain_left_out(path, after.get(path), submodules, reserved)
+        if reason:
+            left_out[path] = reason
         else:
             changes[path] = after.get(path)
     return Selected(changes, left_out)
 
 
-def _plain(tree: Tree) -> Tree:
+def _to_workspace_names(tree: Tree) -> Tree:
     """By the names in the workspace, without the entries for empty directories, which git does not know."""
     return {
-        file_names.unstored(path): entry
+        file_names.from_stored(path): entry
         for path, entry in tree.items()
         if not file_names.is_placeholder(path)
     }
@@ -63,15 +66,17 @@ def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
     """Whether it may still be there, though no checkpoint holds it."""
     if path in kept:
         return True
-    above = file_names.parents([path]) if kept else set()
+    above = file_names.list_parents([path]) if kept else set()
     return any(each in kept and kept[each].mode == DIRECTORY_MODE for each in above)
 
 
-def _unwanted(path: bytes, entry: TreeEntry | None, submodules: set[bytes], reserved: bytes | None) -> str:
+def _explain_left_out(
+    path: bytes, entry: TreeEntry | None, submodules: set[bytes], reserved: bytes | None
+) -> str:
     """Why a change is left out, "" where it is not."""
     if any(map(is_like_git, path.split(b"/"))):
         return "part of a git repository"
-    if submodules & {path, *file_names.parents([path])}:
+    if submodules & {path, *file_names.list_parents([path])}:
         return "submodule"
     if reserved is not None and (path == reserved or path.startswith(reserved + b"/")):
         return "jobs of Logist"
@@ -88,9 +93,9 @@ def is_like_git(name: bytes) -> bool:
     return any(piece in (".git", "git~1") for piece in pieces)
 
 
-def shown(left_out: dict[bytes, str]) -> Iterator[str]:
+def describe_left_out(left_out: dict[bytes, str]) -> Iterator[str]:
     """The same for people, each as `path (reason)`, and how many more there are."""
     for path in sorted(left_out)[:NAMED]:
-        yield f"{file_names.shown(path)} ({left_out[path]})"
+        yield f"{file_names.to_display(path)} ({left_out[path]})"
     if len(left_out) > NAMED:
         yield f"... and {len(left_out) - NAMED} more"

@@ -42,20 +42,20 @@ class KnownFile(NamedTuple):
         return other is not None and self[:-1] == other[:-1]
 
 
-def seen(status: os.stat_result) -> KnownFile:
+def identify_file(status: os.stat_result) -> KnownFile:
     """What tells a file, of its status."""
     return KnownFile(
         status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
 
 
-def seen_at(parent: int, name: bytes) -> KnownFile | None:
+def identify_file_at(parent: int, name: bytes) -> KnownFile | None:
     """What lies there; None is nothing, or a directory."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return None if stat.S_ISDIR(status.st_mode) else seen(status)
+    return None if stat.S_ISDIR(status.st_mode) else identify_file(status)
 
 
 class Meanwhile(Exception):
@@ -88,68 +88,68 @@ class Swaps:
         self.made: list[list[bytes]] = []
         """Directories."""
 
-    def take(self, path: bytes, judged: KnownFile | None) -> None:
+    def remove_file(self, path: bytes, judged: KnownFile | None) -> None:
         """Takes a file away. Raises Meanwhile, OSError."""
         try:
-            self._take(path, judged)
+            self._remove_file(path, judged)
         except OSError as error:
             if error.errno not in safe_open.GONE:
                 raise
             if judged is not None:
                 raise Meanwhile(path) from None
-        self._prune(path.split(b"/")[:-1])
+        self._remove_empty_parents(path.split(b"/")[:-1])
 
-    def _take(self, path: bytes, judged: KnownFile | None) -> None:
+    def _remove_file(self, path: bytes, judged: KnownFile | None) -> None:
         *above, name = path.split(b"/")
-        with safe_open.directory(self.top, above) as parent:
-            found = seen_at(parent, name)
-            if found != judged:
+        with safe_open.open_below(self.top, above) as parent:
+            known_file = identify_file_at(parent, name)
+            if known_file != judged:
                 raise Meanwhile(path)
-            if found is None:
+            if known_file is None:
                 return
             store: int | None = self.gone
             kept = b"%d" % len(self.done)
             try:
                 # Moved away, not deleted: if the user saved the file between our look and this rename, what
                 # we took is not what was judged, and it goes back.
-                rename(parent, name, self.gone, kept, NOREPLACE)
+                rename_with_flag(parent, name, self.gone, kept, NOREPLACE)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                store, kept = None, _unique()
-                rename(parent, name, parent, kept, NOREPLACE)
+                store, kept = None, _make_unique_name()
+                rename_with_flag(parent, name, parent, kept, NOREPLACE)
             self.done.append(_Done(path, store, kept, True, None))
-            if not found.is_still(seen_at(parent if store is None else store, kept)):
+            if not known_file.is_still(identify_file_at(parent if store is None else store, kept)):
                 raise Meanwhile(path)
 
-    def _prune(self, parts: list[bytes]) -> None:
+    def _remove_empty_parents(self, parts: list[bytes]) -> None:
         """Removes the directories that hold nothing any more."""
         with suppress(OSError):
             for depth in range(len(parts), 0, -1):
-                with safe_open.directory(self.top, parts[: depth - 1]) as parent:
+                with safe_open.open_below(self.top, parts[: depth - 1]) as parent:
                     os.rmdir(parts[depth - 1], dir_fd=parent)
 
-    def place(self, path: bytes, judged: KnownFile | None) -> None:
+    def place_file(self, path: bytes, judged: KnownFile | None) -> None:
         """Puts the new file in its place. Raises Meanwhile, OSError."""
         *above, name = path.split(b"/")
-        with self._made(above) as parent, safe_open.directory(self.new, above) as folder:
-            if seen_at(parent, name) != judged:
+        with self._open_or_create(above) as parent, safe_open.open_below(self.new, above) as folder:
+            if identify_file_at(parent, name) != judged:
                 raise Meanwhile(path)
             if judged is None:
                 _remove_empty(parent, name)
             try:
-                self._swap(path, folder, name, parent, judged, None)
+                self._swap_in(path, folder, name, parent, judged, None)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                kept = _copied(folder, name, parent)
+                kept = _copy_file(folder, name, parent)
                 try:
-                    self._swap(path, parent, kept, parent, judged, kept)
+                    self._swap_in(path, parent, kept, parent, judged, kept)
                 except OSError:
                     os.unlink(kept, dir_fd=parent)
                     raise
 
-    def _swap(
+    def _swap_in(
         self,
         path: bytes,
         folder: int,
@@ -159,23 +159,23 @@ class Swaps:
         beside: bytes | None,
     ) -> None:
         name = path.rpartition(b"/")[2]
-        placed = seen_at(folder, kept)
+        placed = identify_file_at(folder, kept)
         try:
             # One system call exchanges the two names, so there is no moment without a file, and what was
             # there before can still be compared. Looking first and replacing then would lose what is saved in
             # between.
-            rename(folder, kept, parent, name, NOREPLACE if judged is None else EXCHANGE)
+            rename_with_flag(folder, kept, parent, name, NOREPLACE if judged is None else EXCHANGE)
         except (FileExistsError, FileNotFoundError):
             if beside:
                 os.unlink(beside, dir_fd=parent)
             raise Meanwhile(path) from None
         store = None if beside else self.new
         self.done.append(_Done(path, store, beside or path, judged is not None, placed))
-        if judged is not None and not judged.is_still(seen_at(folder, kept)):
+        if judged is not None and not judged.is_still(identify_file_at(folder, kept)):
             raise Meanwhile(path)
 
     @contextmanager
-    def _made(self, parts: Sequence[bytes]) -> Iterator[int]:
+    def _open_or_create(self, parts: Sequence[bytes]) -> Iterator[int]:
         """A directory beneath the top, made where it is missing."""
         descriptor = os.dup(self.top)
         try:
@@ -190,59 +190,59 @@ class Swaps:
         finally:
             os.close(descriptor)
 
-    def take_back(self) -> None:
+    def revert_all(self) -> None:
         """Everything as it was, but for what somebody has changed since."""
         while self.done:
             with suppress(OSError):
-                self._take_back(self.done.pop())
+                self._revert_one(self.done.pop())
         for parts in reversed(self.made):
-            with suppress(OSError), safe_open.directory(self.top, parts[:-1]) as parent:
+            with suppress(OSError), safe_open.open_below(self.top, parts[:-1]) as parent:
                 os.rmdir(parts[-1], dir_fd=parent)
 
-    def _take_back(self, done: _Done) -> None:
+    def _revert_one(self, done: _Done) -> None:
         *above, name = done.path.split(b"/")
         with ExitStack() as stack:
-            parent = stack.enter_context(self._made(above))
+            parent = stack.enter_context(self._open_or_create(above))
             store, kept = parent, done.kept
             if done.store is not None:
                 *folders, kept = done.kept.split(b"/")
-                store = stack.enter_context(safe_open.directory(done.store, folders))
+                store = stack.enter_context(safe_open.open_below(done.store, folders))
             if done.placed is None:
-                rename(store, kept, parent, name, NOREPLACE)
-            elif done.placed.is_still(seen_at(parent, name)):
+                rename_with_flag(store, kept, parent, name, NOREPLACE)
+            elif done.placed.is_still(identify_file_at(parent, name)):
                 if done.had:
-                    rename(store, kept, parent, name, EXCHANGE)
+                    rename_with_flag(store, kept, parent, name, EXCHANGE)
                 else:
-                    rename(parent, name, store, kept, NOREPLACE)
+                    rename_with_flag(parent, name, store, kept, NOREPLACE)
                 if done.store is None:
                     os.unlink(kept, dir_fd=parent)
 
-    def forget(self) -> None:
+    def delete_kept(self) -> None:
         """Lets go of what is kept beside the files."""
         for done in self.done:
             if done.store is None and done.had:
-                with suppress(OSError), safe_open.directory(self.top, done.path.split(b"/")[:-1]) as parent:
+                with suppress(OSError), safe_open.open_below(self.top, done.path.split(b"/")[:-1]) as parent:
                     os.unlink(done.kept, dir_fd=parent)
 
 
 @contextmanager
-def swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
+def open_swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
     """Swaps between the work tree `top` and the files in `new`; `gone` takes those that go.
 
     When the block raises, they are taken back.
     """
     gone.mkdir(mode=0o700)
-    with safe_open.root(top) as one, safe_open.root(new) as two, safe_open.root(gone) as three:
-        made = Swaps(one, two, three)
+    with safe_open.open_root(top) as one, safe_open.open_root(new) as two, safe_open.open_root(gone) as three:
+        all_swaps = Swaps(one, two, three)
         try:
-            yield made
+            yield all_swaps
         except BaseException:
-            made.take_back()
+            all_swaps.revert_all()
             raise
-        made.forget()
+        all_swaps.delete_kept()
 
 
-def rename(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
+def rename_with_flag(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
     """renameat2: two names change their files, or a name is given that nothing has yet. Raises OSError."""
     number = errno.ENOSYS
     if hasattr(_libc, "renameat2"):
@@ -259,20 +259,20 @@ def rename(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
         return
     # An exchange in three renames. Between the first two the name is missing for a moment, but nothing is
     # lost: both files keep a name at every point.
-    other = _unique()
+    other = _make_unique_name()
     os.rename(new, other, src_dir_fd=folder, dst_dir_fd=source)
-    rename(source, old, folder, new, NOREPLACE)
+    rename_with_flag(source, old, folder, new, NOREPLACE)
     os.rename(other, old, src_dir_fd=source, dst_dir_fd=source)
 
 
-def _unique() -> bytes:
+def _make_unique_name() -> bytes:
     """A name that nothing has."""
     return b".logist-" + secrets.token_hex(12).encode("ascii")
 
 
-def _copied(source: int, name: bytes, parent: int) -> bytes:
+def _copy_file(source: int, name: bytes, parent: int) -> bytes:
     """A copy under another name, where a linked work tree lies on another file system than its repository."""
-    other = _unique()
+    other = _make_unique_name()
     status = os.stat(name, dir_fd=source, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), other, dir_fd=parent)

@@ -57,96 +57,102 @@ class Target:
     """What a person does where Logist may not merge: the command that makes the branch, and git's that merges it."""
 
     @property
-    def into(self) -> str:
+    def checked_out_name(self) -> str:
         """What is checked out, as people call it."""
         return self.branch.removeprefix("refs/heads/") if self.branch else "the detached HEAD"
 
-    def person(self, otherwise: Person) -> Person:
+    def choose_author(self, otherwise: Person) -> Person:
         """Who is set up to make commits there."""
         name, email = self.settings.get("user.name", ""), self.settings.get("user.email", "")
-        return Person(_plain(name), _plain(email)) if _plain(name) and _plain(email) else otherwise
+        return (
+            Person(_clean_name(name), _clean_name(email))
+            if _clean_name(name) and _clean_name(email)
+            else otherwise
+        )
 
-    def setting(self, name: str) -> bool:
+    def is_enabled(self, name: str) -> bool:
         """Whether a switch is on."""
         value = self.settings.get(name, "").lower()
         return value in ("true", "yes", "on") or (value.lstrip("+-").isdecimal() and int(value) != 0)
 
-    def has(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         """Whether it holds that commit."""
-        return self.git.ask("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0
+        return self.git.run_for_status("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0
 
-    def contains(self, commit: str) -> bool:
+    def has_in_history(self, commit: str) -> bool:
         """Whether what is checked out has that commit in its past."""
-        if self.head is None or not self.has(commit):
+        if self.head is None or not self.has_commit(commit):
             return False
-        return self.git.ask("merge-base", "--is-ancestor", commit, self.head)[0] == 0
+        return self.git.run_for_status("merge-base", "--is-ancestor", commit, self.head)[0] == 0
 
-    def looked_at_again(self) -> Target:
+    def reload_head(self) -> Target:
         """The same with what is checked out now."""
-        branch, head = _checked_out(self.git)
+        branch, head = _read_head(self.git)
         return replace(self, branch=branch, head=head)
 
 
-def _plain(text: str) -> str:
+def _clean_name(text: str) -> str:
     """A name as it can stand in a commit."""
     return " ".join("".join(each for each in text if each not in "<>\0").split())
 
 
-def find(
+def find_target(
     place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH, *, by_branch: str = ""
 ) -> Target:
     """The repository at `place`, or the one whose work tree holds it. Raises UsageError, StorageError.
 
     `config_files`: the user's own settings of git; of those only names and values are read. `by_branch`: see Target.
     """
-    found = source.resolve(place)
-    top = found if (found / ".git").exists() else None
-    outer = Git(found / ".git" if top else found, path, umask=user_umask())
-    own_dir, common = (_path_of(outer, each) for each in ("--absolute-git-dir", "--git-common-dir"))
+    repository = source.resolve_source(place)
+    top = repository if (repository / ".git").exists() else None
+    outer = Git(repository / ".git" if top else repository, path, umask=read_umask())
+    own_dir, common = (_read_path(outer, each) for each in ("--absolute-git-dir", "--git-common-dir"))
     bare = outer.run("rev-parse", "--is-bare-repository").strip()
-    git = source.without_filters(replace(outer, git_dir=own_dir))
+    git = source.disable_filters(replace(outer, git_dir=own_dir))
     if bare == b"true" and top is not None:
         top = None  # `.git` of a bare repository with linked work trees
-    branch, head = _checked_out(git)
-    settings = _settings(outer, config_files)
-    return Target(found, top, git, common.resolve(), branch, head, settings, by_branch)
+    branch, head = _read_head(git)
+    settings = _read_settings(outer, config_files)
+    return Target(repository, top, git, common.resolve(), branch, head, settings, by_branch)
 
 
-def _path_of(git: Git, which: str) -> Path:
+def _read_path(git: Git, which: str) -> Path:
     return Path("/", os.fsdecode(git.run("rev-parse", which).removesuffix(b"\n")))
 
 
-def user_umask() -> int:
+def read_umask() -> int:
     """The umask of this process, which tells what the user wants; read without changing it."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            found = next((line.split()[1] for line in lines if line.startswith("Umask:")), "0022")
+            digits = next((line.split()[1] for line in lines if line.startswith("Umask:")), "0022")
     except OSError:
         return 0o022
-    return int(found, 8)
+    return int(digits, 8)
 
 
-def _checked_out(git: Git) -> tuple[str | None, str | None]:
-    status, name, _ = git.ask("symbolic-ref", "--quiet", "HEAD")
+def _read_head(git: Git) -> tuple[str | None, str | None]:
+    status, name, _ = git.run_for_status("symbolic-ref", "--quiet", "HEAD")
     branch = os.fsdecode(name.rstrip(b"\n")) if status == 0 else None
-    status, commit, _ = git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    status, commit, _ = git.run_for_status("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return branch, commit.decode("ascii").strip() if status == 0 else None
 
 
-def _settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _read_settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
+    settings: dict[str, str] = {}
     places = [("--file", name) for name in config_files if os.path.isfile(name)]
     for where in (*places, ("--local",), ("--worktree",)):
-        status, listed, _ = git.ask("config", *where, "--includes", "--list", "-z")
-        for entry in listed.split(b"\0") if status == 0 else ():
-            name, said, value = entry.partition(b"\n")
+        status, output, _ = git.run_for_status("config", *where, "--includes", "--list", "-z")
+        for entry in output.split(b"\0") if status == 0 else ():
+            name, has_value, value = entry.partition(b"\n")
             if entry:  # without a value, it is a switch that is on
-                found[file_names.shown(name).lower()] = file_names.shown(value) if said else "true"
-    return found
+                settings[file_names.to_display(name).lower()] = (
+                    file_names.to_display(value) if has_value else "true"
+                )
+    return settings
 
 
 @contextmanager
-def locked(target: Target, wait: float, on_wait: Callable[[], None] = lambda: None) -> Iterator[Target]:
+def lock_target(target: Target, wait: float, on_wait: Callable[[], None] = lambda: None) -> Iterator[Target]:
     """Keeps other Logists from merging into it, and looks at it again. Raises Busy after `wait` seconds.
 
     The lock is one of the directory itself: no file is made for it, and it ends with the process.
@@ -156,13 +162,13 @@ def locked(target: Target, wait: float, on_wait: Callable[[], None] = lambda: No
     except OSError as error:
         raise StorageError(error.strerror or str(error), where=str(target.common)) from error
     try:
-        _take(descriptor, target, wait, on_wait)
-        yield target.looked_at_again()
+        _acquire_lock(descriptor, target, wait, on_wait)
+        yield target.reload_head()
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, target: Target, wait: float, on_wait: Callable[[], None]) -> None:
+def _acquire_lock(descriptor: int, target: Target, wait: float, on_wait: Callable[[], None]) -> None:
     until = time.monotonic() + wait
     while True:
         try:
@@ -181,7 +187,7 @@ def require_idle(target: Target) -> None:
         if os.path.lexists(target.git.git_dir / name):
             fix = "finish or abort it, then run the command again"
             raise Refused(f"{what} is under way there", where=str(target.place), fix=fix)
-    if target.top is not None and target.setting("core.sparsecheckout"):
+    if target.top is not None and target.is_enabled("core.sparsecheckout"):
         fix = target.by_branch
         raise Refused("only a part of it is checked out", where=str(target.place), fix=fix)
     if not _is_at_home(target):
@@ -192,7 +198,7 @@ def require_idle(target: Target) -> None:
 
 def _is_at_home(target: Target) -> bool:
     """Whether the work tree is the one around the repository; linked ones do not follow that setting."""
-    said = target.settings.get("core.worktree")
-    if said is None or target.top is None or target.git.git_dir.resolve() != target.common:
+    configured = target.settings.get("core.worktree")
+    if configured is None or target.top is None or target.git.git_dir.resolve() != target.common:
         return True
-    return (target.git.git_dir / said).resolve() == target.top.resolve()
+    return (target.git.git_dir / configured).resolve() == target.top.resolve()

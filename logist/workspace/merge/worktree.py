@@ -15,10 +15,10 @@ from typing import NoReturn
 from logist.errors import Refused, StorageError
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.merge import refs
-from logist.workspace.merge.drafting import conversions
+from logist.workspace.merge.drafting import list_line_end_options
 from logist.workspace.merge.refs import MARKER
 from logist.workspace.merge.staging import INDEX, STAGING, Move, Staged, with_index
-from logist.workspace.merge.swapping import Meanwhile, swaps
+from logist.workspace.merge.swapping import Meanwhile, open_swaps
 from logist.workspace.merge.target import Target
 
 MANY = 200
@@ -27,7 +27,7 @@ MANY = 200
 _OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def take_away_leftovers(target: Target) -> None:
+def remove_merge_leftovers(target: Target) -> None:
     """Ends what a command was doing that was killed: its lock goes, files that it has moved in already stay.
 
     The caller holds the lock of the target. A lock that may be another's stays.
@@ -39,26 +39,26 @@ def take_away_leftovers(target: Target) -> None:
     ours = False
     with suppress(FileNotFoundError):
         ours = os.path.samestat(os.lstat(folder / "index.lock"), os.lstat(marker))
-    _let_go(target, index=ours)
+    _release_locks(target, index=ours)
 
 
-def _let_go(target: Target, *, index: bool) -> None:
+def _release_locks(target: Target, *, index: bool) -> None:
     """Takes away the locks that are ours, those of a git of ours that was killed among them, and all else."""
     folder = target.git.git_dir
-    refs.take_away_locks(folder / MARKER)
+    refs.remove_stale_locks(folder / MARKER)
     if index:
         (folder / "index.lock").unlink(missing_ok=True)
-    _clean(folder)
+    _remove_own_files(folder)
 
 
-def _clean(folder: Path) -> None:
+def _remove_own_files(folder: Path) -> None:
     shutil.rmtree(folder / STAGING, ignore_errors=True)
     for name in (INDEX, f"{INDEX}.lock", MARKER):
         (folder / name).unlink(missing_ok=True)
 
 
 @contextmanager
-def at_work(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
+def mark_merge(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
     """Marks the target as ours meanwhile, so that what a killed command leaves is known for ours.
 
     `index`: holds the lock as well that every git takes which changes the index; its file is a second name of
@@ -73,20 +73,20 @@ def at_work(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
             # with another inode belongs to somebody else's git and is never removed.
             os.link(folder / MARKER, folder / "index.lock")
     except FileExistsError:
-        _clean(folder)
+        _remove_own_files(folder)
         fix = "wait until it has ended; if none is at work, remove that file"
         message = "another git is at work there, or was killed"
         raise Refused(message, where=str(folder / "index.lock"), fix=fix) from None
     except OSError as error:
-        _clean(folder)
+        _remove_own_files(folder)
         raise StorageError(error.strerror or str(error), where=str(folder)) from error
     try:
         yield
     finally:
-        _let_go(target, index=index)
+        _release_locks(target, index=index)
 
 
-def apply(staged: Staged) -> None:
+def apply_staged(staged: Staged) -> None:
     """Moves files and index in, durably. The caller holds the lock of the index, and moves the branch then.
 
     Raises Refused, with all files as they were, where somebody has changed one since it was judged.
@@ -95,25 +95,25 @@ def apply(staged: Staged) -> None:
     assert move.target.top is not None
     _flush_files(staged.new)
     try:
-        with swaps(move.target.top, staged.new, staged.new.parent / "gone") as swap:
-            for path in move.touched:
+        with open_swaps(move.target.top, staged.new, staged.new.parent / "gone") as swap:
+            for path in move.changed_paths:
                 if path not in move.after:
-                    swap.take(path, staged.judged.get(path))
-            for path in move.touched:
+                    swap.remove_file(path, staged.judged.get(path))
+            for path in move.changed_paths:
                 if path in move.after:
-                    swap.place(path, staged.judged.get(path))
-            _flush_folders(swap.top, file_names.parents(move.touched) | {b""})
+                    swap.place_file(path, staged.judged.get(path))
+            _flush_folders(swap.top, file_names.list_parents(move.changed_paths) | {b""})
             _move_index(staged)
     except Meanwhile as error:
-        _changed(move, file_names.shown(error.path))
+        _raise_changed(move, file_names.to_display(error.path))
     except OSError as error:
         if error.errno not in (*safe_open.GONE, *safe_open.NOT_EMPTY):
             raise
-        _changed(move, os.fsdecode(error.filename or "") or error.strerror or str(error))
+        _raise_changed(move, os.fsdecode(error.filename or "") or error.strerror or str(error))
     flush_folder(move.target.git.git_dir)
 
 
-def _changed(move: Move, what: str) -> NoReturn:
+def _raise_changed(move: Move, what: str) -> NoReturn:
     message = f"somebody has changed files there just now: {what}"
     fix = "commit, stash or move that away, then run the command again"
     raise Refused(message, where=str(move.target.place), fix=fix) from None
@@ -122,18 +122,24 @@ def _changed(move: Move, what: str) -> NoReturn:
 def _move_index(staged: Staged) -> None:
     move = staged.move
     git = with_index(move.git, staged.index)
-    git.ask(f"--work-tree={move.target.top}", *conversions(move.target), "update-index", "-q", "--refresh")
+    git.run_for_status(
+        f"--work-tree={move.target.top}",
+        *list_line_end_options(move.target),
+        "update-index",
+        "-q",
+        "--refresh",
+    )
     os.chmod(staged.index, 0o666 & ~move.target.git.umask)
     _flush_file(staged.index)
     os.replace(staged.index, move.target.git.git_dir / "index")
 
 
 def _flush_files(folder: Path) -> None:
-    found = [Path(place, name) for place, _, files in os.walk(folder) for name in files]
-    if len(found) >= MANY:
+    file_paths = [Path(place, name) for place, _, files in os.walk(folder) for name in files]
+    if len(file_paths) >= MANY:
         os.sync()
         return
-    for path in found:
+    for path in file_paths:
         if not path.is_symlink():
             _flush_file(path)
 
@@ -149,7 +155,7 @@ def _flush_file(path: Path) -> None:
 def _flush_folders(top: int, folders: set[bytes]) -> None:
     for raw in sorted(folders):
         try:
-            with safe_open.directory(top, raw.split(b"/") if raw else []) as descriptor:
+            with safe_open.open_below(top, raw.split(b"/") if raw else []) as descriptor:
                 os.fsync(descriptor)
         except OSError as error:
             if error.errno not in safe_open.GONE:
@@ -158,5 +164,5 @@ def _flush_folders(top: int, folders: set[bytes]) -> None:
 
 def flush_folder(path: Path) -> None:
     """Makes the names in a directory durable; one that is not there has none."""
-    with suppress(FileNotFoundError), safe_open.root(path) as descriptor:
+    with suppress(FileNotFoundError), safe_open.open_root(path) as descriptor:
         os.fsync(descriptor)

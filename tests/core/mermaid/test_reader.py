@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.mermaid import MAX_CHARACTERS, MAX_LINKS, MAX_TOKENS, MermaidError, read
+from logist.core.mermaid import MAX_CHARACTERS, MAX_LINKS, MAX_TOKENS, MermaidError, read_graph
 from logist.core.mermaid.graph import Graph
 
 BROKEN = "A --> B C"
@@ -32,13 +32,13 @@ BROKEN = "A --> B C"
 )
 def test_a_fault_is_told_with_its_place_in_the_text_as_given(text: str, place: tuple[int, int]) -> None:
     with pytest.raises(MermaidError) as caught:
-        read(text)
+        read_graph(text)
     assert (caught.value.line, caught.value.column) == place
     assert str(caught.value) == f"line {place[0]}, column {place[1]}: {caught.value.message}"
 
 
 def test_everything_knows_its_line() -> None:
-    graph = read(
+    graph = read_graph(
         "---\ntitle: x\n---\ngraph TD\n%% c\nA -->\n  B\nsubgraph s [S]\nB[Later]\n\nA ==> C@{ shape: hex }\nend"
     )
     assert {node.id: node.line for node in graph.nodes} == {"A": 6, "B": 9, "C": 11}
@@ -47,7 +47,7 @@ def test_everything_knows_its_line() -> None:
 
 
 def test_groups_and_their_members_stand_in_the_order_of_the_text() -> None:
-    graph = read("graph TD\nsubgraph z\nC --> B\nsubgraph y\nA\nend\nD\nend\nsubgraph x\nend")
+    graph = read_graph("graph TD\nsubgraph z\nC --> B\nsubgraph y\nA\nend\nD\nend\nsubgraph x\nend")
     assert [(group.id, group.members) for group in graph.groups] == [
         ("z", ("C", "B", "y", "D")),
         ("y", ("A",)),
@@ -66,12 +66,12 @@ def test_groups_and_their_members_stand_in_the_order_of_the_text() -> None:
     ],
 )
 def test_the_title_is_the_front_matters(front: str, title: str) -> None:
-    assert read(f"---\n{front}\n---\ngraph TD\nA").title == title
+    assert read_graph(f"---\n{front}\n---\ngraph TD\nA").title == title
 
 
 def test_a_byte_order_mark_before_front_matter_is_no_fault() -> None:
     """Mermaid rejects it, but editors write it."""
-    assert read("\ufeff---\r\ntitle: T\r\n---\r\ngraph TD\r\nA\r\n").title == "T"
+    assert read_graph("\ufeff---\r\ntitle: T\r\n---\r\ngraph TD\r\nA\r\n").title == "T"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_byte_order_mark_before_front_matter_is_no_fault() -> None:
     ],
 )
 def test_entities_are_read_once_as_a_browser_shows_them(written: str, label: str) -> None:
-    graph = read(f'graph TD\nA["{written}"] -->|"{written}"| B')
+    graph = read_graph(f'graph TD\nA["{written}"] -->|"{written}"| B')
     assert (graph.nodes[0].label, graph.links[0].label) == (label, label)
 
 
@@ -111,7 +111,7 @@ def test_entities_are_read_once_as_a_browser_shows_them(written: str, label: str
 )
 def test_attributes_that_are_no_mapping_are_a_fault(attributes: str, fault: str) -> None:
     with pytest.raises(MermaidError, match=fault):
-        read(f"graph TD\nA@{{{attributes}}}")
+        read_graph(f"graph TD\nA@{{{attributes}}}")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_attributes_that_are_no_mapping_are_a_fault(attributes: str, fault: str)
     ],
 )
 def test_attributes_are_read_as_yaml(attributes: str, label: str) -> None:
-    assert read(f"graph TD\nA@{{{attributes}}}").nodes[0].label == label
+    assert read_graph(f"graph TD\nA@{{{attributes}}}").nodes[0].label == label
 
 
 HOSTILE = {
@@ -165,7 +165,7 @@ HOSTILE = {
 def test_a_text_made_to_hurt_ends_with_a_graph_or_a_fault(name: str) -> None:
     """Each of these is quadratic, or deeper than Python's stack, if it is read carelessly."""
     try:
-        outcome: Graph | MermaidError = read(HOSTILE[name])
+        outcome: Graph | MermaidError = read_graph(HOSTILE[name])
     except MermaidError as error:
         outcome = error
     assert len(outcome.nodes if isinstance(outcome, Graph) else outcome.message) < 200
@@ -182,4 +182,4 @@ def test_a_text_made_to_hurt_ends_with_a_graph_or_a_fault(name: str) -> None:
 def test_there_are_limits(text: str, fault: str) -> None:
     assert MAX_LINKS < 150 * 150
     with pytest.raises(MermaidError, match=fault):
-        read(text)
+        read_graph(text)

@@ -8,21 +8,21 @@ import pytest
 
 from logist.core.model import Workflow
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.checking import Around, check
-from logist.core.workflow.linting import lint
-from logist.core.workflow.listed import read_listed
-from logist.core.workflow.nesting import nested
-from logist.workflows import read_text
+from logist.core.workflow.checking import Around, check_workflow
+from logist.core.workflow.linting import lint_workflow
+from logist.core.workflow.listed import read_step_list
+from logist.core.workflow.nesting import find_nested_workflows
+from logist.workflows import parse_workflow_text
 
 
 def flow(*steps: Any, name: str = "W") -> Workflow:
-    found = read_listed({"name": name, "steps": list(steps)}, {}, name)
+    found = read_step_list({"name": name, "steps": list(steps)}, {}, name)
     assert found.workflow is not None, found.problems
     return found.workflow
 
 
 def codes(workflow: Workflow, around: Around | None = None) -> list[str]:
-    return [f"{found.severity} {found.code}" for found in check(workflow, around)]
+    return [f"{found.severity} {found.code}" for found in check_workflow(workflow, around)]
 
 
 def decision(*branches: tuple[Any, str], default: str | None = None, **more: Any) -> dict[str, Any]:
@@ -125,7 +125,9 @@ def test_all_of_it_is_found_in_one_go() -> None:
 
 
 def test_a_role_nobody_knows_gets_the_one_that_was_meant() -> None:
-    found = check(flow(task("a", role="Wroker", reviewRole="Boss")), Around(roles=["Worker", "Supervisor"]))
+    found = check_workflow(
+        flow(task("a", role="Wroker", reviewRole="Boss")), Around(roles=["Worker", "Supervisor"])
+    )
     assert [(problem.path, problem.fix) for problem in found] == [
         ("@a.role", "did you mean `Worker`?"),
         ("@a.reviewRole", "known: Supervisor, Worker"),
@@ -203,7 +205,7 @@ def subflow(name: str, step: str = "s") -> dict[str, Any]:
 
 def test_a_workflow_within_itself_is_named_with_the_way_to_it() -> None:
     flows = {"a": flow(subflow("b"), name="a"), "b": flow(subflow("a"), name="b")}
-    found = check(flow(subflow("a")), Around(find=flows.__getitem__))
+    found = check_workflow(flow(subflow("a")), Around(find=flows.__getitem__))
     assert [problem.code for problem in found] == ["subflow_cycle"]
     assert "a > b > a" in found[0].message
 
@@ -212,7 +214,7 @@ def test_a_workflow_within_itself_is_named_with_the_way_to_it() -> None:
 def test_five_workflows_may_be_within_each_other(height: int, wanted: list[str]) -> None:
     flows = {f"w{n}": flow(subflow(f"w{n - 1}"), name=f"w{n}") for n in range(2, height + 1)}
     flows["w1"] = flow(task("a"), name="w1")
-    found = check(flow(subflow(f"w{height}")), Around(find=flows.__getitem__))
+    found = check_workflow(flow(subflow(f"w{height}")), Around(find=flows.__getitem__))
     assert [problem.code for problem in found] == wanted
 
 
@@ -223,20 +225,20 @@ def test_many_ways_to_the_same_workflows_take_no_time() -> None:
         for level in range(1, 4)
     }
     flows["4"] = flow(task("a"), name="4")
-    assert check(flow(*wide), Around(find=flows.__getitem__)) == []
+    assert check_workflow(flow(*wide), Around(find=flows.__getitem__)) == []
 
 
 def test_errors_of_a_workflow_within_are_reported_at_the_step_that_leads_to_it() -> None:
     inner = flow(task("x", when="nope.y > 1"), task("y", prompt="{{nope.z}} {{file.name}}"), name="inner")
     outer = flow(each(subflowId="inner", itemVariable="file", prompt=""), JOIN)
-    found = check(outer, Around(find={"inner": inner}.__getitem__))
+    found = check_workflow(outer, Around(find={"inner": inner}.__getitem__))
     assert [(problem.code, problem.path) for problem in found] == [("condition", "@e")]
     assert found[0].message.startswith("in the workflow `inner`: step `x`")
 
 
 def test_the_workflows_within_are_collected_once() -> None:
     flows = {"a": flow(subflow("b"), name="a"), "b": flow(task("x"), name="b")}
-    found = nested(flow(subflow("a"), subflow("b", "t")), flows.__getitem__)
+    found = find_nested_workflows(flow(subflow("a"), subflow("b", "t")), flows.__getitem__)
     assert (found.subflows, found.heights) == (flows, {"b": 1, "a": 2})
 
 
@@ -253,8 +255,8 @@ LINT: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 def test_lint_recommends_migrate_only_for_what_it_moves() -> None:
-    (leading,) = lint(flow(task("a", prompt="**Agent's Role:** Be very kind.\n\nJudge it.")))
-    (inside,) = lint(flow(task("a", prompt="Judge it.\n\n**Agent's Role:** Be very kind.")))
+    (leading,) = lint_workflow(flow(task("a", prompt="**Agent's Role:** Be very kind.\n\nJudge it.")))
+    (inside,) = lint_workflow(flow(task("a", prompt="Judge it.\n\n**Agent's Role:** Be very kind.")))
     assert (leading.fix, inside.fix) == (
         "move it to agentRole: logist workflow migrate",
         "move it to agentRole by hand",
@@ -263,7 +265,7 @@ def test_lint_recommends_migrate_only_for_what_it_moves() -> None:
 
 @pytest.mark.parametrize(("step", "wanted"), LINT.values(), ids=LINT)
 def test_lint(step: dict[str, Any], wanted: list[str]) -> None:
-    found = lint(flow(step))
+    found = lint_workflow(flow(step))
     assert [problem.code for problem in found] == wanted
     assert {problem.severity for problem in found} <= {"warning"}
 
@@ -279,14 +281,14 @@ def test_lint(step: dict[str, Any], wanted: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_m16_what_nobody_reads_at_a_step_is_told(fields: dict[str, Any], unread: list[str]) -> None:
-    found = check(flow({"id": "s", **fields}), Around(find={"inner": flow(task("x"))}.__getitem__))
+    found = check_workflow(flow({"id": "s", **fields}), Around(find={"inner": flow(task("x"))}.__getitem__))
     assert [problem.path for problem in found if problem.code == "unread"] == unread
 
 
 def test_m50_items_may_be_what_the_workflow_was_given() -> None:
     flowing = flow(each(itemsPath="files"), JOIN)
-    assert "unknown_root" in {problem.code for problem in check(flowing)}
-    assert check(flowing, Around(roots=("files",))) == []
+    assert "unknown_root" in {problem.code for problem in check_workflow(flowing)}
+    assert check_workflow(flowing, Around(roots=("files",))) == []
 
 
 IN_A_LIST = "name: W\nsteps:\n"
@@ -310,13 +312,13 @@ ADVICE: dict[str, tuple[str, str, str]] = {
 def test_advice_speaks_of_what_the_file_is(listed: str, drawn: str, code: str) -> None:
     told, workflow = {}, flow(task("a"))
     for form, text in (("w.yaml", IN_A_LIST + listed), ("w.mmd", drawn)):
-        (read,) = read_text(text, form)
+        (read,) = parse_workflow_text(text, form)
         assert read.workflow is not None
         workflow = read.workflow
-        (told[form],) = [p.fix for p in check(workflow, None, read.places) if p.code == code]
+        (told[form],) = [p.fix for p in check_workflow(workflow, None, read.places) if p.code == code]
     assert [word for word in ("draw", "edge", "labelled", "on all but") if word in told["w.yaml"]] == []
     assert told["w.yaml"] != told["w.mmd"]
-    (unknown,) = [p.fix for p in check(workflow) if p.code == code]
+    (unknown,) = [p.fix for p in check_workflow(workflow) if p.code == code]
     assert told["w.mmd"].split(",")[0] in unknown
 
 
@@ -333,9 +335,9 @@ BEGINNINGS = {
 @pytest.mark.parametrize(("name", "text", "cured"), BEGINNINGS.values(), ids=BEGINNINGS)
 def test_the_advice_for_several_starts_cures_them(name: str, text: str, cured: str) -> None:
     def fixes(text: str) -> list[str]:
-        (read,) = read_text(text, name)
+        (read,) = parse_workflow_text(text, name)
         assert read.workflow is not None
-        return [p.fix for p in check(read.workflow, None, read.places) if p.severity == "error"]
+        return [p.fix for p in check_workflow(read.workflow, None, read.places) if p.severity == "error"]
 
     (fix,) = fixes(text)
     assert fix.startswith("connect it, or remove it, or begin with it: ")
@@ -344,7 +346,7 @@ def test_the_advice_for_several_starts_cures_them(name: str, text: str, cured: s
 
 
 def test_an_island_is_not_told_to_begin_there() -> None:
-    (found,) = check(flow(task("a", next="end"), task("b")))
+    (found,) = check_workflow(flow(task("a", next="end"), task("b")))
     assert (found.code, found.fix) == ("several_starts", "connect it, or remove it")
 
 
@@ -359,4 +361,4 @@ def test_an_island_is_not_told_to_begin_there() -> None:
     ],
 )
 def test_a_path_is_said_once(path: str, message: str, said: str) -> None:
-    assert WorkflowProblem("error", "odd", message, path).said == said
+    assert WorkflowProblem("error", "odd", message, path).full_message == said

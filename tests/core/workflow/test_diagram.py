@@ -21,7 +21,7 @@ def read(lines: str, *entries: str) -> list[Read]:
 def flow(lines: str, *entries: str) -> Workflow:
     found = read(lines, *entries)[0]
     assert found.workflow is not None
-    assert not found.broken, found.problems
+    assert not found.is_broken, found.problems
     return found.workflow
 
 
@@ -238,7 +238,7 @@ def test_the_text_of_a_diagram_is_kept_byte_for_byte() -> None:
 def test_lines_count_from_the_file_the_diagram_stands_in() -> None:
     found = read_mermaid('graph TD\n A --> B\n%% @step(C): {"prompt": "x"}\n', "w", before=10)[0]
     assert [(problem.code, problem.line) for problem in found.problems] == [("no_node", 13)]
-    assert found.places.of("B", "") == ("@B", 12)
+    assert found.places.locate_step("B", "") == ("@B", 12)
     broken = read_mermaid("graph TD\n A[x --> B\n", "w", before=10)[0]
     assert [(problem.code, problem.line) for problem in broken.problems] == [("mermaid", 12)]
 

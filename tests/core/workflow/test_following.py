@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from logist.core.workflow.following import following
-from logist.core.workflow.listed import read_listed
+from logist.core.workflow.following import find_next_step
+from logist.core.workflow.listed import read_step_list
 from logist.errors import InvalidFile, Refused, UsageError
 
 LINE: dict[str, Any] = {
@@ -100,13 +100,13 @@ ITEMS: dict[str, Any] = {
 
 
 def flow(data: dict[str, Any]) -> Any:
-    workflow = read_listed(data, {}, "w").workflow
+    workflow = read_step_list(data, {}, "w").workflow
     assert workflow is not None
     return workflow
 
 
 def test_the_first_step_as_the_agent_gets_it() -> None:
-    assert following(flow(LINE), [], {}) == {
+    assert find_next_step(flow(LINE), [], {}) == {
         "step": {
             "id": "a",
             "title": "First",
@@ -120,13 +120,13 @@ def test_the_first_step_as_the_agent_gets_it() -> None:
 
 
 def test_without_an_agent_role_the_key_is_absent() -> None:
-    found = following(flow(LINE), ["a"], {"size": "large"})
+    found = find_next_step(flow(LINE), ["a"], {"size": "large"})
     assert found["step"] == {"id": "b", "title": "b", "prompt": "Do b.", "guidance": []}
     assert found["guidance"] == {"prompt": "Do b."}
 
 
 def test_after_the_last_step_all_is_complete() -> None:
-    assert following(flow(LINE), ["a", "c"], {}) == {
+    assert find_next_step(flow(LINE), ["a", "c"], {}) == {
         "step": None,
         "guidance": {"prompt": "Workflow complete."},
         "isComplete": True,
@@ -166,14 +166,14 @@ WAYS = {
 def test_the_way_goes_on(
     data: dict[str, Any], done: list[str], context: dict[str, Any], wanted: str | None
 ) -> None:
-    found = following(flow(data), done, context)
+    found = find_next_step(flow(data), done, context)
     assert (found["step"] or {}).get("id") == wanted
     assert found["isComplete"] is (wanted is None)
 
 
 def test_a_step_that_is_none_is_named_with_the_one_meant() -> None:
     with pytest.raises(UsageError, match="`frist` is no step") as caught:
-        following(flow({**LINE, "steps": [{"id": "first", "prompt": "x"}]}), ["frist"], {})
+        find_next_step(flow({**LINE, "steps": [{"id": "first", "prompt": "x"}]}), ["frist"], {})
     assert caught.value.fix == "did you mean `first`?"
 
 
@@ -182,7 +182,7 @@ def test_a_decision_without_a_branch_that_holds_is_refused() -> None:
         {"id": "d", "stepType": "decision", "branches": [{"condition": "output.x", "to": "end"}]},
     ]
     with pytest.raises(Refused, match="no branch of `d` holds"):
-        following(flow({"name": "W", "steps": steps}), [], {})
+        find_next_step(flow({"name": "W", "steps": steps}), [], {})
 
 
 def test_going_round_in_circles_ends() -> None:
@@ -191,10 +191,10 @@ def test_going_round_in_circles_ends() -> None:
         {"id": "e", "stepType": "decision", "branches": [], "defaultBranch": "d"},
     ]
     with pytest.raises(Refused, match="round in circles"):
-        following(flow({"name": "W", "steps": steps}), [], {})
+        find_next_step(flow({"name": "W", "steps": steps}), [], {})
 
 
 def test_a_condition_that_cannot_be_read_is_an_invalid_file() -> None:
     steps = [{"id": "a", "prompt": "x", "when": "nope.x > 1"}]
     with pytest.raises(InvalidFile, match="unknown name `nope`"):
-        following(flow({"name": "W", "steps": steps}), [], {})
+        find_next_step(flow({"name": "W", "steps": steps}), [], {})

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from logist.core.model import END, Step, Workflow
-from logist.core.workflow.following import following
+from logist.core.workflow.following import find_next_step
 from logist.core.workflow.foreign import is_foreign
-from logist.core.workflow.listed import read_listed
+from logist.core.workflow.listed import read_step_list
 
 
 def flow(*steps: dict[str, Any]) -> Workflow:
     data = {"name": "W", "metaGuidance": [], "steps": list(steps)}
-    found = read_listed(data, {}, "w")
+    found = read_step_list(data, {}, "w")
     assert found.workflow is not None
-    assert not found.broken, found.problems
+    assert not found.is_broken, found.problems
     return found.workflow
 
 
@@ -119,7 +119,7 @@ def test_a_loop_is_a_decision_with_a_way_back(
     workflow = flow(*steps)
     assert edges(workflow) == wanted
     assert workflow.start == start
-    decision = workflow.step("l")
+    decision = workflow.find_step("l")
     assert decision is not None
     assert (decision.step_type, decision.max_visits) == ("decision", visits)
 
@@ -128,7 +128,7 @@ def test_a_loop_over_items_is_a_foreach_done_by_a_workflow_of_its_body() -> None
     workflow = flow(
         step("a"), loop([step("x"), step("y")], type="forEach", items="parts", itemVar="part"), step("b")
     )
-    each = workflow.step("l")
+    each = workflow.find_step("l")
     assert each is not None
     assert (each.step_type, each.items_path, each.item_variable, each.max_items, each.subflow) == (
         "foreach",
@@ -144,7 +144,7 @@ def test_a_loop_over_items_is_a_foreach_done_by_a_workflow_of_its_body() -> None
 
 
 def test_items_of_a_step_are_looked_for_there() -> None:
-    each = flow(loop([step("x")], type="forEach", items="steps.a.output.parts")).step("l")
+    each = flow(loop([step("x")], type="forEach", items="steps.a.output.parts")).find_step("l")
     assert each is not None
     assert (each.items_path, each.item_variable) == ("steps.a.output.parts", "currentItem")
 
@@ -205,9 +205,9 @@ def test_one_word_of_ours_makes_a_list_our_own(data: dict[str, Any], wanted: boo
 
 def test_a_loop_of_which_all_is_passed_over_ends() -> None:
     workflow = flow(loop([step("x", runCondition=OPEN)], type="for", count=3), step("b"))
-    assert following(workflow, [], {"open": 0})["step"]["id"] == "b"
-    assert following(workflow, ["x", "x"], {"open": 1})["step"]["id"] == "x"
-    assert following(workflow, ["x", "x", "x"], {"open": 1})["step"]["id"] == "b"
+    assert find_next_step(workflow, [], {"open": 0})["step"]["id"] == "b"
+    assert find_next_step(workflow, ["x", "x"], {"open": 1})["step"]["id"] == "x"
+    assert find_next_step(workflow, ["x", "x", "x"], {"open": 1})["step"]["id"] == "b"
 
 
 @pytest.mark.parametrize("body", [None, [], 3])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Edge, ItemLimits, Limits, Step, StepType, Workflow
-from logist.core.workflow.limit_checks import Allowance, limit_problems
+from logist.core.workflow.limit_checks import Allowance, check_limits
 from logist.core.workflow.places import Places
 
 
@@ -32,7 +32,7 @@ def warnings(
     workflow: Workflow, runs: int = 50, given: Any = None, *, review: bool = True, **limits: Any
 ) -> list[str]:
     allowance = Allowance(Limits(max_allowed_iterations=runs, **limits), review, given)
-    found = [*limit_problems(workflow, workflow.subflows, allowance, Places())]
+    found = [*check_limits(workflow, workflow.subflows, allowance, Places())]
     assert {(each.severity, each.code) for each in found} <= {("warning", "limits")}
     return [each.message for each in found]
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from logist.core.model import END, Step, Workflow
-from logist.core.workflow.listed import read_listed
+from logist.core.workflow.listed import read_step_list
 from logist.core.workflow.places import Read
-from logist.core.workflow.written import written
+from logist.core.workflow.written import dump_step
 
 
 def read(*steps: Any, **top: Any) -> Read:
-    return read_listed({"name": "W", **top, "steps": list(steps)}, {}, "file")
+    return read_step_list({"name": "W", **top, "steps": list(steps)}, {}, "file")
 
 
 def flow(*steps: Any, **top: Any) -> Workflow:
@@ -130,7 +130,7 @@ def test_an_agent_role_is_strict_in_every_format_and_its_text_is_never_shown(
     top: dict[str, Any] = {"metaGuidance": []} if foreign else {}
     found = read({"id": "x"}, {"id": "y"}, {"id": "z", "agentRole": role}, **top)
     assert [path for _, path in errors(found)] == ["steps[2].agentRole"]
-    assert found.broken
+    assert found.is_broken
     shown = " ".join(problem.message for problem in found.problems)
     assert not (isinstance(role, str) and role and role in shown)
 
@@ -201,8 +201,8 @@ def test_what_is_written_of_a_step_reads_back_to_it() -> None:
         config={"a": 1},
         more=[1, {"b": None}],
     )
-    assert one(**written(step)) == step
-    assert (written(step)["description"], "kept" in written(step)) == ("for readers", False)
+    assert one(**dump_step(step)) == step
+    assert (dump_step(step)["description"], "kept" in dump_step(step)) == ("for readers", False)
 
 
 def test_what_was_kept_under_a_name_of_ours_reads_back_too() -> None:
@@ -210,7 +210,7 @@ def test_what_was_kept_under_a_name_of_ours_reads_back_too() -> None:
         {"id": "a", "title": "A", "type": "parallel", "confidence": "high", "kept": 3}, tags=[]
     ).steps[0]
     assert step.config == {"type": "parallel", "confidence": "high", "kept": 3}
-    assert one(**written(step)).config == step.config
+    assert one(**dump_step(step)).config == step.config
 
 
 def test_too_many_steps_are_not_read() -> None:

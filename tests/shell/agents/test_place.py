@@ -21,7 +21,7 @@ OWN = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost",
 
 def variables(work: AgentWork, own: dict[str, str]) -> dict[str, str]:
     place = Workplace(Path("/job/workspace"), Path("/job/inflight/run"), own)
-    return dict(place.confinement(work).environment)
+    return dict(place.confine_command(work).environment)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_what_a_setup_made_comes_first_for_commands_and_for_agent_programs(tmp_p
     (workspace / "src").mkdir(parents=True)
     code = CodePaths(programs=(".venv/bin",), virtual_env=".venv", python_path=("packages/a/src",))
     place = Workplace(workspace, tmp_path / "run", OWN)
-    work = AgentWork(code=CodePaths.read(json.loads(json.dumps(code.data()))))
-    for found in (place.confinement(work), place.confinement_of_agent(work, {"MORE": "1"})):
+    work = AgentWork(code=CodePaths.from_json(json.loads(json.dumps(code.to_json()))))
+    for found in (place.confine_command(work), place.confine_agent(work, {"MORE": "1"})):
         assert found.environment["PATH"] == f"{workspace}/.venv/bin:/bin"
         assert found.environment["VIRTUAL_ENV"] == f"{workspace}/.venv"
     path = f"{workspace}/src:{workspace}:{workspace}/packages/a/src"
-    assert place.confinement(work).environment["PYTHONPATH"] == path
-    assert "PYTHONPATH" not in place.confinement_of_agent(work, {}).environment
+    assert place.confine_command(work).environment["PYTHONPATH"] == path
+    assert "PYTHONPATH" not in place.confine_agent(work, {}).environment
 
 
 def test_the_sandbox_says_where_temporary_files_go() -> None:

@@ -12,7 +12,13 @@ import pytest
 from pydantic import ValidationError
 
 from logist.agents.programs.described import Described
-from logist.agents.programs.finding import PRESETS, Foreign, handed, names, program
+from logist.agents.programs.finding import (
+    PRESETS,
+    Foreign,
+    list_program_names,
+    load_errand_program,
+    load_program,
+)
 from logist.agents.programs.protocol import Finished, Spent
 from logist.config.programs import ProgramEntry
 from logist.config.settings import load_settings
@@ -71,7 +77,7 @@ def install(place: Path, points: dict[str, str], code: str = SOUND, name: str = 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_a_shipped_program(name: str) -> None:
-    found = program(name, {})
+    found = load_program(name, {})
     assert (found.name, found.executable, found.metered) == (name, name, True)
 
 
@@ -79,17 +85,17 @@ def test_an_unknown_name_is_told_the_nearest() -> None:
     with pytest.raises(
         InvalidFile, match=r"unknown agent `codx`; known: litellm, aider, .*opencode"
     ) as error:
-        program("codx", {})
+        load_program("codx", {})
     assert "did you mean `codex`" in str(error.value)
 
 
 @pytest.mark.parametrize("value", ["third_party:made", "third_party:Sound"])
 def test_a_program_of_a_package_is_an_object_or_a_class(package: Path, value: str) -> None:
     install(package, {"sound": value})
-    found = program("sound", {})
+    found = load_program("sound", {})
     assert found.invocation(run_of()).argv == ("sound",)
     assert found.read(Finished(0, "exited", "hi", "")).text == "hi"
-    assert "sound" in names({})
+    assert "sound" in list_program_names({})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +109,7 @@ def test_a_program_of_a_package_is_an_object_or_a_class(package: Path, value: st
 def test_a_broken_package_is_named_with_its_error(package: Path, value: str, words: str) -> None:
     install(package, {"broken": value})
     with pytest.raises(InvalidFile, match=words) as error:
-        program("broken", {})
+        load_program("broken", {})
     assert "the package acme-agents 1.2" in str(error.value)
 
 
@@ -113,7 +119,7 @@ def test_a_package_that_fails_at_work_is_named_too(package: Path) -> None:
         ("bad", "KeyError: 'port'", "RuntimeError"),
         ("odd", "no Invocation", "no Result"),
     ):
-        found = program(name, {})
+        found = load_program(name, {})
         with pytest.raises(InvalidFile, match=f"acme-agents 1.2: .*{started}"):
             found.invocation(run_of())
         error = found.read(Finished(0, "exited", "x", "")).error
@@ -125,14 +131,14 @@ def test_a_package_that_fails_at_work_is_named_too(package: Path) -> None:
 
 def test_no_package_takes_the_name_of_a_shipped_program(package: Path) -> None:
     install(package, {"codex": "third_party:made"})
-    assert not isinstance(program("codex", {}), Foreign)
+    assert not isinstance(load_program("codex", {}), Foreign)
 
 
 def test_two_packages_with_one_name(package: Path) -> None:
     install(package, {"sound": "third_party:made"})
     install(package, {"sound": "third_party:made"}, name="beta-agents")
     with pytest.raises(InvalidFile, match=r"the package acme-agents 1\.2 and the package beta-agents 1\.2"):
-        program("sound", {})
+        load_program("sound", {})
 
 
 def entry(**more: Any) -> ProgramEntry:
@@ -141,9 +147,9 @@ def entry(**more: Any) -> ProgramEntry:
 
 
 def test_the_config_goes_before_the_shipped() -> None:
-    assert program("codex", {"codex": entry()}).executable == "tool"
-    assert handed("codex", entry().model_dump(mode="json")).executable == "tool"
-    assert handed("codex", None) is PRESETS["codex"]
+    assert load_program("codex", {"codex": entry()}).executable == "tool"
+    assert load_errand_program("codex", entry().model_dump(mode="json")).executable == "tool"
+    assert load_errand_program("codex", None) is PRESETS["codex"]
 
 
 def test_a_described_program_is_read_from_the_config_file(tmp_path: Path) -> None:
@@ -153,7 +159,7 @@ def test_a_described_program_is_read_from_the_config_file(tmp_path: Path) -> Non
         "utf-8",
     )
     settings = load_settings(tmp_path, tmp_path / "none").settings
-    assert program("tool", settings.agents).metered
+    assert load_program("tool", settings.agents).metered
 
 
 @pytest.mark.parametrize(
@@ -298,7 +304,7 @@ def test_the_example_of_the_page_is_an_agent(package: Path) -> None:
     assert len(code.splitlines()) <= 35
     install(package, points)
     (package / "parrot_agent.py").write_text(code, "utf-8")
-    found = program("parrot", {})
+    found = load_program("parrot", {})
     made = found.invocation(run_of())
     assert json.loads(made.files["parrot.json"])["url"] == ENDPOINT
     assert made.environment == {"PARROT_KEY": KEY}
@@ -314,7 +320,7 @@ def test_the_described_example_of_the_page_is_one(tmp_path: Path) -> None:
     text = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
     (tmp_path / "config.yaml").write_text(text, "utf-8")
     settings = load_settings(tmp_path, tmp_path / "none").settings
-    made = program(settings.agent, settings.agents).invocation(run_of(profile="read"))
+    made = load_program(settings.agent, settings.agents).invocation(run_of(profile="read"))
     assert made.argv == ("mytool", "--model", "scripted", "--url", ENDPOINT, "--read-only")
 
 

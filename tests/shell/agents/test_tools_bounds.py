@@ -215,7 +215,7 @@ def opens(this: context.Context, path: str, count: int) -> tuple[int, int]:
     read = refused = 0
     for _ in range(count):
         try:
-            with paths.regular(this, path) as descriptor:
+            with paths.open_tool_file(this, path) as descriptor:
                 assert os.read(descriptor, 100) == b"inside"
                 read += 1
         except ToolError:

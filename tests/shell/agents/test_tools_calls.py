@@ -13,14 +13,14 @@ import pytest
 from logist.agents.courier import booking
 from logist.agents.litellm import ModelAnswer, Tokens
 from logist.agents.protocol import Ask
-from logist.agents.tools import CHANGING, run
+from logist.agents.tools import CHANGING, run_tool
 from logist.core.model import EVERYTHING, Call, Model, Permission, Permissions, Request
 from logist.core.permissions.permissions import tool_refusal
-from logist.core.permissions.tools import TOOLS, offered
+from logist.core.permissions.tools import TOOLS, select_permitted_tools
 from tests.shell.agents.tool_bench import SECRET, Bench, bench
 from tests.support import tree
 
-SETS = [Permissions.of(some) for count in range(6) for some in combinations(Permission, count)]
+SETS = [Permissions.from_names(some) for count in range(6) for some in combinations(Permission, count)]
 GOOD: dict[str, dict[str, Any]] = {
     "read_file": {"path": "a.txt"},
     "list_directory": {},
@@ -35,7 +35,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("permissions", SETS, ids=lambda allowed: "+".join(allowed.names()) or "nothing")
 def test_a_tool_that_is_not_offered_does_nothing(tmp_path: Path, permissions: Permissions) -> None:
-    names = {tool.name for tool in offered(permissions)}
+    names = {tool.name for tool in select_permitted_tools(permissions)}
     for name, tool in TOOLS.items():
         tools = bench(tmp_path / name, permissions)
         (tools.root / "a.txt").write_text("alpha\n")
@@ -45,7 +45,7 @@ def test_a_tool_that_is_not_offered_does_nothing(tmp_path: Path, permissions: Pe
             assert outcome.refusal is None
             assert not outcome.error, outcome.content
             continue
-        missing = permissions.missing(tool.required_permissions)
+        missing = permissions.find_missing(tool.required_permissions)
         assert outcome.refusal == tool_refusal(name, "Worker", missing)
         assert all(word in outcome.content for word in (name, "Worker", *missing))
         assert tree(tools.root) == before
@@ -197,7 +197,7 @@ def received(name: str, arguments: str) -> Call:
     """A call as it is kept when a model has made it."""
     asked = Ask(request=Request(), model=Model(name="m", provider_model="p/m"), role="Worker")
     answer = ModelAnswer(Tokens(1, 1), "tool_calls", calls=(Call(id="1", name=name, arguments=arguments),))
-    return booking.reply_of(asked, answer, "", 0.1, [SECRET]).calls[0]
+    return booking.build_reply(asked, answer, "", 0.1, [SECRET]).calls[0]
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
@@ -208,7 +208,7 @@ def test_a_call_that_lost_a_secret_changes_nothing(tools: Bench, name: str) -> N
     call = received(name, json.dumps(spoilt))
     assert call.redacted is bool(last)
     assert SECRET not in call.arguments
-    outcome = run(call, tools.context)
+    outcome = run_tool(call, tools.context)
     told = "the arguments hold what looks like a secret; it was taken out and nothing was done"
     assert (outcome.content == f"error: {told}") is (name in CHANGING)
     assert outcome.refusal is None
@@ -224,4 +224,4 @@ def test_a_call_without_a_secret_is_whole(content: str) -> None:
 
 def test_a_role_that_lacks_a_permission_is_told_that_first(tools: Bench) -> None:
     call = received("write_file", json.dumps({"path": "a", "content": SECRET}))
-    assert run(call, tools.with_(permissions=Permissions()).context).refusal is not None
+    assert run_tool(call, tools.with_(permissions=Permissions()).context).refusal is not None

@@ -149,4 +149,4 @@ def real(tools: Bench) -> Bench:
     home.mkdir()
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
     confinement = sandbox.Confinement(tools.root, writable=True, home=home, environment=environment)
-    return tools.with_(run=sandbox.run, confine=lambda: confinement)
+    return tools.with_(run=sandbox.run_program, confine=lambda: confinement)

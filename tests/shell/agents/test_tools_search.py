@@ -193,4 +193,4 @@ def test_the_first_line_of_files_by_glob(tools: Bench) -> None:
         ("a/" * 200 + "c.py", "**/" * 200 + "d.py", False),
         ("a/b", "[/b", False),
     ]:
-        assert searching.globbed(glob, path) is wanted, (path, glob)
+        assert searching.matches_glob(glob, path) is wanted, (path, glob)

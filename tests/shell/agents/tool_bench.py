@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.agents.sandbox import Confinement, ProgramEnd
-from logist.agents.tools import Context, ToolOutcome, run
+from logist.agents.tools import Context, ToolOutcome, run_tool
 from logist.config.working import ToolRules
 from logist.core.model import EVERYTHING, Call, Permissions
 from logist.core.secrets.redact import redact
@@ -51,7 +51,7 @@ class Bench:
         return self.raw(name, json.dumps(arguments))
 
     def raw(self, name: str, arguments: str) -> ToolOutcome:
-        return run(Call(id="1", name=name, arguments=arguments), self.context)
+        return run_tool(Call(id="1", name=name, arguments=arguments), self.context)
 
     def done(self, name: str, **arguments: Any) -> str:
         """The content of a call that succeeds."""

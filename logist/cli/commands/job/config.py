@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, job_options, yaml_value
+from logist.cli.options import choose_job_id, job_options, parse_yaml_value
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
 from logist.errors import UsageError
@@ -31,40 +31,42 @@ def config(
 
     Keys are dotted. A value is read as in YAML: a number, true, false, null, [a, b], "quoted"; all else is text.
     """
-    chosen = job_id(environment, job_argument, job_option)
+    chosen = choose_job_id(environment, job_argument, job_option)
     if not settings and not removed:
-        return _shown(environment, chosen, jobs_dir)
-    changes = _changes(settings, removed)
+        return _show_spec(environment, chosen, jobs_dir)
+    changes = _parse_changes(settings, removed)
 
-    from logist.cli.context import project
-    from logist.cli.show.view import result_output
-    from logist.jobs.steward.job_edits import configure
+    from logist.cli.context import open_project
+    from logist.cli.show.view import build_result_output
+    from logist.jobs.steward.job_edits import configure_job
 
-    return result_output(configure(project(environment, jobs_dir), chosen, changes))
+    return build_result_output(configure_job(open_project(environment, jobs_dir), chosen, changes))
 
 
-def _shown(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
+def _show_spec(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
     from logist import documents
     from logist.cli.context import open_job
 
     job = open_job(environment, chosen, None, jobs_dir)
-    text = documents.text(job.spec_file)
+    text = documents.read_document_text(job.spec_file)
     return Output({"job": job.id, "path": str(job.spec_file), "text": text}, raw=text)
 
 
-def _changes(settings: tuple[str, ...], removed: tuple[str, ...]) -> dict[tuple[str, ...], object | None]:
+def _parse_changes(
+    settings: tuple[str, ...], removed: tuple[str, ...]
+) -> dict[tuple[str, ...], object | None]:
     changes: dict[tuple[str, ...], object | None] = {}
     for setting in settings:
-        key, given, text = setting.partition("=")
-        if not given:
+        key, separator, text = setting.partition("=")
+        if not separator:
             raise UsageError(f"{setting!r} has no =", where="--set", fix="--set KEY=VALUE")
-        changes[_keys(key, "--set")] = yaml_value(text)
+        changes[_parse_key(key, "--set")] = parse_yaml_value(text)
     for key in removed:
-        changes[_keys(key, "--unset")] = None
+        changes[_parse_key(key, "--unset")] = None
     return changes
 
 
-def _keys(key: str, option: str) -> tuple[str, ...]:
+def _parse_key(key: str, option: str) -> tuple[str, ...]:
     keys = tuple(key.strip().split("."))
     if not all(keys):
         raise UsageError(f"{key!r} is not a key", where=option, fix="as in limits.cost_threshold")

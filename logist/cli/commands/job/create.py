@@ -9,7 +9,7 @@ import click
 from logist.cli.options import Amount, json_option, new_jobs_dir_option
 from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
 from logist.cli.show.glance import status_span
-from logist.cli.show.output import Command, Output, StyledText, warnings
+from logist.cli.show.output import Command, Output, StyledText, make_warnings
 from logist.config.environment import Environment
 
 
@@ -92,35 +92,35 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     """
     from logist.cli import context, given_spec
     from logist.core.machine.steward import next_command
-    from logist.jobs.base.create import create as create_job
+    from logist.jobs.base.create import create_job as create_job
 
-    project = context.project(environment, jobs_dir)
-    file_warnings = given_spec.file_name_warnings(options)
-    options = given_spec.with_task(options)
-    text, spec = given_spec.read(options)
-    job_id = options["job_id"] or spec.id or given_spec.new_id(spec)
-    here = given_spec.directory(options)
-    made = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
-    state = made.state
+    project = context.open_project(environment, jobs_dir)
+    file_warnings = given_spec.warn_missing_file(options)
+    options = given_spec.apply_task_argument(options)
+    text, spec = given_spec.read_spec(options)
+    job_id = options["job_id"] or spec.id or given_spec.create_job_id(spec)
+    here = given_spec.find_base_directory(options)
+    created = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
+    state = created.state
     data = {
         "job": job_id,
-        "path": str(made.job.path),
+        "path": str(created.job.path),
         "status": state.status.value,
         "title": state.title,
         "next_command": next_command(state, job_id),
     }
     lines = (
         (StyledText(job_id, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"directory: {made.job.path}", "dim"),),
+        (StyledText(f"directory: {created.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = (
-        *warnings(file_warnings, "no_such_file"),
-        *warnings(made.warnings, "uncommitted"),
-        *warnings(made.file_warnings, "file_not_shown"),
-        *warnings(made.merge_warnings, "unchecked_merge"),
-        *context.unused_permissions(environment),
-        *context.outside_project(environment, jobs_dir, job_id),
-        *context.untrusted(project),
+        *make_warnings(file_warnings, "no_such_file"),
+        *make_warnings(created.warnings, "uncommitted"),
+        *make_warnings(created.file_warnings, "file_not_shown"),
+        *make_warnings(created.merge_warnings, "unchecked_merge"),
+        *context.warn_unused_permissions(environment),
+        *context.note_outside_project(environment, jobs_dir, job_id),
+        *context.warn_untrusted(project),
     )
     return Output(data, lines, diagnostics)

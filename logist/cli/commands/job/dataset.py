@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.cli.options import require_free, utf8
+from logist.cli.options import require_free, require_utf8
 from logist.cli.show import render
-from logist.cli.show.output import Diagnostic, Output, notes
+from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
-from logist.core.money.amounts import counted
+from logist.core.money.amounts import format_count
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class _NoLineError(Exception):
     """Every history was left out, so there is no file to write."""
 
 
-def write(
+def write_dataset(
     environment: Environment,
     names: Sequence[str],
     jobs_dir: str | None,
@@ -35,46 +35,55 @@ def write(
     force: bool,
 ) -> Output:
     """Writes the lines to a file or, as they come, to standard output."""
-    from logist.cli.context import project
-    from logist.cli.recorded import recorded_jobs
-    from logist.jobs.archive.dataset import ExportedDataset, export
+    from logist.cli.context import open_project
+    from logist.cli.recorded import find_recorded_jobs
+    from logist.jobs.archive.dataset import ExportedDataset, export_dataset
     from logist.store.files import replace_chunks
 
-    here = project(environment, jobs_dir)
-    file = None if output in (None, "-") else _file(here, str(output))
+    here = open_project(environment, jobs_dir)
+    file = None if output in (None, "-") else _require_outside_jobs(here, str(output))
     if file is not None:
         require_free(file, force=force)
-    found = recorded_jobs(environment, names, jobs_dir)
-    progress, exported = ProgressBar(len(found)), ExportedDataset()
-    lines = export(here, found, exported, redacted=redact, each=progress.tick, done=progress.done)
+    histories = find_recorded_jobs(environment, names, jobs_dir)
+    progress, exported = ProgressBar(len(histories)), ExportedDataset()
+    lines = export_dataset(
+        here,
+        histories,
+        exported,
+        redacted=redact,
+        each=progress.count_interaction,
+        done=progress.count_history,
+    )
     try:
         if file is not None:
             with suppress(_NoLineError):
-                replace_chunks(file.resolve(), _encoded(lines, exported))
+                replace_chunks(file.resolve(), _encode_lines(lines, exported))
         else:
             for text in lines:
                 progress.clear()
                 render.print_text(text)
     finally:
         progress.clear()
-    return _output(exported, file if exported.histories else None, redacted=redact, to_file=file is not None)
+    return _build_output(
+        exported, file if exported.histories else None, redacted=redact, to_file=file is not None
+    )
 
 
-def _file(project: Project, name: str) -> Path:
-    path = Path(utf8(name, "the name of the file", "name another"))
+def _require_outside_jobs(project: Project, name: str) -> Path:
+    path = Path(require_utf8(name, "the name of the file", "name another"))
     if path.resolve().is_relative_to(os.path.realpath(project.jobs_dir)):
         raise UsageError("a data set does not lie among the jobs", where="--output", fix="name another FILE")
     return path
 
 
-def _encoded(lines: Iterator[str], exported: ExportedDataset) -> Iterator[bytes]:
+def _encode_lines(lines: Iterator[str], exported: ExportedDataset) -> Iterator[bytes]:
     for text in lines:
         yield text.encode("ascii")
     if not exported.histories:
         raise _NoLineError
 
 
-def _output(exported: ExportedDataset, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
+def _build_output(exported: ExportedDataset, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
     """Standard output has the lines, unless they went to a file; then it has what people and scripts are told."""
     data = {
         "path": None if file is None else str(file),
@@ -83,15 +92,17 @@ def _output(exported: ExportedDataset, file: Path | None, *, redacted: bool, to_
         "interactions": exported.interactions,
         "redacted": redacted,
     }
-    done = f"{counted(exported.interactions, 'interaction')} of {counted(exported.histories, 'history')}"
-    told = [
-        Diagnostic.of(error)._replace(message=f"left out: {error.message}", target=name)
+    done = f"{format_count(exported.interactions, 'interaction')} of {format_count(exported.histories, 'history')}"
+    diagnostics = [
+        Diagnostic.from_error(error)._replace(message=f"left out: {error.message}", target=name)
         for name, error in exported.left_out
     ]
     if not redacted and exported.interactions:
-        told += notes(["prompts and answers are in it as they were; --redact makes it fit to share"])
+        diagnostics += make_notes(
+            ["prompts and answers are in it as they were; --redact makes it fit to share"]
+        )
     if not to_file:
-        told += notes([done])
-        return Output(data, diagnostics=tuple(told), exit_code=exported.exit_code)
+        diagnostics += make_notes([done])
+        return Output(data, diagnostics=tuple(diagnostics), exit_code=exported.exit_code)
     lines = (done, f"file: {file}" if file is not None else "no file was written")
-    return Output(data, lines, tuple(told), exported.exit_code)
+    return Output(data, lines, tuple(diagnostics), exported.exit_code)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from logist.jobs.base.project import Project
 
 
-def decided(
+def run_decision(
     kind: str,
     project: Project,
     job_id: str,
@@ -28,11 +28,11 @@ def decided(
     ends_agent: bool = False,
 ) -> Output:
     """Makes a decision, and shows what became of the job."""
-    from logist.cli.show.view import result_output
+    from logist.cli.show.view import build_result_output
     from logist.core.model import Kind
-    from logist.jobs.steward.steward_decisions import decide
+    from logist.jobs.steward.steward_decisions import record_decision
 
-    made = decide(
+    result = record_decision(
         project,
         job_id,
         Kind(kind),
@@ -41,14 +41,14 @@ def decided(
         wait=wait,
         ends_agent=ends_agent,
     )
-    return result_output(made)
+    return build_result_output(result)
 
 
 READ = ("approve", "reject", "resume")
 """Decisions after which an agent may be asked; logist.core.machine.kinds.PROMPTS_NOTE says so of all."""
 
 
-def _command(kind: str, text: str, *, note_required: bool = False) -> click.Command:
+def _create_command(kind: str, text: str, *, note_required: bool = False) -> click.Command:
     """The command that makes one decision."""
 
     @click.command(kind, help=text)
@@ -56,12 +56,12 @@ def _command(kind: str, text: str, *, note_required: bool = False) -> click.Comm
     @wait_option
     @note_option(required=note_required, read=kind in READ)
     def command(project: Project, job_id: str, wait: float, note: str | None) -> Output:
-        return decided(kind, project, job_id, wait, note)
+        return run_decision(kind, project, job_id, wait, note)
 
     return command
 
 
-activate = _command("activate", "Start a draft.")
+activate = _create_command("activate", "Start a draft.")
 
 
 @click.command("approve")
@@ -81,29 +81,31 @@ def approve(
     A plan is the work of a role that may not change files. If another role is the doer by now (`logist job
     role`), the next step carries the plan out; else the job ends with it.
     """
-    from logist.cli.given_spec import json_value
+    from logist.cli.given_spec import parse_json_option
     from logist.core.model.commands import ApproveCommand
 
     command = ApproveCommand()
     if output is not None:
-        command = ApproveCommand(output=json_value(output, "--output"))
+        command = ApproveCommand(output=parse_json_option(output, "--output"))
     if override is not None:
-        note = _reason(override, note)
+        note = _require_one_reason(override, note)
         command = command.model_copy(update={"override": True})
-    return decided("approve", project, job_id, wait, note, command)
+    return run_decision("approve", project, job_id, wait, note, command)
 
 
-def _reason(override: str, note: str | None) -> str:
+def _require_one_reason(override: str, note: str | None) -> str:
     """Why a review is overridden; UsageError where that is said twice."""
     if note is not None:
         raise UsageError("--override says why already", where="--note", fix="leave out --note")
     return override
 
 
-reject = _command("reject", "Send it back: the doer works again, and reads the note.", note_required=True)
+reject = _create_command(
+    "reject", "Send it back: the doer works again, and reads the note.", note_required=True
+)
 
 
-def _ending_command(kind: str, text: str) -> click.Command:
+def _create_ending_command(kind: str, text: str) -> click.Command:
     """The command that takes a job away from the agent that may be at work on it."""
 
     @click.command(kind, help=f"{text} An agent at work on it is ended, if you say so.")
@@ -112,33 +114,37 @@ def _ending_command(kind: str, text: str) -> click.Command:
     @note_option(read=False)
     @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
     def command(project: Project, job_id: str, wait: float, note: str | None, yes: bool) -> Output:
-        ends_agent = confirmed(project, job_id, kind, yes=yes, waits=wait > 0)
-        return decided(kind, project, job_id, wait, note, ends_agent=ends_agent)
+        ends_agent = confirm_ending_agent(project, job_id, kind, yes=yes, waits=wait > 0)
+        return run_decision(kind, project, job_id, wait, note, ends_agent=ends_agent)
 
     return command
 
 
-def confirmed(project: Project, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = "") -> bool:
+def confirm_ending_agent(
+    project: Project, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = ""
+) -> bool:
     """Whether an agent that is at work may be ended: by --yes, or by a person asked at the terminal.
 
     Raises Busy without either. With --wait the agent is waited for instead. `words`: what the command has
     besides, for the one that is advised.
     """
-    job = project.job(job_id)
-    found = job.holder()
-    if found is None or (waits and not yes):
+    job = project.open_job(job_id)
+    holder = job.find_lock_holder()
+    if holder is None or (waits and not yes):
         return False
-    if found.courier is None and found.stepper is not None:
+    if holder.courier is None and holder.stepper is not None:
         return yes
-    if yes or render.confirm(f"{job.id}: {found}; end it? What it is doing stops", project.environment):
+    if yes or render.ask_to_confirm(
+        f"{job.id}: {holder}; end it? What it is doing stops", project.environment
+    ):
         return True
     fix = f"logist job {kind} --job {job.id}{words} --yes ends the agent; what was sent is in doubt then"
-    raise Busy(f"the job is busy: {found}", where=str(job.path), fix=fix)
+    raise Busy(f"the job is busy: {holder}", where=str(job.path), fix=fix)
 
 
-suspend = _ending_command("suspend", "Set a job aside; `logist job resume` takes it up where it was.")
-resume = _command(
+suspend = _create_ending_command("suspend", "Set a job aside; `logist job resume` takes it up where it was.")
+resume = _create_command(
     "resume", "Take up a suspended job, or a halted one whose limit was raised (`logist job config --set`)."
 )
-cancel = _ending_command("cancel", "End a job: it is not wanted any more. Files and history stay.")
-fail = _ending_command("fail", "End a job: it failed. Files and history stay.")
+cancel = _create_ending_command("cancel", "End a job: it is not wanted any more. Files and history stay.")
+fail = _create_ending_command("fail", "End a job: it failed. Files and history stay.")

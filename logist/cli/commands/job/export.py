@@ -11,7 +11,7 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import job_option, jobs_dir_option, json_flag
 from logist.cli.shell_values import complete_directory, complete_file, complete_job_or_file
-from logist.cli.show.output import Line, Output, StyledText, notes, warnings
+from logist.cli.show.output import Line, Output, StyledText, make_notes, make_warnings
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -98,15 +98,15 @@ def export(
         from logist.cli.commands.job import dataset as lines
 
         every = (*names, *([job_option] if job_option else ()))
-        return lines.write(environment, every, jobs_dir, output, redact=redact, force=force)
+        return lines.write_dataset(environment, every, jobs_dir, output, redact=redact, force=force)
     if len(names) > 1:
         raise UsageError("a fixture is of one job", where=names[1], fix="--dataset takes many")
-    return _fixture(
+    return _export_fixture(
         environment, names[0] if names else None, job_option, jobs_dir, str(fixture), redact, force
     )
 
 
-def _fixture(
+def _export_fixture(
     environment: Environment,
     job_argument: str | None,
     job_option: str | None,
@@ -117,8 +117,8 @@ def _fixture(
 ) -> Output:
     from pathlib import Path
 
-    from logist.cli.context import open_job, project
-    from logist.jobs.archive.fixture_export import export as write
+    from logist.cli.context import open_job, open_project
+    from logist.jobs.archive.fixture_export import export_fixture as write
 
     if not fixture:
         raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
@@ -126,44 +126,50 @@ def _fixture(
         open_job(environment, job_argument, job_option, jobs_dir),
         Path(get_current_directory(), fixture),
     )
-    done = write(project(environment, jobs_dir), job, folder, redacted=redact, force=force)
-    made = done.manifest
+    done = write(open_project(environment, jobs_dir), job, folder, redacted=redact, force=force)
+    manifest = done.manifest
     data = {
         "job": job.id,
         "path": str(done.path),
-        "interactions": made.interactions,
-        "head": made.head,
-        "redacted": made.redacted,
-        "replaced": made.replaced,
-        "certified": made.certified,
+        "interactions": manifest.interactions,
+        "head": manifest.head,
+        "redacted": manifest.redacted,
+        "replaced": manifest.replaced,
+        "certified": manifest.certified,
         "differences": done.differences,
         "skipped": done.skipped,
     }
-    told = () if redact else ("prompts and answers are in it as they were; --redact makes it fit to share",)
-    return Output(data, tuple(_lines(job.id, done)), (*warnings(_doubts(done)), *notes(told)))
+    note_texts = (
+        () if redact else ("prompts and answers are in it as they were; --redact makes it fit to share",)
+    )
+    return Output(
+        data,
+        tuple(_format_result(job.id, done)),
+        (*make_warnings(_list_doubts(done)), *make_notes(note_texts)),
+    )
 
 
-def _lines(name: str, done: ExportedFixture) -> Iterator[Line]:
-    made = done.manifest
+def _format_result(name: str, done: ExportedFixture) -> Iterator[Line]:
+    manifest = done.manifest
     yield (
         StyledText(name, "bold"),
-        f": a fixture of {_interactions(made.interactions)}, which replay as the original's",
+        f": a fixture of {_count_interactions(manifest.interactions)}, which replay as the original's",
     )
-    if made.redacted:
-        many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
+    if manifest.redacted:
+        many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in manifest.replaced.items())
         yield f"replaced: {many or 'nothing'}"
     yield (StyledText(f"directory: {done.path}", "dim"),)
     yield (StyledText(f"next: logist replay {quote(str(done.path))}", "dim"),)
 
 
-def _doubts(done: ExportedFixture) -> Iterator[str]:
+def _list_doubts(done: ExportedFixture) -> Iterator[str]:
     if done.differences:
         go = "goes" if done.differences == 1 else "go"
-        yield f"{_interactions(done.differences)} {go} another way today, in the original as in the fixture"
+        yield f"{_count_interactions(done.differences)} {go} another way today, in the original as in the fixture"
     if done.skipped:
         known = "it" if done.skipped == 1 else "them"
-        yield f"not replayed: {_interactions(done.skipped)}, for only a newer Logist knows {known} whole"
+        yield f"not replayed: {_count_interactions(done.skipped)}, for only a newer Logist knows {known} whole"
 
 
-def _interactions(number: int) -> str:
+def _count_interactions(number: int) -> str:
     return f"{number:,} interaction{'' if number == 1 else 's'}"

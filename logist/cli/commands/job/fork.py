@@ -9,7 +9,7 @@ import click
 from logist.cli.options import note_option
 from logist.cli.project import on_job
 from logist.cli.shell_values import complete_interaction
-from logist.cli.show.output import Command, Output, StyledText, notes
+from logist.cli.show.output import Command, Output, StyledText, make_notes
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import Project
@@ -34,14 +34,18 @@ def fork(project: Project, job_id: str, at: int | None, new_id: str | None, note
     """
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
-    from logist.jobs.archive.job_fork import fork as make
+    from logist.jobs.archive.job_fork import fork_job as make
 
-    made = make(project, job_id, at, new_id=new_id, note=note)
-    state, name = made.state, made.job.id
+    forked = make(project, job_id, at, new_id=new_id, note=note)
+    state, name = forked.state, forked.job.id
     data = {
         "job": name,
-        "path": str(made.job.path),
-        "forked": {"job": made.origin, "at": made.at, "head": state.forked.head if state.forked else None},
+        "path": str(forked.job.path),
+        "forked": {
+            "job": forked.origin,
+            "at": forked.at,
+            "head": state.forked.head if state.forked else None,
+        },
         "status": state.status.value,
         "title": state.title,
         "usage": state.usage.model_dump(mode="json"),
@@ -49,8 +53,8 @@ def fork(project: Project, job_id: str, at: int | None, new_id: str | None, note
     }
     lines = (
         (StyledText(name, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"forked from {made.origin} at {made.at}", "dim"),),
-        (StyledText(f"directory: {made.job.path}", "dim"),),
+        (StyledText(f"forked from {forked.origin} at {forked.at}", "dim"),),
+        (StyledText(f"directory: {forked.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
-    return Output(data, lines, notes(made.notes))
+    return Output(data, lines, make_notes(forked.notes))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, new_jobs_dir_option, utf8
-from logist.cli.show.output import Command, Output, StyledText, notes, warnings
+from logist.cli.options import json_option, new_jobs_dir_option, require_utf8
+from logist.cli.show.output import Command, Output, StyledText, make_notes, make_warnings
 from logist.config.environment import Environment
 
 
@@ -23,30 +23,30 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
     The file is only read, and kept in the job's attachments/. The job goes on where the history ends, with
     an empty workspace; what had to be rebuilt is told.
     """
-    from logist.cli.context import outside_project, project
+    from logist.cli.context import note_outside_project, open_project
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
     from logist.jobs.archive.history_import import import_history
 
-    file = Path(utf8(path, "the path", "rename it"))
-    made = import_history(project(environment, jobs_dir), file.absolute(), new_id=new_id)
-    name, state = made.job.id, made.state
+    file = Path(require_utf8(path, "the path", "rename it"))
+    imported = import_history(open_project(environment, jobs_dir), file.absolute(), new_id=new_id)
+    name, state = imported.job.id, imported.state
     data = {
         "job": name,
-        "path": str(made.job.path),
+        "path": str(imported.job.path),
         "status": state.status.value,
         "title": state.title,
-        "interactions": made.interactions,
-        "imported": made.sha256,
-        "notes": list(made.notes),
+        "interactions": imported.interactions,
+        "imported": imported.sha256,
+        "notes": list(imported.notes),
         "next_command": next_command(state, name),
     }
-    plural = "" if made.interactions == 1 else "s"
+    plural = "" if imported.interactions == 1 else "s"
     lines = (
         (StyledText(name, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"imported: {made.interactions:,} interaction{plural} of {file}", "dim"),),
-        (StyledText(f"directory: {made.job.path}", "dim"),),
+        (StyledText(f"imported: {imported.interactions:,} interaction{plural} of {file}", "dim"),),
+        (StyledText(f"directory: {imported.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
-    told = notes(made.notes) + warnings(made.differences, "does_not_replay")
-    return Output(data, lines, told + outside_project(environment, jobs_dir, name))
+    diagnostics = make_notes(imported.notes) + make_warnings(imported.differences, "does_not_replay")
+    return Output(data, lines, diagnostics + note_outside_project(environment, jobs_dir, name))

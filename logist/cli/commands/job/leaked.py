@@ -24,18 +24,20 @@ SHOWN = 20
 REVOKE = "make a new key and revoke this one: what was written may have been copied"
 
 
-def report(
+def report_leaks(
     environment: Environment, named: tuple[str | None, str | None] | None, jobs_dir: str | None
 ) -> Output:
     """Looks at one job (`named`: the argument, and --job), or with None at all of them."""
     project = surroundings(environment, jobs_dir)
-    scanned = [leaked_secrets.scan(project, job) for job in _jobs(environment, named, jobs_dir)]
-    lines = [line for each in scanned for line in _lines(each)]
-    told = tuple(diagnostic for each in scanned for diagnostic in _told(each))
-    return Output({"jobs": [_data(each) for each in scanned]}, lines, told, _code(scanned))
+    scanned = [leaked_secrets.scan(project, job) for job in _list_job_dirs(environment, named, jobs_dir)]
+    lines = [line for each in scanned for line in _format_scan(each)]
+    diagnostics = tuple(diagnostic for each in scanned for diagnostic in _list_diagnostics(each))
+    return Output(
+        {"jobs": [_build_data(each) for each in scanned]}, lines, diagnostics, _choose_exit_code(scanned)
+    )
 
 
-def _jobs(
+def _list_job_dirs(
     environment: Environment, named: tuple[str | None, str | None] | None, jobs_dir: str | None
 ) -> list[JobDir]:
     if named is not None:
@@ -44,47 +46,47 @@ def _jobs(
     return [JobDir.open(place, job_id) for job_id in list_jobs(place)]
 
 
-def _code(scanned: Sequence[Scanned]) -> int:
+def _choose_exit_code(scanned: Sequence[Scanned]) -> int:
     if any(each.recorded for each in scanned):
         return LEAKED
     return StorageError.exit_code if any(each.unread for each in scanned) else 0
 
 
-def _lines(scanned: Scanned) -> Iterator[str]:
+def _format_scan(scanned: Scanned) -> Iterator[str]:
     if not scanned.found:
-        seen = f"{scanned.files:,} files and {scanned.objects:,} objects of checkpoints"
-        yield f"{scanned.job}: no secret in {seen}"
+        searched = f"{scanned.files:,} files and {scanned.objects:,} objects of checkpoints"
+        yield f"{scanned.job}: no secret in {searched}"
     for found in scanned.found[:SHOWN]:
-        yield f"{scanned.job}: {_line(found)}"
+        yield f"{scanned.job}: {_format_leak(found)}"
     more = len(scanned.found) + scanned.more - SHOWN
     if more > 0:
         yield f"{scanned.job}: {more:,} more"
 
 
-def _line(found: FoundLeak) -> str:
+def _format_leak(found: FoundLeak) -> str:
     leak = found.leak
     begins = f" that begin with {leak.shown}" if leak.shown else ""
     place = f"{found.file}, line {leak.line:,} (byte {leak.offset:,})"
     return " ".join(f"{place}: {leak.kind}, {leak.length} characters{begins}".splitlines())
 
 
-def _told(scanned: Scanned) -> Iterator[Diagnostic]:
-    given = len(scanned.found) + scanned.more - scanned.recorded
+def _list_diagnostics(scanned: Scanned) -> Iterator[Diagnostic]:
+    in_workspace = len(scanned.found) + scanned.more - scanned.recorded
     if scanned.recorded:
-        message = f"{scanned.job}: {_many(scanned.recorded)} in what Logist wrote"
+        message = f"{scanned.job}: {_count_secrets(scanned.recorded)} in what Logist wrote"
         yield Diagnostic("error", "secret", message, fix=REVOKE)
-    if given:
+    if in_workspace:
         where = "in the workspace or its checkpoints, where nothing is redacted"
-        yield Diagnostic("warning", "secret", f"{scanned.job}: {_many(given)} {where}")
+        yield Diagnostic("warning", "secret", f"{scanned.job}: {_count_secrets(in_workspace)} {where}")
     for each in scanned.unread:
         yield Diagnostic("error", StorageError.code, f"{scanned.job}: not looked at: {each}")
 
 
-def _many(count: int) -> str:
+def _count_secrets(count: int) -> str:
     return "a secret" if count == 1 else f"{count:,} secrets"
 
 
-def _data(scanned: Scanned) -> dict[str, Any]:
+def _build_data(scanned: Scanned) -> dict[str, Any]:
     return {
         "job": scanned.job,
         "ok": not (scanned.recorded or scanned.unread),

@@ -10,10 +10,10 @@ from logist.cli.current_job import get_current_directory
 from logist.cli.options import jobs_dir_option, listing_options
 from logist.cli.shell_values import complete_assignee, complete_tag
 from logist.cli.show import glance
-from logist.cli.show.output import Diagnostic, Output, TextTable, warnings
+from logist.cli.show.output import Diagnostic, Output, TextTable, make_warnings
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError
-from logist.store.listing import REBUILD, Glance, glances
+from logist.store.listing import REBUILD, Glance, read_glances
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
 
@@ -58,7 +58,7 @@ def list_(
     and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
-    rows, problems = _read(folder)
+    rows, problems = _read_rows(folder)
     wanted = {*statuses, "STUCK"} if stuck else set(statuses)
     if wanted:
         rows = [row for row in rows if row["status"] in wanted]
@@ -67,12 +67,12 @@ def list_(
     if assignee is not None:
         rows = [row for row in rows if row["assignee"] == assignee]
     by_id = {row["id"]: row for row in rows}
-    rows.sort(key=lambda row: _place(row, by_id))
-    table = TextTable(HEAD, map(glance.cells, rows)) if rows else None
-    return Output(rows, diagnostics=problems or _nothing(rows, folder), table=table)
+    rows.sort(key=lambda row: _build_sort_key(row, by_id))
+    table = TextTable(HEAD, map(glance.format_job_cells, rows)) if rows else None
+    return Output(rows, diagnostics=problems or _note_no_jobs(rows, folder), table=table)
 
 
-def _place(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
+def _build_sort_key(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
     """The place of a job below the one it does a part of, as far as that is listed; `by_id` has those that are."""
     above: Row | None = row
     places: list[tuple[int, str, str]] = []
@@ -82,54 +82,56 @@ def _place(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
     return tuple(reversed(places))
 
 
-def _nothing(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
+def _note_no_jobs(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
     if rows:
         return ()
     return (Diagnostic("info", "no_jobs", "no jobs to list", folder, 'logist job create --prompt "..."'),)
 
 
-def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
+def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """The row of every job, and what is wrong with those that can't be read."""
     rows: list[Row] = []
     problems: list[Diagnostic] = []
-    for seen in glances(folder):
+    for seen in read_glances(folder):
         problem = seen.problem
         if seen.state is not None:
             try:
-                row = glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen))
+                row = glance.build_job_row(seen.id, seen.state, running=seen.asked and _is_held(folder, seen))
                 rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
                 continue
             except (KeyError, TypeError):
                 problem = "state.json is not what Logist writes"
             except Damaged as error:
                 problem = error.message
-        rows.append(glance.unknown_row(seen.id))
-        problems.append(_unreadable(folder, seen.id, problem or ""))
+        rows.append(glance.build_unknown_row(seen.id))
+        problems.append(_warn_unreadable(folder, seen.id, problem or ""))
     return rows, tuple(problems)
 
 
 def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
     """The row by the history, which goes on after state.json; `row` itself where the history can't be read."""
-    from logist.cli.rebuilt_state import rebuilt
+    from logist.cli.rebuilt_state import rebuild_state
 
     try:
-        state, notes = rebuilt(folder, seen.id)
+        state, notes = rebuild_state(folder, seen.id)
     except LogistError as error:
-        problems.append(_unreadable(folder, seen.id, error.message, error.fix))
+        problems.append(_warn_unreadable(folder, seen.id, error.message, error.fix))
         return row
-    problems += [each._replace(target=f"{folder}/{seen.id}") for each in warnings(notes, "state_rebuilt")]
+    problems += [
+        each._replace(target=f"{folder}/{seen.id}") for each in make_warnings(notes, "state_rebuilt")
+    ]
     asked = seen.asked and state["status"] in glance.RUNNING
-    return glance.row(seen.id, state, running=asked and _held(folder, seen))
+    return glance.build_job_row(seen.id, state, running=asked and _is_held(folder, seen))
 
 
-def _unreadable(folder: str, job_id: str, problem: str, fix: str | None = REBUILD) -> Diagnostic:
+def _warn_unreadable(folder: str, job_id: str, problem: str, fix: str | None = REBUILD) -> Diagnostic:
     return Diagnostic("warning", "unreadable", problem, f"{folder}/{job_id}", fix)
 
 
-def _held(folder: str, seen: Glance) -> bool:
+def _is_held(folder: str, seen: Glance) -> bool:
     """Whether somebody is at work on a job that has an exchange in flight."""
     from pathlib import Path
 
     from logist.store import JobDir
 
-    return JobDir(Path(folder, seen.id), seen.id).holder() is not None
+    return JobDir(Path(folder, seen.id), seen.id).find_lock_holder() is not None

@@ -11,7 +11,7 @@ import click
 from logist.cli.options import wait_option
 from logist.cli.project import on_job
 from logist.cli.shell_values import complete_directory
-from logist.cli.show.output import Diagnostic, Line, Output, StyledText, warnings
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_warnings
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -49,36 +49,38 @@ def merge(
     """
     if dry_run and branch_only:
         raise UsageError("--dry-run and --branch contradict each other", fix="give one of them")
-    from logist.cli.show.view import result_output
+    from logist.cli.show.view import build_result_output
     from logist.jobs.steward import job_merge
 
     mode = "look" if dry_run else "branch" if branch_only else "merge"
     place = Path(repo).expanduser() if repo else None
     if place is not None and not place.is_dir():
         raise UsageError(f"{repo} is not a directory", where="--repo", fix="name a git repository")
-    made = job_merge.merge(project, job_id, mode=mode, patch=diff, repository=place, wait=wait)
-    found, standing = made.published, result_output(made.result)
-    said = job_merge.told(found, would=dry_run)
-    lines: list[Line] = [(StyledText(said, "bold"),), *_lines(found)]
-    told: tuple[Diagnostic, ...] = warnings(f"left out: {each}" for each in found.left_out)
-    if not found.whole:
-        told += warnings(["the patch is cut off; git has all of it once there is the branch: --branch"])
-    if found.blocked is not None:
-        told += (Diagnostic.of(found.blocked),)
+    merged = job_merge.merge_job(project, job_id, mode=mode, patch=diff, repository=place, wait=wait)
+    published, standing = merged.published, build_result_output(merged.result)
+    said = job_merge.describe_merge(published, would=dry_run)
+    lines: list[Line] = [(StyledText(said, "bold"),), *_format_merge(published)]
+    diagnostics: tuple[Diagnostic, ...] = make_warnings(f"left out: {each}" for each in published.left_out)
+    if not published.whole:
+        diagnostics += make_warnings(
+            ["the patch is cut off; git has all of it once there is the branch: --branch"]
+        )
+    if published.blocked is not None:
+        diagnostics += (Diagnostic.from_error(published.blocked),)
     if not dry_run:
         lines += standing.lines
-    code = _exit_code(found) if dry_run else standing.exit_code
-    return Output({**standing.data, "merge": _data(found, said)}, lines, told, code)
+    code = _choose_exit_code(published) if dry_run else standing.exit_code
+    return Output({**standing.data, "merge": _build_data(published, said)}, lines, diagnostics, code)
 
 
-def _exit_code(found: Published) -> int:
+def _choose_exit_code(found: Published) -> int:
     """Of a look: whether a merge would be refused."""
     return Refused.exit_code if found.blocked is not None or found.conflicts else 0
 
 
-def _lines(found: Published) -> Iterator[Line]:
+def _format_merge(found: Published) -> Iterator[Line]:
     for change in found.files[:LISTED]:
-        yield (f"  {_counts(change):>12}  ", StyledText(change.path))
+        yield (f"  {_format_counts(change):>12}  ", StyledText(change.path))
     if len(found.files) > LISTED:
         yield f"  and {len(found.files) - LISTED} more"
     for path in found.conflicts:
@@ -89,11 +91,11 @@ def _lines(found: Published) -> Iterator[Line]:
         yield (StyledText(f"To undo: {found.revert}", "dim"),)
 
 
-def _counts(change: FileChange) -> str:
+def _format_counts(change: FileChange) -> str:
     return "not text" if change.added is None else f"+{change.added} -{change.deleted}"
 
 
-def _data(found: Published, said: str) -> dict[str, Any]:
+def _build_data(found: Published, said: str) -> dict[str, Any]:
     return {
         "outcome": found.how,
         "told": said,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import Amount, job_id, job_options, wait_option
+from logist.cli.options import Amount, choose_job_id, job_options, wait_option
 from logist.cli.shell_values import complete_answered_interaction, complete_file, complete_role
 from logist.cli.show.glance import status_span
 from logist.cli.show.output import Output, StyledText
@@ -63,30 +63,30 @@ def poststep(
     Exactly one of --response-file, --response-string, --from-history, or - for standard input.
     """
     from logist.cli import answer, context
-    from logist.cli.show.view import result_output
-    from logist.jobs.step_job import poststep as give
+    from logist.cli.show.view import build_result_output
+    from logist.jobs.step_job import do_poststep as give
     from logist.jobs.turn.next_request import Choice
 
-    project = context.project(environment, jobs_dir)
+    project = context.open_project(environment, jobs_dir)
     if job_argument == "-":
         job_argument, dash = None, "-"
-    given = [item for item in (dash, response_file, response_string, from_history) if item is not None]
-    if len(given) != 1:
+    sources = [item for item in (dash, response_file, response_string, from_history) if item is not None]
+    if len(sources) != 1:
         raise UsageError(
             "exactly one answer is needed",
             fix="--response-file F, --response-string S, --from-history N, or -",
         )
-    chosen = job_id(environment, job_argument, job_option)
-    found = answer.given(
-        project, chosen, dash or response_file, response_string, from_history, answer.usage(charge)
+    chosen = choose_job_id(environment, job_argument, job_option)
+    supplied_answer = answer.read_given_answer(
+        project, chosen, dash or response_file, response_string, from_history, answer.build_usage(charge)
     )
-    result = give(project, chosen, found, Choice(role, None, wait), dry_run=dry_run)
-    return _output_of_dry_run(result) if dry_run else result_output(result)
+    result = give(project, chosen, supplied_answer, Choice(role, None, wait), dry_run=dry_run)
+    return _build_dry_run_output(result) if dry_run else build_result_output(result)
 
 
-def _output_of_dry_run(result: CommandResult) -> Output:
+def _build_dry_run_output(result: CommandResult) -> Output:
     """What would become of the job, in words that nobody takes for what has happened."""
-    from logist.cli.show.view import result_output, step_lines
+    from logist.cli.show.view import build_result_output, step_lines
 
     status = status_span(result.state.status.value)
     lines = [
@@ -94,4 +94,4 @@ def _output_of_dry_run(result: CommandResult) -> Output:
         *step_lines(result),
         (StyledText(result.job_id, "bold"), " would be ", status),
     ]
-    return result_output(result)._replace(lines=lines)
+    return build_result_output(result)._replace(lines=lines)

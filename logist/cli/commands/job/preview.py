@@ -10,7 +10,7 @@ import click
 from logist.cli.options import agent_option
 from logist.cli.project import on_job
 from logist.cli.shell_values import complete_model, complete_role
-from logist.cli.show.output import Diagnostic, Output, notes
+from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.core.machine import advice
 from logist.core.money import amounts
 
@@ -42,33 +42,37 @@ def preview(
     The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
-    from logist.cli.context import untrusted
+    from logist.cli.context import warn_untrusted
     from logist.core.machine.limits import Halt
     from logist.core.machine.steward import next_command
     from logist.core.step.step import StepPlan
-    from logist.jobs.setup.workspace_setup import outlook
+    from logist.jobs.setup.workspace_setup import preview_setup
     from logist.jobs.turn.next_request import Choice
-    from logist.jobs.turn.next_request import preview as look
+    from logist.jobs.turn.next_request import preview_request as look
 
-    state, found = look(project, job_id, Choice(role, model, strict=strict))
-    if isinstance(found, StepPlan):
-        planned = _planned(job_id, state.status, found, user, outlook(project, project.job(job_id)))
-        return planned._replace(diagnostics=planned.diagnostics + untrusted(project))
-    if isinstance(found, Halt):
+    state, outcome = look(project, job_id, Choice(role, model, strict=strict))
+    if isinstance(outcome, StepPlan):
+        planned = _show_plan(
+            job_id, state.status, outcome, user, preview_setup(project, project.open_job(job_id))
+        )
+        return planned._replace(diagnostics=planned.diagnostics + warn_untrusted(project))
+    if isinstance(outcome, Halt):
         # The job is not halted yet: once the limit is raised, there is nothing to resume.
-        answer = advice.raise_limit(found.limit.value, found.job or job_id)
-        return _nothing(job_id, found.limit.value, found.reason, answer)
-    answer = next_command(state, job_id, running=project.job(job_id).holder() is not None)
-    return _nothing(job_id, state.status.value, found.reason, answer)
+        answer = advice.raise_limit_command(outcome.limit.value, outcome.job or job_id)
+        return _show_nothing_to_ask(job_id, outcome.limit.value, outcome.reason, answer)
+    answer = next_command(state, job_id, running=project.open_job(job_id).find_lock_holder() is not None)
+    return _show_nothing_to_ask(job_id, state.status.value, outcome.reason, answer)
 
 
-def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:
-    data = {**_empty(chosen, status), "reason": reason, "next_command": fix}
-    told = Diagnostic("warning", "nothing_to_ask", f"{status}: {reason}" if reason else status, chosen, fix)
-    return Output(data, (), (told,), advice.exit_code(status))
+def _show_nothing_to_ask(chosen: str, status: str, reason: str, fix: str) -> Output:
+    data = {**_build_empty_data(chosen, status), "reason": reason, "next_command": fix}
+    diagnostic = Diagnostic(
+        "warning", "nothing_to_ask", f"{status}: {reason}" if reason else status, chosen, fix
+    )
+    return Output(data, (), (diagnostic,), advice.exit_code(status))
 
 
-def _empty(chosen: str, status: str) -> dict[str, Any]:
+def _build_empty_data(chosen: str, status: str) -> dict[str, Any]:
     unknown = (
         "role",
         "phase",
@@ -88,8 +92,8 @@ def _empty(chosen: str, status: str) -> dict[str, Any]:
     return {"job": chosen, "status": status, **dict.fromkeys(unknown), **empty}
 
 
-def _planned(chosen: str, status: Status, plan: StepPlan, user: bool, setup: Outlook) -> Output:
-    request = _user_half(plan.request) if user else plan.request
+def _show_plan(chosen: str, status: Status, plan: StepPlan, user: bool, setup: Outlook) -> Output:
+    request = _take_user_half(plan.request) if user else plan.request
     worst = plan.reserved_microcents
     data = {
         "job": chosen,
@@ -106,18 +110,18 @@ def _planned(chosen: str, status: Status, plan: StepPlan, user: bool, setup: Out
         "prompt_tokens": plan.prompt_tokens,
         "budget_tokens": plan.allowed.tokens if plan.allowed else None,
         "budget": plan.allowed.says if plan.allowed else None,
-        "setup": setup.data(),
+        "setup": setup.to_json(),
         "files": request.files_context,
-        "context": [row.data() for row in plan.table],
+        "context": [row.to_json() for row in plan.table],
         "request": request.model_dump(mode="json", exclude_none=True),
         "reason": "",
         "next_command": advice.next_command(status, job=chosen),
     }
-    told = [*_told(data, worst), *_setup(setup), *_table(plan.table)]
-    return Output(data, (), notes(told), raw=request.prompt)
+    note_texts = [*_describe_plan(data, worst), *_describe_setup(setup), *_format_table(plan.table)]
+    return Output(data, (), make_notes(note_texts), raw=request.prompt)
 
 
-def _setup(setup: Outlook) -> list[str]:
+def _describe_setup(setup: Outlook) -> list[str]:
     """What a step would do first, before it asks."""
     changed = (
         f"; changed since it was done: {', '.join(setup.changed)}" if setup.changed and setup.stamp else ""
@@ -132,7 +136,7 @@ def _setup(setup: Outlook) -> list[str]:
     return words[setup.status]
 
 
-def _user_half(request: Request) -> Request:
+def _take_user_half(request: Request) -> Request:
     """The request without what the role is told: the part that a person may see, as if it were the whole."""
     start = int(request.metadata["user_start"])
     parts = [
@@ -144,7 +148,7 @@ def _user_half(request: Request) -> Request:
     return request.model_copy(update={"prompt": request.prompt[start:], "parts": parts, "metadata": metadata})
 
 
-def _told(data: dict[str, Any], worst: int | None) -> list[str]:
+def _describe_plan(data: dict[str, Any], worst: int | None) -> list[str]:
     files = ", ".join(data["files"]) or "none"
     where = data["endpoint"] or "the provider's own"
     budget = f" of at most {data['budget_tokens']:,} ({data['budget']})" if data["budget"] else ""
@@ -152,16 +156,16 @@ def _told(data: dict[str, Any], worst: int | None) -> list[str]:
         f"role {data['role']}, because {data['why']}",
         f"turn: {data['phase']}, attempt {data['attempt']}",
         f"model: {data['model']} = {data['provider_model']}, endpoint: {where}",
-        f"at most {data['max_output_tokens']} output tokens, worst case {'unknown' if worst is None else amounts.dollars(worst)}",
+        f"at most {data['max_output_tokens']} output tokens, worst case {'unknown' if worst is None else amounts.format_money(worst)}",
         f"files in the prompt: {files}",
         f"the prompt: about {data['prompt_tokens']:,} tokens{budget}",
     ]
 
 
-def _table(rows: Sequence[BudgetRow]) -> list[str]:
+def _format_table(rows: Sequence[BudgetRow]) -> list[str]:
     """The parts of the prompt in their order, a line each."""
     head = ("tokens", "priority", "from", "cut", "part")
-    cells = [head, *(_cells(row) for row in rows)]
+    cells = [head, *(_format_cells(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]
     return [
         "  ".join(
@@ -171,7 +175,7 @@ def _table(rows: Sequence[BudgetRow]) -> list[str]:
     ]
 
 
-def _cells(row: BudgetRow) -> tuple[str, str, str, str, str]:
+def _format_cells(row: BudgetRow) -> tuple[str, str, str, str, str]:
     cut = {"none": "", "shortened": f"from {row.whole:,}", "dropped": f"all {row.whole:,}"}[row.cut]
     part = f"{row.source}: {row.reason}" if row.reason else row.source
     return f"{row.tokens:,}", str(row.priority) if row.priority else "never", row.origin, cut, part

@@ -8,13 +8,13 @@ import click
 
 from logist.cli.options import job_options
 from logist.cli.replayed import (
-    colored,
-    junit_file,
-    outcome_of,
-    prompts_of,
+    build_replay_row,
+    color_report,
+    judge_history,
+    list_replay_notes,
+    load_prompts,
     replay_options,
-    row,
-    told,
+    require_junit_file,
     write_junit,
 )
 from logist.cli.show.output import Output
@@ -52,26 +52,31 @@ def replay(
     changed is the cause), 10 when the history is damaged. `logist replay` takes many.
     """
     from logist.jobs.archive.archive_replay import replay_archive
-    from logist.jobs.archive.replay_report import Junit, lines
-    from logist.resources import schema
+    from logist.jobs.archive.replay_report import Junit, format_replay_lines
+    from logist.resources import load_schema
 
     if archive and (job_argument or job_option):
         raise UsageError("name a job or --archive, not both", where="--archive")
-    target = junit_file(junit)
-    history = _archive(environment, job_argument, job_option, jobs_dir, archive)
-    compared = prompts_of(environment, jobs_dir, prompts)
-    found = replay_archive(history, schema("llm-chat-schema"), prompts=compared)
+    target = require_junit_file(junit)
+    history = _find_archive(environment, job_argument, job_option, jobs_dir, archive)
+    compared = load_prompts(environment, jobs_dir, prompts)
+    replayed = replay_archive(history, load_schema("llm-chat-schema"), prompts=compared)
     fail_on_prompts = prompts == "fail"
     report = Junit(fail_on_prompts, strict)
-    report.add(found)
+    report.add(replayed)
     write_junit(target, report)
-    if found.error:
-        raise found.error
-    code, errors = outcome_of(found, prompts=fail_on_prompts, rules=strict)
-    return Output(row(found), colored(lines(found)), (*told(found), *errors), code)
+    if replayed.error:
+        raise replayed.error
+    code, errors = judge_history(replayed, prompts=fail_on_prompts, rules=strict)
+    return Output(
+        build_replay_row(replayed),
+        color_report(format_replay_lines(replayed)),
+        (*list_replay_notes(replayed), *errors),
+        code,
+    )
 
 
-def _archive(
+def _find_archive(
     environment: Environment,
     argument: str | None,
     option: str | None,
@@ -84,5 +89,5 @@ def _archive(
     from logist.jobs.archive import recorded_jobs
 
     if archive:
-        return recorded_jobs.one(Path(archive))
-    return recorded_jobs.Archive.of(open_job(environment, argument, option, jobs_dir))
+        return recorded_jobs.find_history(Path(archive))
+    return recorded_jobs.Archive.from_job(open_job(environment, argument, option, jobs_dir))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @note_option()
 def rerun(project: Project, job_id: str, clean_git: bool, keep_files: bool, note: str | None) -> Output:
     """Start a job over: nothing used, the workspace as it was at the start, the history kept."""
-    from logist.cli.show.view import result_output
-    from logist.jobs.steward.steward_decisions import rerun as start_over
+    from logist.cli.show.view import build_result_output
+    from logist.jobs.steward.steward_decisions import rerun_job as start_over
 
-    return result_output(start_over(project, job_id, clean=clean_git, keep_files=keep_files, note=note))
+    return build_result_output(start_over(project, job_id, clean=clean_git, keep_files=keep_files, note=note))

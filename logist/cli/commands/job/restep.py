@@ -32,7 +32,7 @@ def restep(project: Project, job_id: str, to: int, note: str | None) -> Output:
     Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has
     the numbers.
     """
-    from logist.cli.show.view import result_output
-    from logist.jobs.steward.steward_decisions import restep as go_back
+    from logist.cli.show.view import build_result_output
+    from logist.jobs.steward.steward_decisions import restep_job as go_back
 
-    return result_output(go_back(project, job_id, to, note=note))
+    return build_result_output(go_back(project, job_id, to, note=note))

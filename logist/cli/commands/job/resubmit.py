@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.commands.job.decide import decided
+from logist.cli.commands.job.decide import run_decision
 from logist.cli.options import note_option, wait_option
 from logist.cli.project import on_job
 from logist.cli.shell_values import complete_step
@@ -76,4 +76,4 @@ def resubmit(
         allow=list(allow) or None,
         force=force or None,
     )
-    return decided("resubmit", project, job_id, wait, note, command)
+    return run_decision("resubmit", project, job_id, wait, note, command)

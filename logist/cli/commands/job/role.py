@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, job_option, jobs_dir_option, json_option, note_option, wait_option
+from logist.cli.options import (
+    choose_job_id,
+    job_option,
+    jobs_dir_option,
+    json_option,
+    note_option,
+    wait_option,
+)
 from logist.cli.shell_values import complete_job, complete_role
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
@@ -43,22 +50,24 @@ def role(
     stays. The state of the job stays too. An agent at work on it is ended, if you say so.
     `logist role list` has the names.
     """
-    from logist.cli.commands.job.decide import confirmed
-    from logist.cli.context import project
-    from logist.cli.show.view import result_output
-    from logist.jobs.steward.role_switch import needless, switch
+    from logist.cli.commands.job.decide import confirm_ending_agent
+    from logist.cli.context import open_project
+    from logist.cli.show.view import build_result_output
+    from logist.jobs.steward.role_switch import find_needless_switch, switch_role
 
-    named, name = _parsed(words, reset)
-    surroundings, chosen = project(environment, jobs_dir), job_id(environment, named, job_option)
-    if same := needless(surroundings, chosen, name):
-        return result_output(same)
-    ends_agent = confirmed(
+    named, name = _parse_words(words, reset)
+    surroundings, chosen = open_project(environment, jobs_dir), choose_job_id(environment, named, job_option)
+    if same := find_needless_switch(surroundings, chosen, name):
+        return build_result_output(same)
+    ends_agent = confirm_ending_agent(
         surroundings, chosen, "role", yes=yes, waits=wait > 0, words=f" {name or '--reset'}"
     )
-    return result_output(switch(surroundings, chosen, name, note=note, wait=wait, ends_agent=ends_agent))
+    return build_result_output(
+        switch_role(surroundings, chosen, name, note=note, wait=wait, ends_agent=ends_agent)
+    )
 
 
-def _parsed(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
+def _parse_words(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
     """`(job, role)`; the role is None with --reset."""
     fix = "logist job role JOB NAME, or: logist job role JOB --reset"
     if reset and len(words) < 2:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import agent_option, job_named, json_flag
+from logist.cli.options import agent_option, job_and_dir_options, json_flag
 from logist.cli.project import hand_over_job
 from logist.cli.show import render
 from logist.cli.show.output import Output
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @stop_on_signals
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
-@job_named
+@job_and_dir_options
 @json_flag
 @hand_over_job
 def run(project: Project, job_id: str, strict: bool, as_json: bool) -> Output:
@@ -29,19 +29,19 @@ def run(project: Project, job_id: str, strict: bool, as_json: bool) -> Output:
 
     Ctrl-C lets a step in hand that costs nothing end; a paid one goes on, and the next command records it.
     """
-    from logist.cli.show.view import prefixed, result_output, step_lines
+    from logist.cli.show.view import build_result_output, prefix_lines, step_lines
     from logist.jobs.job_queue import run_job
 
     environment = project.environment
     steps: list[CommandResult] = []
 
-    def stepped(result: CommandResult) -> None:
+    def show_step(result: CommandResult) -> None:
         steps.append(result)
         if not as_json:
             lines = step_lines(result)
-            named = lines if result.job_id == job_id else prefixed(result.job_id, lines)
+            named = lines if result.job_id == job_id else prefix_lines(result.job_id, lines)
             render.print_lines(named, environment)
 
-    last = run_job(project, job_id, stepped, strict=strict)
-    output = result_output(last, steps=steps)
+    last = run_job(project, job_id, show_step, strict=strict)
+    output = build_result_output(last, steps=steps)
     return output._replace(exit_code=project.stopping() or output.exit_code)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory
-from logist.cli.options import job_id, jobs_dir_option, json_option
+from logist.cli.options import choose_job_id, jobs_dir_option, json_option
 from logist.cli.shell_values import complete_job
-from logist.cli.show.output import Output, StyledText, notes
+from logist.cli.show.output import Output, StyledText, make_notes
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -23,14 +23,14 @@ def select(environment: Environment, job_argument: str | None, clear: bool, jobs
     if clear and job_argument:
         raise UsageError("--clear takes no job", where="--clear")
     if clear:
-        return _clear(environment)
+        return _clear_choice(environment)
     if job_argument is None:
-        current = job_id(environment, None, None)
+        current = choose_job_id(environment, None, None)
         return Output({"job": current}, (current,))
-    return _choose(environment, job_argument, jobs_dir)
+    return _choose_job(environment, job_argument, jobs_dir)
 
 
-def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
+def _choose_job(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
     from pathlib import Path
 
     from logist.cli.context import open_job
@@ -39,14 +39,14 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
 
     open_job(environment, chosen, None, jobs_dir)
     place = environment.find_home(Path(get_current_directory())).path
-    project_home.ensure(place)
+    project_home.ensure_project_home(place)
     replace_file(place / SELECTED_JOB_FILE, f"{chosen}\n".encode())
     named = environment.job_id()
     hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []
-    return Output({"job": chosen}, ((StyledText(chosen, "bold"), " is the current job"),), notes(hidden))
+    return Output({"job": chosen}, ((StyledText(chosen, "bold"), " is the current job"),), make_notes(hidden))
 
 
-def _clear(environment: Environment) -> Output:
+def _clear_choice(environment: Environment) -> Output:
     from pathlib import Path
 
     (environment.find_home(Path(get_current_directory())).path / SELECTED_JOB_FILE).unlink(missing_ok=True)

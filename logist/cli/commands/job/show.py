@@ -42,16 +42,16 @@ def show(
     """
     from logist.cli.context import open_job
     from logist.cli.show import glance
-    from logist.cli.show.view import entry_row
+    from logist.cli.show.view import build_entry_row
     from logist.jobs.base import specs
-    from logist.jobs.base.job_reader import interactions
-    from logist.jobs.base.session import state_of
+    from logist.jobs.base.job_reader import read_interactions
+    from logist.jobs.base.session import build_current_state
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    state = state_of(job, job.load())
-    asked = specs.read(job, draft=True, accept_slips=True)
-    spec = asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    answers = [entry_row(entry) for entry in interactions(job) if entry.kind == "ask"]
+    state = build_current_state(job, job.load())
+    job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
+    spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    answers = [build_entry_row(entry) for entry in read_interactions(job) if entry.kind == "ask"]
     data = {
         "job": job.id,
         "status": state.status.value,
@@ -61,29 +61,31 @@ def show(
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
-        "paths": _paths(job),
-        "setup": glance.setup_of(str(job.path)),
-        "assignee": glance.assignee(state.model_dump(mode="json")),
+        "paths": _list_paths(job),
+        "setup": glance.read_last_setup(str(job.path)),
+        "assignee": glance.find_assignee(state.model_dump(mode="json")),
         "workflow": None,
         "mermaid": None,
     }
-    found = _followed(job, state)
-    if found is None:
+    followed = _read_followed(job, state)
+    if followed is None:
         if graph or mermaid:
-            raise _undrawn(job, state)
-        return Output(data, _lines(data))
+            raise _make_undrawn_error(job, state)
+        return Output(data, _format_job(data))
     from logist.cli.show import workflow_lines, workflow_standing
 
-    data["workflow"] = workflow_lines.data(found)
-    data["mermaid"] = workflow_standing.mermaid(found) if mermaid else None
+    data["workflow"] = workflow_lines.build_workflow_data(followed)
+    data["mermaid"] = workflow_standing.build_diagram(followed) if mermaid else None
     if mermaid:
-        return Output(data, raw=workflow_standing.mermaid(found, spoken=True))
+        return Output(data, raw=workflow_standing.build_diagram(followed, spoken=True))
     if graph:
-        return Output(data, workflow_standing.drawing(found))
-    return Output(data, _lines(data, [_outward(line) for line in workflow_standing.lines(found)]))
+        return Output(data, workflow_standing.draw_progress(followed))
+    return Output(
+        data, _format_job(data, [_remove_indent(line) for line in workflow_standing.progress_lines(followed)])
+    )
 
 
-def _followed(job: JobDir, state: State) -> Followed | None:
+def _read_followed(job: JobDir, state: State) -> Followed | None:
     """The workflow of a job that has one of its own, if this Logist can read it."""
     if state.workflow is None:
         return None
@@ -91,18 +93,18 @@ def _followed(job: JobDir, state: State) -> Followed | None:
 
     running = workflow_lines.is_running(job, state.status.value)
     try:
-        return workflow_lines.followed(job, state.model_dump(mode="json"), running=running)
+        return workflow_lines.read_followed(job, state.model_dump(mode="json"), running=running)
     except ValueError:  # a newer Logist's
         return None
 
 
-def _undrawn(job: JobDir, state: State) -> Refused:
+def _make_undrawn_error(job: JobDir, state: State) -> Refused:
     """Why there is nothing to draw."""
     what = "has the built-in workflow, a single step" if state.workflow is None else "has a newer workflow"
     return Refused(f"{job.id} {what}: there is nothing to draw", fix=f"logist job show --job {job.id}")
 
 
-def _paths(job: JobDir) -> dict[str, str]:
+def _list_paths(job: JobDir) -> dict[str, str]:
     return {
         "job": str(job.path),
         "spec": str(job.spec_file),
@@ -112,7 +114,7 @@ def _paths(job: JobDir) -> dict[str, str]:
     }
 
 
-def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
+def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
     from logist.cli.show import glance
 
     lines: list[Line] = [
@@ -120,23 +122,23 @@ def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
     ]
     lines += glance.fork_lines(data["forked"])
     spec = {key: value for key, value in data["spec"].items() if not (followed and key == "workflow")}
-    lines += [line for key, value in spec.items() for line in _field(key, value)]
+    lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     lines += followed
-    lines += [line for answer in data["answers"] for line in _answer(answer)]
+    lines += [line for answer in data["answers"] for line in _format_answer(answer)]
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
-    lines += [line for step, value in data["outputs"].items() for line in _output(step, value)]
-    lines += [glance.setup_line(data["setup"])] if data["setup"] else []
+    lines += [line for step, value in data["outputs"].items() for line in _format_output(step, value)]
+    lines += [glance.format_setup(data["setup"])] if data["setup"] else []
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
 
 
-def _output(step: str, value: Any) -> list[Line]:
+def _format_output(step: str, value: Any) -> list[Line]:
     """A plan as a text to read, any other output on a line."""
     if not plans.is_plan(value):
-        return [f"output of {step}: {_flat(value)}"]
-    return [f"output of {step}, a plan:", *(f"   {line}" for line in plans.lines(value))]
+        return [f"output of {step}: {_to_one_line(value)}"]
+    return [f"output of {step}, a plan:", *(f"   {line}" for line in plans.render_plan_lines(value))]
 
 
-def _outward(line: Line) -> Line:
+def _remove_indent(line: Line) -> Line:
     """A line of `job status`, where all stand further in."""
     if isinstance(line, str):
         return line.removeprefix("  ")
@@ -146,14 +148,14 @@ def _outward(line: Line) -> Line:
     return first._replace(text=first.text.removeprefix("  ")), *line[1:]
 
 
-def _field(key: str, value: Any) -> list[Line]:
+def _format_field(key: str, value: Any) -> list[Line]:
     if isinstance(value, str) and "\n" in value:
         return [f"{key}:", *(f"  {line}" for line in value.splitlines())]
-    return [f"{key}: {_flat(value)}"]
+    return [f"{key}: {_to_one_line(value)}"]
 
 
-def _answer(answer: dict[str, Any]) -> list[Line]:
-    from logist.cli.show.view import UNCHANGED, told
+def _format_answer(answer: dict[str, Any]) -> list[Line]:
+    from logist.cli.show.view import UNCHANGED, combine_reasons
 
     what = ", ".join(answer["actions"]) or "no valid answer"
     head: Line = (
@@ -162,21 +164,24 @@ def _answer(answer: dict[str, Any]) -> list[Line]:
         StyledText(answer["role"] or "", "bold"),
         f": {what}",
     )
-    said = [*told(answer["summary"], answer["reason"]), *([UNCHANGED] if answer["unchanged"] else [])]
-    said += _files("evidence", answer["evidence_files"])
-    said += _files("changed", answer["changed_files"])
-    said += _files("changed, but not named as evidence", answer["unnamed_changes"])
-    return [head, *(f"   {line}" for text in said for line in text.splitlines())]
+    details = [
+        *combine_reasons(answer["summary"], answer["reason"]),
+        *([UNCHANGED] if answer["unchanged"] else []),
+    ]
+    details += _format_files("evidence", answer["evidence_files"])
+    details += _format_files("changed", answer["changed_files"])
+    details += _format_files("changed, but not named as evidence", answer["unnamed_changes"])
+    return [head, *(f"   {line}" for text in details for line in text.splitlines())]
 
 
-def _files(title: str, paths: Sequence[str]) -> list[str]:
+def _format_files(title: str, paths: Sequence[str]) -> list[str]:
     more = len(paths) - PATHS
-    shown = [_flat(path) for path in paths[:PATHS]] + (
+    first = [_to_one_line(path) for path in paths[:PATHS]] + (
         [f"and {more} more, which --json has"] if more > 0 else []
     )
-    return [f"{title}: {', '.join(shown)}"] if shown else []
+    return [f"{title}: {', '.join(first)}"] if first else []
 
 
-def _flat(value: Any) -> str:
+def _to_one_line(value: Any) -> str:
     """One line: what an agent wrote can't pass for a line of ours."""
     return " ".join(value.splitlines()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

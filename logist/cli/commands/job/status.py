@@ -10,16 +10,16 @@ from typing import Any
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import job_id, job_options
+from logist.cli.options import choose_job_id, job_options
 from logist.cli.show import glance
-from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText, warnings
+from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText, make_warnings
 from logist.config.environment import Environment
 from logist.core.answer import plans
 from logist.core.machine import advice
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
-from logist.store.settled_state import settled
+from logist.store.settled_state import load_settled_state
 
 State = dict[str, Any]
 
@@ -47,22 +47,22 @@ def status(
     verbose: bool,
 ) -> Output:
     """Show where a job stands, what it has used, and the command that answers it."""
-    chosen = job_id(environment, job_argument, job_option)
+    chosen = choose_job_id(environment, job_argument, job_option)
     folder = os.path.join(environment.jobs_dir_name(jobs_dir, get_current_directory()), chosen)
-    state = settled(folder) if is_job_id(chosen) else None
+    state = load_settled_state(folder) if is_job_id(chosen) else None
     if state is not None:
         try:
-            return _shown(environment, chosen, folder, state, (), verbose)
+            return _show_status(environment, chosen, folder, state, (), verbose)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # sealed, but nothing that Logist wrote: reading it closely tells what is wrong
 
-    from logist.cli.rebuilt_state import rebuilt
+    from logist.cli.rebuilt_state import rebuild_state
 
-    state, notes = rebuilt(os.path.dirname(folder), chosen)
-    return _shown(environment, chosen, folder, state, notes, verbose)
+    state, notes = rebuild_state(os.path.dirname(folder), chosen)
+    return _show_status(environment, chosen, folder, state, notes, verbose)
 
 
-def _shown(
+def _show_status(
     environment: Environment,
     chosen: str,
     folder: str,
@@ -70,16 +70,16 @@ def _shown(
     notes: tuple[str, ...],
     verbose: bool,
 ) -> Output:
-    holder = _holder(folder, chosen) if os.path.exists(os.path.join(folder, "inflight")) else None
-    data = _data(chosen, folder, state, holder)
+    holder = _read_holder(folder, chosen) if os.path.exists(os.path.join(folder, "inflight")) else None
+    data = _build_data(chosen, folder, state, holder)
     if verbose:
-        data["role_description"] = _description(environment, data["role"])
-    followed, unread = _followed(data, folder, chosen, state)
-    told = warnings(notes, "state_rebuilt") + unread + _left_over(data, folder, holder)
-    return Output(data, _lines(data, verbose, followed), told)
+        data["role_description"] = _read_role_description(environment, data["role"])
+    followed, unread = _read_followed(data, folder, chosen, state)
+    diagnostics = make_warnings(notes, "state_rebuilt") + unread + _warn_left_over(data, folder, holder)
+    return Output(data, _format_status(data, verbose, followed), diagnostics)
 
 
-def _followed(
+def _read_followed(
     data: State, folder: str, chosen: str, state: State
 ) -> tuple[list[Line] | None, tuple[Diagnostic, ...]]:
     """What is to be said of the workflow, if the job has one of its own; puts it into `data` too."""
@@ -92,63 +92,65 @@ def _followed(
 
     running = data["status"] in glance.RUNNING.values()
     try:
-        found = workflow_lines.followed(JobDir(Path(folder), chosen), state, running=running)
+        workflow_progress = workflow_lines.read_followed(JobDir(Path(folder), chosen), state, running=running)
     except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
         fix = f"logist job verify --job {chosen}"
         message = f"its workflow can't be read: {str(error).splitlines()[0]}"
         return None, (Diagnostic("warning", "unreadable", message, folder, fix),)
-    if found is None:
+    if workflow_progress is None:
         return None, ()
-    data["workflow"] = workflow_lines.data(found)
-    data["next_command"] = workflow_lines.next_command(found, data["next_command"])
-    return list(workflow_standing.lines(found, answered=True)), ()
+    data["workflow"] = workflow_lines.build_workflow_data(workflow_progress)
+    data["next_command"] = workflow_lines.suggest_next_command(workflow_progress, data["next_command"])
+    return list(workflow_standing.progress_lines(workflow_progress, answered=True)), ()
 
 
-def _description(environment: Environment, role: str) -> str | None:
+def _read_role_description(environment: Environment, role: str) -> str | None:
     """What a role is for, as its file says today; None where there is no such role that reads."""
-    from logist.cli.context import known_roles
+    from logist.cli.context import load_known_roles
 
     try:
-        return known_roles(environment).get(role).description
+        return load_known_roles(environment).get(role).description
     except LogistError:
         return None
 
 
-def _holder(folder: str, chosen: str) -> dict[str, Any] | None:
+def _read_holder(folder: str, chosen: str) -> dict[str, Any] | None:
     """Who is at work, as JSON."""
     from pathlib import Path
 
     from logist.store import JobDir
 
-    found = JobDir(Path(folder), chosen).holder()
-    if found is None:
+    job_holder = JobDir(Path(folder), chosen).find_lock_holder()
+    if job_holder is None:
         return None
-    process = found.stepper or found.courier
+    process = job_holder.stepper or job_holder.courier
     return {
-        "text": str(found),
+        "text": str(job_holder),
         "pid": process.pid if process else None,
         "since": process.since if process else None,
-        "courier_alone": found.courier_alone,
+        "courier_alone": job_holder.is_courier_alone,
     }
 
 
-def _left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
+def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
     message = "a command was killed while an agent was out; the next step concludes what it left"
     return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
 
 
-def _data(chosen: str, folder: str, state: State, holder: State | None) -> State:
+def _build_data(chosen: str, folder: str, state: State, holder: State | None) -> State:
     resting = state["status"]
-    asked = (
+    is_asked = (
         holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     )
-    listed = glance.row(chosen, state, running=bool(asked))
-    if asked and holder and holder["courier_alone"]:  # its terminal is gone: a step waits for it, and records
-        listed["next_command"] = advice.answer(state, chosen)
+    job_row = glance.build_job_row(chosen, state, running=bool(is_asked))
+    if (
+        is_asked and holder and holder["courier_alone"]
+    ):  # its terminal is gone: a step waits for it, and records
+        job_row["next_command"] = advice.advise_next_command(state, chosen)
     return {
-        **listed,
+        **job_row,
         "resting": resting,
         "held_by": holder,
         "reason": state["reason"],
@@ -158,7 +160,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "switch_command": None if resting in ENDED else f"logist job role --job {chosen} NAME",
         "step": state["step"],
         "attempts": state["attempts"],
-        "limits": _limits(state["limits"], state["usage"]),
+        "limits": _build_limits(state["limits"], state["usage"]),
         "shares_limits_of": state.get("parent") if state.get("shares_limits") else None,
         "usage": state["usage"],
         "last": state["last"],
@@ -170,23 +172,25 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "revision": state["revision"],
         "path": folder,
         "forked": state.get("forked"),
-        "setup": glance.setup_of(folder),
+        "setup": glance.read_last_setup(folder),
         "workflow": None,
     }
 
 
-def _limits(limits: State, usage: State) -> list[State]:
+def _build_limits(limits: State, usage: State) -> list[State]:
     """What is used of each limit; `level` is ok, near or reached."""
-    spent = amounts.join(usage["cumulative_cost"], usage["cumulative_cost_microcents"]) / amounts.MICROCENTS
+    spent = (
+        amounts.join_cents(usage["cumulative_cost"], usage["cumulative_cost_microcents"]) / amounts.MICROCENTS
+    )
     used = (
         ("cost_threshold", spent, "cents"),
         ("time_threshold_minutes", usage["cumulative_time_seconds"] / 60, "minutes"),
         ("max_allowed_iterations", usage["current_action_count"], "runs"),
     )
-    return [_limit(name, value, limits[name], unit) for name, value, unit in used]
+    return [_build_limit(name, value, limits[name], unit) for name, value, unit in used]
 
 
-def _limit(name: str, used: float, limit: float, unit: str) -> State:
+def _build_limit(name: str, used: float, limit: float, unit: str) -> State:
     percent = int(100 * used / limit) if limit else REACHED
     level = "reached" if percent >= REACHED else "near" if percent >= NEAR else "ok"
     return {
@@ -199,14 +203,18 @@ def _limit(name: str, used: float, limit: float, unit: str) -> State:
     }
 
 
-def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
-    lines: list[Line] = [_first(data), ("  ", StyledText(data["title"], "bold")), *_role_lines(data)]
+def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
+    lines: list[Line] = [
+        _format_first_line(data),
+        ("  ", StyledText(data["title"], "bold")),
+        *_role_lines(data),
+    ]
     lines += [f"  {line}" for line in glance.fork_lines(data["forked"])]
     if data["reason"]:
-        lines.append(f"  reason: {_flat(data['reason'])}")
+        lines.append(f"  reason: {_to_one_line(data['reason'])}")
     if data["held_by"]:
         lines.append(f"  at work: {data['held_by']['text']}")
-    lines += _question(data)
+    lines += _question_lines(data)
     failed = f"failed attempts: {data['attempts']}" if data["attempts"] else ""
     if followed is None:
         lines.append(f"  step: {data['step']}" + (f", {failed}" if failed else ""))
@@ -220,30 +228,34 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
         )
     if data["last"]:
         last = data["last"]
-        lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
-    lines += _reviewed(data)
+        lines.append(
+            f"  last: #{last['sequence']} {last['role']} {last['action']}: {_to_one_line(last['summary'])}"
+        )
+    lines += _review_lines(data)
     lines += _plan_lines(data)
     setup = data["setup"]
-    lines += [f"  {glance.setup_line(setup)}"] if setup and (setup["failed"] or verbose) else []
+    lines += [f"  {glance.format_setup(setup)}"] if setup and (setup["failed"] or verbose) else []
     if data["note"]:
-        lines.append(f"  note for the next agent: {_flat(data['note'])}")
-    lines += _more(data) if verbose else []
+        lines.append(f"  note for the next agent: {_to_one_line(data['note'])}")
+    lines += _verbose_lines(data) if verbose else []
     return [*lines, (Command(f"next: {data['next_command']}", "dim"),)]
 
 
-def _reviewed(data: State) -> Iterator[Line]:
+def _review_lines(data: State) -> Iterator[Line]:
     """Checks that do not hold, and what the last review found."""
     from logist.core.answer import findings
 
-    found = data["findings"] or []
-    told = {each.get("check") for each in found}
+    recorded_findings = data["findings"] or []
+    named_checks = {each.get("check") for each in recorded_findings}
     for result in data["checks"] or []:
-        if findings.failed(result.get("outcome")) and result.get("check") not in told:
-            how = findings.how(str(result.get("outcome")), result.get("exit_code"), result.get("reason"))
-            yield f"  check {_flat(str(result.get('check')))}: {_flat(how)}"
-    yield from (f"  found: {findings.line(each)}" for each in found[:FINDINGS])
-    if len(found) > FINDINGS:
-        yield f"  and {len(found) - FINDINGS} more findings"
+        if findings.is_failed_check(result.get("outcome")) and result.get("check") not in named_checks:
+            how = findings.format_check_result(
+                str(result.get("outcome")), result.get("exit_code"), result.get("reason")
+            )
+            yield f"  check {_to_one_line(str(result.get('check')))}: {_to_one_line(how)}"
+    yield from (f"  found: {findings.format_finding(each)}" for each in recorded_findings[:FINDINGS])
+    if len(recorded_findings) > FINDINGS:
+        yield f"  and {len(recorded_findings) - FINDINGS} more findings"
     last = data["last"] or {}
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
     if against and data["resting"] == "PENDING":  # STUCK has it in its next command
@@ -260,13 +272,13 @@ def _plan_lines(data: State) -> Iterator[Line]:
         yield f"  {title}, approved): logist job history --job {data['id']}"
         return
     yield (StyledText(f"  {title}):", "bold"),)
-    shown = plans.lines(plan["output"])
-    yield from (f"    {line}" for line in shown[:PLAN_LINES])
-    if len(shown) > PLAN_LINES:
-        yield f"    ... and {len(shown) - PLAN_LINES} more lines: logist job show --job {data['id']}"
+    lines_of_plan = plans.render_plan_lines(plan["output"])
+    yield from (f"    {line}" for line in lines_of_plan[:PLAN_LINES])
+    if len(lines_of_plan) > PLAN_LINES:
+        yield f"    ... and {len(lines_of_plan) - PLAN_LINES} more lines: logist job show --job {data['id']}"
 
 
-def _first(data: State) -> Line:
+def _format_first_line(data: State) -> Line:
     unmerged = data["resting"] == "SUCCESS" and " merge " in data["next_command"]
     what = data["stuck_kind"] or data["awaiting"] or ("not merged" if unmerged else None)
     return (
@@ -282,55 +294,57 @@ def _role_lines(data: State) -> Iterator[Line]:
     role = glance.role_span(data["role"], data["badge"], data["color"])
     yield "  role: ", role, f" ({data['role_source']})"
     if data["role_description"]:
-        yield f"    {_flat(data['role_description'])}"
+        yield f"    {_to_one_line(data['role_description'])}"
     if data["switch_command"]:
         yield "    ", Command(f"switch: {data['switch_command']}", "dim")
 
 
-def _question(data: State) -> Iterator[Line]:
+def _question_lines(data: State) -> Iterator[Line]:
     """What a STUCK agent asks, if it asks in the form of a question (see core.answer.output_schema)."""
     last, stuck = data["last"], data["stuck"]
-    asked = last["output"] if last and stuck else None
-    if not isinstance(asked, dict) or asked.get("type") != "question":
+    question = last["output"] if last and stuck else None
+    if not isinstance(question, dict) or question.get("type") != "question":
         return
     reason = stuck["reason"]  # of another answer since, which was no question, it is another one
-    if reason not in (last["summary"], last.get("reason"), asked.get("question")) and not reason.startswith(
-        "invalid question: "
-    ):
+    if reason not in (
+        last["summary"],
+        last.get("reason"),
+        question.get("question"),
+    ) and not reason.startswith("invalid question: "):
         return
-    if text := asked.get("question"):
-        yield f"  question: {_said(text)}"
-    options = asked.get("options")
+    if text := question.get("question"):
+        yield f"  question: {_format_value(text)}"
+    options = question.get("options")
     for option in options if isinstance(options, list) else []:
-        told = option if isinstance(option, dict) else {"value": option}
-        mark = " (default)" if "default" in asked and told.get("value") == asked["default"] else ""
-        label = f": {_said(told['label'])}" if "label" in told else ""
-        yield f"    {_said(told.get('value'))}{label}{mark}"
+        choice = option if isinstance(option, dict) else {"value": option}
+        mark = " (default)" if "default" in question and choice.get("value") == question["default"] else ""
+        label = f": {_format_value(choice['label'])}" if "label" in choice else ""
+        yield f"    {_format_value(choice.get('value'))}{label}{mark}"
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value of an agent on one line: text as it is, other values as JSON."""
-    return _flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return _to_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _limit_lines(limit: State, job: str) -> list[Line]:
     style = {"ok": "", "near": "yellow", "reached": "red"}[limit["level"]]
-    lines: list[Line] = [("  ", StyledText(f"{_used(limit)} ({limit['percent']} %)", style))]
+    lines: list[Line] = [("  ", StyledText(f"{_format_used(limit)} ({limit['percent']} %)", style))]
     if limit["level"] == "reached":
         advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
         lines.append(("    ", Command(f"raise it: {advised}", "red")))
     return lines
 
 
-def _used(limit: State) -> str:
+def _format_used(limit: State) -> str:
     used, most, unit = limit["used"], limit["limit"], limit["unit"]
     if unit == "cents":
-        shown = [amounts.dollars(round(value * amounts.MICROCENTS)) for value in (used, most)]
+        shown = [amounts.format_money(round(value * amounts.MICROCENTS)) for value in (used, most)]
         return f"cost: {shown[0]} of {shown[1]}"
     return f"time: {used:.1f} of {most:g} minutes" if unit == "minutes" else f"runs: {used} of {most}"
 
 
-def _more(data: State) -> list[Line]:
+def _verbose_lines(data: State) -> list[Line]:
     usage = data["usage"]
     return [
         f"  tokens: {usage['input_tokens']} in, {usage['output_tokens']} out",
@@ -342,5 +356,5 @@ def _more(data: State) -> list[Line]:
     ]
 
 
-def _flat(text: str) -> str:
+def _to_one_line(text: str) -> str:
     return " ".join(text.split())

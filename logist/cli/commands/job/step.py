@@ -33,8 +33,8 @@ def step(
     project: Project, job_id: str, wait: float, role: str | None, model: str | None, strict: bool
 ) -> Output:
     """Ask one agent for one piece of work, check its answer, record it, move the job on."""
-    from logist.cli.show.view import result_output
+    from logist.cli.show.view import build_result_output
     from logist.jobs.step_job import do_step
     from logist.jobs.turn.next_request import Choice
 
-    return result_output(do_step(project, job_id, Choice(role, model, wait, strict=strict)))
+    return build_result_output(do_step(project, job_id, Choice(role, model, wait, strict=strict)))

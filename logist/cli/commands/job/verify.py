@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.options import job_options
-from logist.cli.show.output import Diagnostic, Output, notes
+from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError, UsageError
 
@@ -59,40 +59,42 @@ def verify(
     if secrets:
         from logist.cli.commands.job import leaked
 
-        return leaked.report(environment, None if every else (job_argument, job_option), jobs_dir)
+        return leaked.report_leaks(environment, None if every else (job_argument, job_option), jobs_dir)
     from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.jobs.base import job_reader
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    found = job_reader.verify(surroundings(environment, jobs_dir), job)
-    trusted, first_bad = found.proof.trusted, found.proof.first_bad
+    verified = job_reader.verify_job(surroundings(environment, jobs_dir), job)
+    trusted, first_bad = verified.proof.trusted, verified.proof.first_bad
     data = {
         "job": job.id,
-        "ok": not found.problems,
+        "ok": not verified.problems,
         "interactions": trusted.last - trusted.first + 1 if trusted else 0,
         "trustworthy": trusted and trusted._asdict(),
         "first_bad": first_bad and {"sequence": first_bad.sequence, "offset": first_bad.offset},
-        "problems": [problem._asdict() for problem in found.problems],
-        "notes": list(found.notes),
-        "workspace": found.edits and _edits(found.edits),
+        "problems": [problem._asdict() for problem in verified.problems],
+        "notes": list(verified.notes),
+        "workspace": verified.edits and _build_edits_data(verified.edits),
     }
-    told = notes(found.notes)
-    if not found.problems:
-        state = "" if found.notes else ", and the state they give"
+    diagnostics = make_notes(verified.notes)
+    if not verified.problems:
+        state = "" if verified.notes else ", and the state they give"
         verdict = f"{job.id} verifies: {data['interactions']} interactions{state}"
-        return Output(data, (verdict, *_edited(found.edits)), told)
-    errors = tuple(_error(job, problem) for problem in found.problems)
-    advice = _advice(job, found)
-    return Output(data, tuple(_extent(found.proof)), (*errors, *told, advice), Damaged.exit_code)
+        return Output(data, (verdict, *_edit_lines(verified.edits)), diagnostics)
+    errors = tuple(_make_diagnostic(job, problem) for problem in verified.problems)
+    advice = _advise_repair(job, verified)
+    return Output(
+        data, tuple(_extent_lines(verified.proof)), (*errors, *diagnostics, advice), Damaged.exit_code
+    )
 
 
-def _edits(edits: Edits) -> JsonObject:
+def _build_edits_data(edits: Edits) -> JsonObject:
     changes = [{"path": change.path, "kind": change.kind} for change in edits.changes]
     return {"checkpoint": edits.checkpoint, "changes": changes, "omitted": edits.omitted}
 
 
-def _edited(edits: Edits | None) -> Iterator[str]:
+def _edit_lines(edits: Edits | None) -> Iterator[str]:
     """What somebody changed in the workspace, a line each."""
     if edits is None or not edits.changes:
         return
@@ -104,7 +106,7 @@ def _edited(edits: Edits | None) -> Iterator[str]:
         yield f"  and {count - SHOWN} more"
 
 
-def _extent(proof: Proof) -> Iterator[str]:
+def _extent_lines(proof: Proof) -> Iterator[str]:
     """What is still trustworthy, and from where on nothing is proven."""
     if not proof.trusted:
         yield "no interaction is proven"
@@ -126,12 +128,12 @@ def _extent(proof: Proof) -> Iterator[str]:
         yield f"{many}: whole in {each}, but no longer proven to follow"
 
 
-def _error(job: JobDir, problem: HistoryProblem) -> Diagnostic:
+def _make_diagnostic(job: JobDir, problem: HistoryProblem) -> Diagnostic:
     number = "" if problem.sequence is None else f"interaction {problem.sequence}: "
     return Diagnostic("error", Damaged.code, number + problem.message, str(job.path))
 
 
-def _advice(job: JobDir, found: Verified) -> Diagnostic:
+def _advise_repair(job: JobDir, found: Verified) -> Diagnostic:
     """What to do next; nothing that loses a byte."""
     from logist.jobs.doctor.checks import FIX, FIX_DEEP
 
@@ -145,12 +147,12 @@ def _advice(job: JobDir, found: Verified) -> Diagnostic:
 
 def _needs_deep(job: JobDir, found: Verified) -> bool:
     """Whether `doctor` sees the fault only with --deep: state.json reads and verifies, and differs from the history."""
-    from logist.jobs.base.session import state_of
+    from logist.jobs.base.session import build_current_state
 
     if not any(each.message.startswith(DIFFERS) for each in found.problems):
         return False
     try:
-        state_of(job, job.load())
+        build_current_state(job, job.load())
     except LogistError:
         return False
     return True

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def list_(environment: Environment) -> Output:
     """List the roles: name, model, what each may do, the types of tasks it does, file, description."""
-    from logist.cli.context import known_roles
+    from logist.cli.context import load_known_roles
 
-    roles = known_roles(environment)
+    roles = load_known_roles(environment)
     rows: list[dict[str, Any]] = [
         {
             "name": name,
@@ -42,7 +42,7 @@ def list_(environment: Environment) -> Output:
         (
             role_span(row["name"], row["badge"], row["color"]),
             row["model"],
-            in_short(roles.by_name[row["name"]].role.permissions),
+            format_permissions(roles.by_name[row["name"]].role.permissions),
             ", ".join(row["applicable_task_types"]),
             row["file"],
             row["description"],
@@ -54,9 +54,9 @@ def list_(environment: Environment) -> Output:
     return Output(rows, diagnostics=broken, table=TextTable(head, cells))
 
 
-def in_short(permissions: Permissions) -> str:
+def format_permissions(permissions: Permissions) -> str:
     """What a role may do: `read, execute`."""
-    names = [name.partition("_")[0] for name in permissions.names()]
+    names = [name.partition("_")[0] for name in permissions.list_names()]
     if not names:
         return "nothing"
     return "everything" if len(names) == len(type(permissions).model_fields) else ", ".join(names)

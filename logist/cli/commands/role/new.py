@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, utf8
+from logist.cli.options import json_option, require_utf8
 from logist.cli.shell_values import complete_directory, complete_role
-from logist.cli.show.output import Output, notes
+from logist.cli.show.output import Output, make_notes
 from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
 
@@ -53,53 +53,53 @@ def new(
     A role with the name of another takes its place; with `--base` of that name, it changes only what it says.
     Nothing is ever overwritten.
     """
-    from logist.cli.context import known_roles, role_directories
+    from logist.cli.context import list_role_directories, load_known_roles
     from logist.roles import FALLBACK
-    from logist.roles.drafting import SUFFIX, drafted
+    from logist.roles.drafting import SUFFIX, draft_role_text
 
-    require_name(utf8(name, "the name", "name another"))
+    require_name(require_utf8(name, "the name", "name another"))
     if description is not None and not description.strip():
         raise UsageError("the description is empty", where="--description")
     folder = environment.find_home(Path(get_current_directory())).path / "roles"
     if to is not None:
-        folder = Path(utf8(to, "the directory", "name another"))
-    roles = known_roles(environment)
-    over = roles.get(base) if base is not None else None
-    require_free(roles, folder, name)
+        folder = Path(require_utf8(to, "the directory", "name another"))
+    roles = load_known_roles(environment)
+    base_role = roles.get(base) if base is not None else None
+    require_unused_name(roles, folder, name)
     if base is not None:
         require_no_cycle(roles, name, base)
     model = roles.by_name[FALLBACK].role.llm_model if FALLBACK in roles.by_name else "PROVIDER/MODEL"
-    said = utf8(description, "the description", "write it anew") if description else None
+    given_description = require_utf8(description, "the description", "write it anew") if description else None
     file = folder / f"{name}{SUFFIX[form]}"
-    _write(file, drafted(name, said, over, model, form))
-    replaced = _replaced(roles, name, folder, role_directories(environment))
-    told = [f"it takes the place of {replaced.path}"] if replaced else []
+    _write_new_file(file, draft_role_text(name, given_description, base_role, model, form))
+    replaced = _find_replaced(roles, name, folder, list_role_directories(environment))
+    note_texts = [f"it takes the place of {replaced.path}"] if replaced else []
     data = {
         "name": name,
         "base": base,
         "file": str(file),
         "replaces": str(replaced.path) if replaced else None,
     }
-    return Output(data, [f"written: {file}"], notes(told))
+    return Output(data, [f"written: {file}"], make_notes(note_texts))
 
 
 def require_name(name: str) -> None:
     """Raises UsageError for a name that a role, or its file, can't have."""
-    wrong = not name.isprintable() or name != name.strip() or "/" in name or name.startswith(".")
-    if not name or wrong or len(name.encode()) > LONGEST:
+    is_invalid = not name.isprintable() or name != name.strip() or "/" in name or name.startswith(".")
+    if not name or is_invalid or len(name.encode()) > LONGEST:
         fix = "printable text without `/`, and without a point before it"
         raise UsageError(f"{name!r} can't be the name of a role", where="NAME", fix=fix)
 
 
-def require_free(roles: Roles, folder: Path, name: str) -> None:
+def require_unused_name(roles: Roles, folder: Path, name: str) -> None:
     """Raises Refused if the directory has such a role, whatever its file is called, or such a file."""
-    from logist.roles.files import role_files
+    from logist.roles.files import list_role_files
 
     sound = [(one.role.name, one.path) for one in (*roles.by_name.values(), *roles.hidden)]
     broken = [(role, Path(str(error.where).partition(":")[0])) for role, error in roles.broken.items()]
     here = folder.resolve()
     known = {role.casefold(): path for role, path in [*sound, *broken] if path.parent.resolve() == here}
-    files = {path.stem.casefold(): path for path in role_files(folder)}
+    files = {path.stem.casefold(): path for path in list_role_files(folder)}
     if taken := (files | known).get(name.casefold()):
         raise Refused(f"there is a role `{name}` already", where=str(taken), fix="edit it, or name another")
 
@@ -116,20 +116,20 @@ def require_no_cycle(roles: Roles, name: str, base: str) -> None:
             return
 
 
-def _replaced(roles: Roles, name: str, folder: Path, known: Sequence[Path]) -> LoadedRole | None:
+def _find_replaced(roles: Roles, name: str, folder: Path, known: Sequence[Path]) -> LoadedRole | None:
     """The role that one of that name in the folder takes the place of; `known`: where roles lie, the strongest last."""
     there = folder.resolve()
     strength = max((place for place, each in enumerate(known) if each.resolve() == there), default=-1)
-    found = roles.by_name.get(name)
-    return found if found and found.strength < strength else None
+    role_of_name = roles.by_name.get(name)
+    return role_of_name if role_of_name and role_of_name.strength < strength else None
 
 
-def _write(file: Path, text: str) -> None:
+def _write_new_file(file: Path, text: str) -> None:
     from logist.jobs.base import project_home
-    from logist.store.files import storage
+    from logist.store.files import convert_os_errors
 
     project_home.ensure_folder(file.parent)
-    with storage(file):
+    with convert_os_errors(file):
         try:
             with open(file, "x", encoding="utf-8", newline="") as new_file:
                 new_file.write(text)

@@ -29,50 +29,50 @@ def show(environment: Environment, name: str) -> Output:
 
     That is a line of its own file, the file of its base, another role, or `default` where no file says it.
     """
-    from logist.cli.context import known_roles
+    from logist.cli.context import load_known_roles
 
-    roles = known_roles(environment)
+    roles = load_known_roles(environment)
     role = roles.get(name)
     loaded = roles.by_name[name]
     data = {
         **role.model_dump(mode="json"),
         "file": str(loaded.path),
         "base": loaded.base,
-        "sources": {key: _source(origin) for key, origin in loaded.origins.items()},
+        "sources": {key: _build_source(origin) for key, origin in loaded.origins.items()},
     }
-    return Output(data, _lines(role, loaded))
+    return Output(data, _format_role(role, loaded))
 
 
-def _source(origin: Origin) -> dict[str, Any]:
+def _build_source(origin: Origin) -> dict[str, Any]:
     return {"from": origin.kind, "file": origin.path, "line": origin.line, "role": origin.role}
 
 
-def _lines(role: Role, loaded: LoadedRole) -> Iterator[Line]:
+def _format_role(role: Role, loaded: LoadedRole) -> Iterator[Line]:
     yield (role_span(role.name, role.badge, role.color), f": {role.description}")
     yield f"file: {loaded.path}"
     if loaded.base:
         yield f"base: {loaded.base}"
-    for key, value in _values(role):
-        yield (f"{key}: {value}", StyledText(f"  [{_said(loaded, key)}]", "dim"))
+    for key, value in _iter_values(role):
+        yield (f"{key}: {value}", StyledText(f"  [{_describe_origin(loaded, key)}]", "dim"))
     for key in TEXTS:
         if text := getattr(role, key):
             yield ""
-            yield (f"{key}:", StyledText(f"  [{_said(loaded, key)}]", "dim"))
+            yield (f"{key}:", StyledText(f"  [{_describe_origin(loaded, key)}]", "dim"))
             yield from text.splitlines()
 
 
-def _values(role: Role) -> Iterator[tuple[str, str]]:
+def _iter_values(role: Role) -> Iterator[tuple[str, str]]:
     """Every field but the long texts that are there, as a person writes it."""
     for key, value in role.model_dump(mode="json").items():
         if key == "permissions":
-            yield key, ", ".join(role.permissions.names()) or "none"
+            yield key, ", ".join(role.permissions.list_names()) or "none"
         elif key == "context_requirements" and value is None:
             yield key, "a list of the files in the workspace"
         elif key not in TEXTS or not value:
-            yield key, _written(value)
+            yield key, _format_value(value)
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -80,7 +80,7 @@ def _written(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-def _said(loaded: LoadedRole, key: str) -> str:
+def _describe_origin(loaded: LoadedRole, key: str) -> str:
     """Where the value of a field comes from, in short."""
     origin = loaded.origins[key]
     match origin.kind:

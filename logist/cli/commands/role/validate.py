@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, utf8
+from logist.cli.options import json_option, require_utf8
 from logist.cli.shell_values import complete_role_or_file
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
@@ -32,36 +32,36 @@ def validate(environment: Environment, names: tuple[str, ...]) -> Output:
     line and the field. A model that the settings do not know is a warning, and so is a name in a template that
     nothing stands for.
     """
-    from logist.cli.context import role_directories
+    from logist.cli.context import list_role_directories
     from logist.roles import load_roles
 
-    known = role_directories(environment)
-    places = [_place(environment, name) for name in names]
-    others = [place for place in places if _inside(place, known) is None]
+    known = list_role_directories(environment)
+    places = [_find_role_place(environment, name) for name in names]
+    others = [place for place in places if _find_in_known(place, known) is None]
     roles = load_roles([*known, *others])
-    wanted = _files([_inside(place, known) or place for place in places]) if names else None
-    found = [*roles.problems, *_models(environment, roles)]
-    problems = [problem for problem in found if wanted is None or _is_of(problem, wanted)]
+    wanted = _list_role_files([_find_in_known(place, known) or place for place in places]) if names else None
+    every_problem = [*roles.problems, *_check_models(environment, roles)]
+    problems = [problem for problem in every_problem if wanted is None or _is_problem_of(problem, wanted)]
     bad = any(problem.severity == "error" for problem in problems)
-    valid = sorted({one.role.name for one in _sound(roles, wanted)})
+    valid = sorted({one.role.name for one in _list_sound_roles(roles, wanted)})
     data = {"ok": not bad, "roles": valid, "problems": [asdict(problem) for problem in problems]}
     told = tuple(Diagnostic(p.severity, InvalidFile.code, p.message, p.where, p.fix) for p in problems)
-    lines = () if bad else (f"{_count(valid)} valid: {', '.join(valid)}",)
+    lines = () if bad else (f"{_format_count(valid)} valid: {', '.join(valid)}",)
     return Output(data, lines, told, InvalidFile.exit_code if bad else 0)
 
 
-def _count(names: Sequence[str]) -> str:
+def _format_count(names: Sequence[str]) -> str:
     return "1 role is" if len(names) == 1 else f"{len(names)} roles are"
 
 
-def _place(environment: Environment, name: str) -> Path:
+def _find_role_place(environment: Environment, name: str) -> Path:
     """The file or directory of that path, else the file of the role of that name."""
-    from logist.cli.context import known_roles
+    from logist.cli.context import load_known_roles
 
-    path = Path(utf8(name, "the file", "name another"))
+    path = Path(require_utf8(name, "the file", "name another"))
     if name and path.exists():
         return path
-    roles = known_roles(environment)
+    roles = load_known_roles(environment)
     if name in roles.by_name:
         return roles.by_name[name].path
     if name in roles.broken:
@@ -69,7 +69,7 @@ def _place(environment: Environment, name: str) -> Path:
     raise UsageError(f"there is no file, directory or role `{name}`", fix="logist role list")
 
 
-def _inside(place: Path, known: Sequence[Path]) -> Path | None:
+def _find_in_known(place: Path, known: Sequence[Path]) -> Path | None:
     """The place as the directories of roles spell it, if it is one of them or lies in one."""
     for directory in known:
         for inside, outer in ((directory, place), (directory / place.name, place.parent)):
@@ -78,30 +78,30 @@ def _inside(place: Path, known: Sequence[Path]) -> Path | None:
     return None
 
 
-def _files(places: Sequence[Path]) -> set[str]:
-    from logist.roles.files import role_files
+def _list_role_files(places: Sequence[Path]) -> set[str]:
+    from logist.roles.files import list_role_files
 
-    found: set[str] = set()
+    role_paths: set[str] = set()
     for place in places:
-        files = role_files(place)
+        files = list_role_files(place)
         if not files:
             raise UsageError("holds no role file", where=str(place))
-        found.update(map(str, files))
-    return found
+        role_paths.update(map(str, files))
+    return role_paths
 
 
-def _is_of(problem: RoleProblem, files: Collection[str]) -> bool:
+def _is_problem_of(problem: RoleProblem, files: Collection[str]) -> bool:
     return any(problem.where == file or problem.where.startswith(f"{file}:") for file in files)
 
 
-def _sound(roles: Roles, files: Collection[str] | None) -> Iterator[LoadedRole]:
+def _list_sound_roles(roles: Roles, files: Collection[str] | None) -> Iterator[LoadedRole]:
     if files is None:
         yield from roles.by_name.values()
         return
     yield from (one for one in (*roles.by_name.values(), *roles.hidden) if str(one.path) in files)
 
 
-def _models(environment: Environment, roles: Roles) -> Iterator[RoleProblem]:
+def _check_models(environment: Environment, roles: Roles) -> Iterator[RoleProblem]:
     """Roles whose model can't be asked with the settings as they are."""
     from logist.config.settings import load_settings, resolve_model
     from logist.roles import RoleProblem
@@ -115,14 +115,14 @@ def _models(environment: Environment, roles: Roles) -> Iterator[RoleProblem]:
         )
         return
     for name, found in sorted(roles.by_name.items()):
-        for model in dict.fromkeys(_names_of_models(found.role)):
+        for model in dict.fromkeys(_list_model_names(found.role)):
             try:
                 resolve_model(settings, model)
             except InvalidFile as error:
                 yield RoleProblem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
 
 
-def _names_of_models(role: Role) -> Iterator[str]:
+def _list_model_names(role: Role) -> Iterator[str]:
     """All that it may be asked with."""
     yield role.llm_model
     yield from (later.llm_model for later in role.later_attempts if later.llm_model)

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logist.cli.commands.workflow import given
-from logist.cli.context import known_roles, known_workflows, loaded_settings
+from logist.cli.context import list_workflow_directories, load_current_settings, load_known_roles
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.core.model import Limits
-from logist.core.money.amounts import counted
+from logist.core.money.amounts import format_count
 from logist.core.workflow.checking import Around
 from logist.core.workflow.limit_checks import Allowance
-from logist.core.workflow.linting import lint
+from logist.core.workflow.linting import lint_workflow
 from logist.errors import InvalidFile
 from logist.jobs.base import job_workflows
-from logist.workflows import LoadedWorkflow, problems_of
+from logist.workflows import LoadedWorkflow, find_workflow_problems
 
 if TYPE_CHECKING:
     from logist.core.text.problem import WorkflowProblem
@@ -26,7 +26,7 @@ COLORS = {"error": "red", "warning": "yellow"}
 Finding = tuple["WorkflowProblem", LoadedWorkflow]
 
 
-def report(
+def report_problems(
     environment: Environment,
     names: Sequence[str],
     *,
@@ -36,51 +36,60 @@ def report(
     as_json: bool = False,
 ) -> Output:
     """Every finding on a line of its own; with `advice` also what only could be better, with `strict` nothing passes."""
-    roles = known_roles(environment)
+    roles = load_known_roles(environment)
     if job_role is not None:
         roles.get(job_role)
-    around = job_workflows.around(roles, job_role, allowance=_allowance(environment))
-    directories = known_workflows(environment)
-    every = given.every(environment, names)
-    found = [
+    around = job_workflows.build_check_context(roles, job_role, allowance=_read_allowance(environment))
+    directories = list_workflow_directories(environment)
+    every = given.load_workflow_arguments(environment, names)
+    every_finding = [
         (problem, loaded)
         for loaded in every
-        for problem in _problems(loaded, directories, around, advice=advice)
+        for problem in _list_problems(loaded, directories, around, advice=advice)
     ]
-    failing = [finding for finding in found if strict or finding[0].severity == "error"]
+    failing = [finding for finding in every_finding if strict or finding[0].severity == "error"]
     bad = {id(loaded) for _, loaded in failing}
     data = {
         "ok": not failing,
         "workflows": [
             {"name": loaded.name, "file": str(loaded.path), "ok": id(loaded) not in bad} for loaded in every
         ],
-        "problems": [_row(finding) for finding in found],
+        "problems": [_build_row(finding) for finding in every_finding],
     }
     code = InvalidFile.exit_code if failing else 0
     if as_json:
-        return Output(data, diagnostics=tuple(_diagnostic(finding) for finding in found), exit_code=code)
-    return Output(data, [_line(finding) for finding in found], (_summary(every, found, len(bad)),), code)
+        return Output(
+            data, diagnostics=tuple(_make_diagnostic(finding) for finding in every_finding), exit_code=code
+        )
+    return Output(
+        data,
+        [_format_finding(finding) for finding in every_finding],
+        (_summarize_findings(every, every_finding, len(bad)),),
+        code,
+    )
 
 
-def _allowance(environment: Environment) -> Allowance | None:
+def _read_allowance(environment: Environment) -> Allowance | None:
     """What the config allows a job; None for a config that does not read, which is no fault of the workflow."""
     try:
-        settings = loaded_settings(environment).settings
+        settings = load_current_settings(environment).settings
     except InvalidFile:
         return None
     return Allowance(Limits(**settings.limits.model_dump()), settings.review.enabled)
 
 
-def _problems(
+def _list_problems(
     loaded: LoadedWorkflow, directories: Sequence[Path], around: Around, *, advice: bool
 ) -> list[WorkflowProblem]:
     """In the order of the file."""
-    left_out = set() if advice or loaded.draft is None else set(lint(loaded.draft, loaded.places))
-    found = [problem for problem in problems_of(loaded, directories, around) if problem not in left_out]
-    return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
+    left_out = set() if advice or loaded.draft is None else set(lint_workflow(loaded.draft, loaded.places))
+    remaining = [
+        problem for problem in find_workflow_problems(loaded, directories, around) if problem not in left_out
+    ]
+    return sorted(remaining, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _build_row(finding: Finding) -> dict[str, Any]:
     problem, loaded = finding
     return {
         "severity": problem.severity,
@@ -95,30 +104,30 @@ def _row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _diagnostic(finding: Finding) -> Diagnostic:
+def _make_diagnostic(finding: Finding) -> Diagnostic:
     problem, loaded = finding
-    target = given.place(loaded.path, problem)
-    return Diagnostic(problem.severity, problem.code, problem.said, target, problem.fix or None)
+    target = given.format_place(loaded.path, problem)
+    return Diagnostic(problem.severity, problem.code, problem.full_message, target, problem.fix or None)
 
 
-def _line(finding: Finding) -> Line:
+def _format_finding(finding: Finding) -> Line:
     """As compilers write it, so that an editor finds the place."""
     problem, loaded = finding
     fix = f" ({problem.fix})" if problem.fix else ""
     return (
-        f"{given.place(loaded.path, problem)}: ",
+        f"{given.format_place(loaded.path, problem)}: ",
         StyledText(f"{problem.severity}:", COLORS[problem.severity]),
-        f" {problem.said}{fix}",
+        f" {problem.full_message}{fix}",
     )
 
 
-def _summary(every: Sequence[LoadedWorkflow], found: Sequence[Finding], bad: int) -> Diagnostic:
+def _summarize_findings(every: Sequence[LoadedWorkflow], found: Sequence[Finding], bad: int) -> Diagnostic:
     errors = sum(problem.severity == "error" for problem, _ in found)
     many = ((errors, "error"), (len(found) - errors, "warning"))
-    told = " and ".join(counted(number, word) for number, word in many if number)
+    count_text = " and ".join(format_count(number, word) for number, word in many if number)
     if not every:
         return Diagnostic("warning", "note", "there is no workflow to check")
-    of = f"{counted(len(every), 'workflow')} checked"
+    of = f"{format_count(len(every), 'workflow')} checked"
     if not bad:
-        return Diagnostic("info", "note", f"{of}: {told or 'nothing is wrong'}")
-    return Diagnostic("error", InvalidFile.code, f"{of}, {bad} with faults: {told}")
+        return Diagnostic("info", "note", f"{of}: {count_text or 'nothing is wrong'}")
+    return Diagnostic("error", InvalidFile.code, f"{of}, {bad} with faults: {count_text}")

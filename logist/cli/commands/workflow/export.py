@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, require_free, utf8
+from logist.cli.options import json_option, require_free, require_utf8
 from logist.cli.shell_values import complete_file, complete_workflow
-from logist.cli.show.output import Output, notes
+from logist.cli.show.output import Output, make_notes
 from logist.config.environment import Environment
 
 
@@ -32,32 +32,32 @@ def export(environment: Environment, name: str, output: str | None, force: bool)
     All workflows that it names are in it too.
     """
     from logist.cli.commands.workflow import given
-    from logist.cli.context import clock, known_roles
-    from logist.core.workflow.exporting import exported
+    from logist.cli.context import create_clock, load_known_roles
+    from logist.core.workflow.exporting import export_workflow
 
-    workflow, _ = given.usable(environment, name)
-    roles = {name: found.role for name, found in known_roles(environment).by_name.items()}
-    document = exported(workflow, roles, clock().now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+    workflow, _ = given.load_usable_workflow(environment, name)
+    roles = {name: found.role for name, found in load_known_roles(environment).by_name.items()}
+    document = export_workflow(workflow, roles, create_clock().now().strftime("%Y-%m-%dT%H:%M:%SZ"))
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if output is None or output == "-":
         return Output({"file": None, "document": document}, raw=text)
-    path = Path(utf8(output, "the name of the file", "name another"))
-    write(path, text, force=force)
-    return Output({"file": str(path), "document": document}, diagnostics=notes([f"written: {path}"]))
+    path = Path(require_utf8(output, "the name of the file", "name another"))
+    write_if_free(path, text, force=force)
+    return Output({"file": str(path), "document": document}, diagnostics=make_notes([f"written: {path}"]))
 
 
-def write(path: Path, text: str, *, force: bool) -> None:
+def write_if_free(path: Path, text: str, *, force: bool) -> None:
     """A file, all or nothing, where there is none or `force` is given; a symbolic link goes on to lead there."""
-    from logist.store.files import replace_file, storage
+    from logist.store.files import convert_os_errors, replace_file
 
     require_free(path, force=force)
-    with storage(path):
+    with convert_os_errors(path):
         real = path.resolve()
-        mode = real.stat().st_mode & 0o7777 if real.exists() else 0o666 & ~_umask()
+        mode = real.stat().st_mode & 0o7777 if real.exists() else 0o666 & ~_read_umask()
     replace_file(real, text.encode("utf-8"), mode)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     """What the person keeps from others in new files."""
     mask = os.umask(0o077)
     os.umask(mask)

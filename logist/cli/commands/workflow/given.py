@@ -8,89 +8,104 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from logist.cli.context import known_roles, known_workflows
+from logist.cli.context import list_workflow_directories, load_known_roles
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import utf8
+from logist.cli.options import require_utf8
 from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows
-from logist.workflows import SUFFIXES, LoadedWorkflow, frozen, listed, load, problems_of, reading, readings
+from logist.workflows import (
+    SUFFIXES,
+    LoadedWorkflow,
+    find_workflow_problems,
+    freeze_subflows,
+    list_workflows,
+    load_workflow,
+    read_workflow_file,
+    reading,
+)
 
 if TYPE_CHECKING:
     from logist.core.model import Workflow
     from logist.core.text.problem import WorkflowProblem
 
 
-def one(environment: Environment, name: str) -> LoadedWorkflow:
+def load_workflow_argument(environment: Environment, name: str) -> LoadedWorkflow:
     """The workflow of that file or name. UsageError if there is none, or one of several is not named."""
-    path, _, _ = utf8(name, "the workflow", "name another").partition("#")
+    path, _, _ = require_utf8(name, "the workflow", "name another").partition("#")
     if os.path.isfile(path) and os.sep not in path and not path.lower().endswith(SUFFIXES):
         name = os.path.join(".", name)  # the file and no name, whatever it is called
     try:
-        return load(name, known_workflows(environment))
+        return load_workflow(name, list_workflow_directories(environment))
     except UsageError as error:
         if path and os.path.isdir(path):
             raise UsageError(f"`{path}` is a directory", fix="name a file in it") from error
         raise
 
 
-def usable(environment: Environment, name: str) -> tuple[Workflow, LoadedWorkflow]:
+def load_usable_workflow(environment: Environment, name: str) -> tuple[Workflow, LoadedWorkflow]:
     """The same with all that its steps name, and where it comes from. InvalidFile if it is broken."""
-    loaded = one(environment, name)
-    return whole(loaded, known_workflows(environment)), loaded
+    loaded = load_workflow_argument(environment, name)
+    return freeze_workflow(loaded, list_workflow_directories(environment)), loaded
 
 
-def whole(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Workflow:
+def freeze_workflow(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Workflow:
     """A workflow with all that its steps name. InvalidFile with the first of its errors."""
-    found = frozen(loaded, directories)
-    if found.workflow is None:
-        raise broken(found)
-    return found.workflow
+    frozen_workflow = freeze_subflows(loaded, directories)
+    if frozen_workflow.workflow is None:
+        raise make_broken_error(frozen_workflow)
+    return frozen_workflow.workflow
 
 
-def broken(loaded: LoadedWorkflow) -> InvalidFile:
+def make_broken_error(loaded: LoadedWorkflow) -> InvalidFile:
     """Why a workflow can't be used."""
     first, *more = loaded.errors
     others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
     fix = f"logist workflow validate {quote(str(loaded.path))}" if more else first.fix
-    return InvalidFile(first.said + others, where=place(loaded.path, first), fix=fix or None)
+    return InvalidFile(first.full_message + others, where=format_place(loaded.path, first), fix=fix or None)
 
 
-def errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagnostic, ...]:
+def list_errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagnostic, ...]:
     """The errors that `logist workflow validate` finds in a workflow that can be read."""
-    around = job_workflows.around(known_roles(environment))
-    found = problems_of(loaded, known_workflows(environment), around)
+    around = job_workflows.build_check_context(load_known_roles(environment))
+    problems = find_workflow_problems(loaded, list_workflow_directories(environment), around)
     return tuple(
-        Diagnostic("error", problem.code, problem.said, place(loaded.path, problem), problem.fix or None)
-        for problem in found
+        Diagnostic(
+            "error",
+            problem.code,
+            problem.full_message,
+            format_place(loaded.path, problem),
+            problem.fix or None,
+        )
+        for problem in problems
         if problem.severity == "error"
     )
 
 
-def every(environment: Environment, names: Sequence[str]) -> list[LoadedWorkflow]:
+def load_workflow_arguments(environment: Environment, names: Sequence[str]) -> list[LoadedWorkflow]:
     """All workflows of the files, directories and names; without any, all that can be found by name."""
     if not names:
-        return [found.loaded for found in listed(known_workflows(environment))]
-    return [loaded for name in names for loaded in _all(environment, name)]
+        return [found.loaded for found in list_workflows(list_workflow_directories(environment))]
+    return [loaded for name in names for loaded in _iter_workflows(environment, name)]
 
 
-def _all(environment: Environment, name: str) -> Iterator[LoadedWorkflow]:
-    path = Path(utf8(name, "the workflow", "name another"))
+def _iter_workflows(environment: Environment, name: str) -> Iterator[LoadedWorkflow]:
+    path = Path(require_utf8(name, "the workflow", "name another"))
     if name and path.is_dir():
         for file in sorted(path.iterdir()):
             if file.suffix.lower() in SUFFIXES and file.is_file() and not file.name.startswith("."):
-                yield from (loaded for loaded in _held(file) if not _is_mere_page(loaded))
+                yield from (loaded for loaded in _read_workflows(file) if not _is_mere_page(loaded))
     elif path.is_file():
-        yield from _held(path)
+        yield from _read_workflows(path)
     else:
-        yield one(environment, name)
+        yield load_workflow_argument(environment, name)
 
 
-def _held(file: Path) -> Iterator[LoadedWorkflow]:
+def _read_workflows(file: Path) -> Iterator[LoadedWorkflow]:
     """Every workflow of a file."""
-    for read in readings(file):
-        workflow = None if read.broken else read.workflow
+    for read in read_workflow_file(file):
+        workflow = None if read.is_broken else read.workflow
         yield LoadedWorkflow(workflow, read.problems, file, read.places, read.name, read.workflow)
 
 
@@ -99,20 +114,20 @@ def _is_mere_page(loaded: LoadedWorkflow) -> bool:
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
 
-def text_of(path: Path) -> str:
+def read_workflow_text(path: Path) -> str:
     """The text of a file, every byte of it. InvalidFile if it is too large or none."""
     try:
-        return reading.text_of(path)
+        return reading.read_file_text(path)
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def place(path: Path, problem: WorkflowProblem) -> str:
+def format_place(path: Path, problem: WorkflowProblem) -> str:
     """`path:line:column`, as far as they are known."""
     return ":".join(str(part) for part in (path, problem.line, problem.column) if part is not None)
 
 
-def near(path: Path | str) -> str:
+def make_relative(path: Path | str) -> str:
     """The path as one would write it here: from this directory on, if it is below."""
     below = os.path.relpath(path, get_current_directory())
     return str(path) if below.startswith(os.pardir) else below

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, require_free, utf8
+from logist.cli.options import json_option, require_free, require_utf8
 from logist.cli.shell_values import complete_directory, complete_file
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
@@ -40,64 +40,68 @@ def import_(environment: Environment, name: str, new_name: str | None, to: str |
     export become files of their own. Agents of an export are not made roles; those that are none are named.
     """
     from logist.cli.commands.workflow import given, kept
-    from logist.cli.context import clock, known_roles
+    from logist.cli.context import create_clock, load_known_roles
 
-    loaded = given.one(environment, name)
+    loaded = given.load_workflow_argument(environment, name)
     if loaded.workflow is None:
-        raise given.broken(loaded)
-    called = loaded.name if new_name is None else _named(new_name)
-    text = given.text_of(loaded.path)
-    now = clock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    folder = _folder(environment, to)
-    files = {folder / file: content for file, content in kept.files(loaded, text, called, now)}
-    _write(folder, files, force=force)
-    roles = known_roles(environment)
-    unknown = [agent for agent in _agents(loaded, text) if agent not in roles.by_name]
-    errors = _errors(environment, roles, next(iter(files)))
-    told = [*_dropped(loaded), *map(_unknown, unknown), *_unusable(called, errors)]
+        raise given.make_broken_error(loaded)
+    final_name = loaded.name if new_name is None else _require_name(new_name)
+    text = given.read_workflow_text(loaded.path)
+    now = create_clock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    folder = _choose_folder(environment, to)
+    files = {folder / file: content for file, content in kept.build_files(loaded, text, final_name, now)}
+    _write_files(folder, files, force=force)
+    roles = load_known_roles(environment)
+    unknown = [agent for agent in _list_agents(loaded, text) if agent not in roles.by_name]
+    errors = _list_errors(environment, roles, next(iter(files)))
+    diagnostics = [
+        *_warn_dropped(loaded),
+        *map(_warn_unknown_role, unknown),
+        *_warn_unusable(final_name, errors),
+    ]
     data = {
-        "name": called,
+        "name": final_name,
         "files": [str(file) for file in files],
         "unknown_agents": unknown,
         "errors": errors,
     }
-    return Output(data, [f"imported: {given.near(file)}" for file in files], tuple(told))
+    return Output(data, [f"imported: {given.make_relative(file)}" for file in files], tuple(diagnostics))
 
 
-def _named(name: str) -> str:
-    name = utf8(name, "the name", "name another")
+def _require_name(name: str) -> str:
+    name = require_utf8(name, "the name", "name another")
     if not name.strip() or not name.isprintable() or set(name) & set("/#"):
         fix = "one line of text, without / and #, which mean a file"
         raise UsageError(f"{name!r} can't be the name of a workflow", where="--name", fix=fix)
     return name.strip()
 
 
-def _folder(environment: Environment, to: str | None) -> Path:
+def _choose_folder(environment: Environment, to: str | None) -> Path:
     if to is None:
         return environment.find_home(Path(get_current_directory())).path / "workflows"
-    return Path(utf8(to, "the directory", "name another"))
+    return Path(require_utf8(to, "the directory", "name another"))
 
 
-def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
+def _write_files(folder: Path, files: dict[Path, str], *, force: bool) -> None:
     """All of the files, or none where one may not be written."""
-    from logist.cli.commands.workflow.export import write
+    from logist.cli.commands.workflow.export import write_if_free
     from logist.jobs.base import project_home
-    from logist.workflows import listed, read_text
+    from logist.workflows import list_workflows, parse_workflow_text
 
-    there = {found.loaded.name: found.loaded.path for found in listed([folder])}
+    existing = {found.loaded.name: found.loaded.path for found in list_workflows([folder])}
     for file, text in files.items():
-        for read in read_text(text, file.name):
-            other = there.get(read.name, file)
+        for read in parse_workflow_text(text, file.name):
+            other = existing.get(read.name, file)
             if other != file:
                 message = f"there is a workflow `{read.name}` already"
                 raise Refused(message, where=str(other), fix="--name gives this one another name")
         require_free(file, force=force)
     project_home.ensure_folder(folder)
     for file, text in files.items():
-        write(file, text, force=force)
+        write_if_free(file, text, force=force)
 
 
-def _agents(loaded: LoadedWorkflow, text: str) -> list[str]:
+def _list_agents(loaded: LoadedWorkflow, text: str) -> list[str]:
     """The ids of the agents of an export."""
     from logist import documents
     from logist.cli.commands.workflow.kept import DOCUMENTS
@@ -105,41 +109,52 @@ def _agents(loaded: LoadedWorkflow, text: str) -> list[str]:
 
     if loaded.path.suffix.lower() not in DOCUMENTS:
         return []
-    return [str(agent["id"]) for agent in exporting.agents(documents.parse(text, str(loaded.path)).data)]
+    return [
+        str(agent["id"])
+        for agent in exporting.list_agents(documents.parse_document(text, str(loaded.path)).data)
+    ]
 
 
-def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
+def _list_errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     """What keeps the new file from being used here."""
     from logist.cli.commands.workflow import given
-    from logist.cli.context import known_workflows
+    from logist.cli.context import list_workflow_directories
     from logist.jobs.base import job_workflows
-    from logist.workflows import problems_of
+    from logist.workflows import find_workflow_problems
 
-    found: list[WorkflowProblem] = []
-    for loaded in given.every(environment, [str(file)]):
-        found += problems_of(loaded, known_workflows(environment), job_workflows.around(roles))
-    return [problem.said for problem in found if problem.severity == "error"]
+    problems: list[WorkflowProblem] = []
+    for loaded in given.load_workflow_arguments(environment, [str(file)]):
+        problems += find_workflow_problems(
+            loaded, list_workflow_directories(environment), job_workflows.build_check_context(roles)
+        )
+    return [problem.full_message for problem in problems if problem.severity == "error"]
 
 
-def _dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
+def _warn_dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
     """What the steps of an export say that its diagram does not: the diagram is what was imported."""
     from logist.cli.commands.workflow import given
 
     return [
-        Diagnostic("warning", found.code, found.said, given.place(loaded.path, found), found.fix or None)
+        Diagnostic(
+            "warning",
+            found.code,
+            found.full_message,
+            given.format_place(loaded.path, found),
+            found.fix or None,
+        )
         for found in loaded.problems
         if found.code == "disagree" and found.severity == "warning"
     ]
 
 
-def _unknown(agent: str) -> Diagnostic:
+def _warn_unknown_role(agent: str) -> Diagnostic:
     message = f"the agent `{agent}` of the file is no role here"
     return Diagnostic(
         "warning", "unknown_role", message, None, "write a role of that name, or name another in its steps"
     )
 
 
-def _unusable(name: str, errors: list[str]) -> list[Diagnostic]:
+def _warn_unusable(name: str, errors: list[str]) -> list[Diagnostic]:
     if not errors:
         return []
     more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""

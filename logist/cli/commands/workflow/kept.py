@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from logist import documents
 from logist.core.model import Workflow
 from logist.core.workflow import drawing
-from logist.core.workflow.exporting import exported, is_export
-from logist.workflows import LoadedWorkflow, read_text
+from logist.core.workflow.exporting import export_workflow, is_export
+from logist.workflows import LoadedWorkflow, parse_workflow_text
 
 DOCUMENTS = (".yaml", ".yml", ".json")
 MAX_STEM = 100
@@ -20,7 +20,7 @@ File = tuple[str, str]
 """Name and text."""
 
 
-def files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list[File]:
+def build_files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list[File]:
     """The files that hold a workflow under that name, its own first; those inside an export get their own.
 
     `text` is that of the file it was read from, `time` that of an export as YYYY-MM-DDTHH:MM:SSZ.
@@ -31,18 +31,22 @@ def files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list[File]
     suffix = loaded.path.suffix.lower()
     is_document = suffix in DOCUMENTS
     same = name == loaded.name
-    if is_document and not is_export(documents.parse(text, str(loaded.path)).data):
-        return [(loaded.path.name, text) if same else (stem(name) + suffix, _renamed(text, loaded, name))]
-    drawn = [_drawn(each, called) for called, each in {name: workflow, **workflow.subflows}.items()]
+    if is_document and not is_export(documents.parse_document(text, str(loaded.path)).data):
+        return [
+            (loaded.path.name, text)
+            if same
+            else (choose_stem(name) + suffix, _rename_document(text, loaded, name))
+        ]
+    drawn = [_draw_workflow(each, called) for called, each in {name: workflow, **workflow.subflows}.items()]
     if all(drawn) and len({file for file, _ in filter(None, drawn)}) == len(drawn):
         return [file for file in drawn if file]
     if is_document and same:
-        return [(stem(name) + suffix, text)]
-    document = exported(workflow.model_copy(update={"name": name}), {}, time)
-    return [(stem(name) + ".json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")]
+        return [(choose_stem(name) + suffix, text)]
+    document = export_workflow(workflow.model_copy(update={"name": name}), {}, time)
+    return [(choose_stem(name) + ".json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")]
 
 
-def stem(name: str) -> str:
+def choose_stem(name: str) -> str:
     """The name of a file for a workflow: its own if a file can be called so, else its words."""
     plain = name.isprintable() and name == name.strip() and not name.startswith((".", "-"))
     if plain and not set(name) & set("/\\#") and len(name.encode()) <= MAX_STEM:
@@ -51,27 +55,27 @@ def stem(name: str) -> str:
     return words.encode()[:MAX_STEM].decode("utf-8", "ignore")
 
 
-def _renamed(text: str, loaded: LoadedWorkflow, name: str) -> str:
+def _rename_document(text: str, loaded: LoadedWorkflow, name: str) -> str:
     """The document with another name in it."""
-    return documents.edited(text, str(loaded.path), {("name",): name})
+    return documents.edit_text(text, str(loaded.path), {("name",): name})
 
 
-def _drawn(workflow: Workflow, name: str) -> File | None:
+def _draw_workflow(workflow: Workflow, name: str) -> File | None:
     """The workflow as a diagram, if reading that gives the same workflow."""
     wanted = workflow.model_copy(update={"name": name, "subflows": {}})
-    for suffix, text in _drawings(workflow, name):
-        file = stem(name) + suffix
-        read = read_text(text, file)
+    for suffix, text in _iter_drawings(workflow, name):
+        file = choose_stem(name) + suffix
+        read = parse_workflow_text(text, file)
         if len(read) == 1 and read[0].workflow == wanted:
             return file, text
     return None
 
 
-def _drawings(workflow: Workflow, name: str) -> Iterator[File]:
+def _iter_drawings(workflow: Workflow, name: str) -> Iterator[File]:
     """The diagram alone, and in a page that also has a name and a description."""
-    diagram = drawing.source(workflow)
+    diagram = drawing.get_diagram_source(workflow)
     yield ".mmd", diagram
     about = {"description": workflow.description} if workflow.description else {}
-    head = documents.dumped({"name": name, **about})
+    head = documents.dump_yaml({"name": name, **about})
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", diagram)), default=0))
     yield ".md", f"---\n{head}---\n\n{fence}mermaid\n{diagram.removesuffix(chr(10))}\n{fence}\n"

@@ -23,4 +23,4 @@ def lint(environment: Environment, names: tuple[str, ...], strict: bool, as_json
     """
     from logist.cli.commands.workflow import checked
 
-    return checked.report(environment, names, advice=True, strict=strict, as_json=as_json)
+    return checked.report_problems(environment, names, advice=True, strict=strict, as_json=as_json)

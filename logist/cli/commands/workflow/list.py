@@ -23,35 +23,35 @@ def list_(environment: Environment) -> Output:
 
     Those of the project come before the user's. One that is broken is listed with its first error.
     """
-    from logist.cli.context import known_workflows
-    from logist.workflows import listed
+    from logist.cli.context import list_workflow_directories
+    from logist.workflows import list_workflows
 
-    directories = known_workflows(environment)
-    found = listed(directories)
-    rows = [_row(each) for each in found]
-    cells = [_cells(row) for row in rows]
+    directories = list_workflow_directories(environment)
+    found = list_workflows(directories)
+    rows = [_build_row(each) for each in found]
+    cells = [_format_cells(row) for row in rows]
     broken = sum(row["error"] is not None for row in rows)
-    told: tuple[Diagnostic, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     if broken:
         message = f"{broken} of {len(rows)} workflows {'is' if broken == 1 else 'are'} broken"
-        told = (Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate"),)
+        diagnostics = (Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate"),)
     elif not rows:
         fix = f"put a file into {directories[0]}, or: logist workflow import FILE"
-        told = (Diagnostic("info", "note", "there are no workflows", None, fix),)
+        diagnostics = (Diagnostic("info", "note", "there are no workflows", None, fix),)
     return Output(
         rows,
-        diagnostics=told,
+        diagnostics=diagnostics,
         table=TextTable(("NAME", "STEPS", "FILE", "DESCRIPTION"), cells if rows else ()),
     )
 
 
-def _row(found: ListedWorkflow) -> dict[str, Any]:
+def _build_row(found: ListedWorkflow) -> dict[str, Any]:
     loaded = found.loaded
     workflow = loaded.workflow
     error = None
     if workflow is None:
         first = loaded.errors[0]
-        error = {"message": first.said, "line": first.line, "column": first.column}
+        error = {"message": first.full_message, "line": first.line, "column": first.column}
     return {
         "name": loaded.name,
         "steps": len(workflow.steps) if workflow else None,
@@ -62,15 +62,20 @@ def _row(found: ListedWorkflow) -> dict[str, Any]:
     }
 
 
-def _cells(row: dict[str, Any]) -> tuple[StyledText | str, ...]:
-    from logist.cli.commands.workflow.given import near
+def _format_cells(row: dict[str, Any]) -> tuple[StyledText | str, ...]:
+    from logist.cli.commands.workflow.given import make_relative
 
     if row["error"] is None:
-        return StyledText(row["name"], "bold"), str(row["steps"]), near(row["file"]), row["description"]
+        return (
+            StyledText(row["name"], "bold"),
+            str(row["steps"]),
+            make_relative(row["file"]),
+            row["description"],
+        )
     line = f"line {row['error']['line']}: " if row["error"]["line"] else ""
     return (
         StyledText(row["name"], "red"),
         StyledText("broken", "red"),
-        near(row["file"]),
+        make_relative(row["file"]),
         f"{line}{row['error']['message']}",
     )

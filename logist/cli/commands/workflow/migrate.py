@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, utf8
+from logist.cli.options import json_option, require_utf8
 from logist.cli.shell_values import complete_workflow
-from logist.cli.show.output import Diagnostic, Line, Output, StyledText, notes
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
@@ -32,68 +32,76 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
     """
     from logist.cli.commands.workflow import given
     from logist.core.workflow.form import MAX_STEPS
-    from logist.workflows import migrate as migrated
+    from logist.workflows import migrate_prompts as migrated
 
-    path = _file(environment, name)
-    text = given.text_of(path)
-    found = migrated(text, str(path))
-    changed = found.text != text
-    if len(found.moved) > MAX_STEPS:
-        message = f"{len(found.moved):,} prompts are too many; a workflow has at most {MAX_STEPS:,} steps"
+    path = _find_file(environment, name)
+    text = given.read_workflow_text(path)
+    migration = migrated(text, str(path))
+    changed = migration.text != text
+    if len(migration.moved) > MAX_STEPS:
+        message = f"{len(migration.moved):,} prompts are too many; a workflow has at most {MAX_STEPS:,} steps"
         raise InvalidFile(message, where=str(path))
     if write and changed:
-        _replace(path, found.text)
-    shown = given.near(path).lstrip("/")
-    whole = "".join(f"{line}\n" for line in _diff(text, found.text, shown, CONTEXT))
-    told = [
+        _replace_file(path, migration.text)
+    display_path = given.make_relative(path).lstrip("/")
+    full_diff = "".join(f"{line}\n" for line in _iter_diff(text, migration.text, display_path, CONTEXT))
+    diagnostics = [
         Diagnostic(
-            problem.severity, problem.code, problem.message, given.place(path, problem), problem.fix or None
+            problem.severity,
+            problem.code,
+            problem.message,
+            given.format_place(path, problem),
+            problem.fix or None,
         )
-        for problem in found.problems
+        for problem in migration.problems
     ]
-    told += notes([_outcome(path, len(found.moved), changed=changed, written=write)])
+    diagnostics += make_notes([_describe_outcome(path, len(migration.moved), changed=changed, written=write)])
     data = {
         "file": str(path),
-        "moved": list(found.moved),
+        "moved": list(migration.moved),
         "changed": changed,
         "written": write and changed,
-        "diff": whole,
+        "diff": full_diff,
     }
-    return Output(data, [_colored(line) for line in _diff(text, found.text, shown, 0)], tuple(told))
+    return Output(
+        data,
+        [_color_line(line) for line in _iter_diff(text, migration.text, display_path, 0)],
+        tuple(diagnostics),
+    )
 
 
-def _file(environment: Environment, name: str) -> Path:
+def _find_file(environment: Environment, name: str) -> Path:
     """The file itself, or that of the workflow of this name."""
     from logist.cli.commands.workflow import given
 
-    path = Path(utf8(name, "the workflow", "name another"))
-    return path if path.is_file() else given.one(environment, name).path
+    path = Path(require_utf8(name, "the workflow", "name another"))
+    return path if path.is_file() else given.load_workflow_argument(environment, name).path
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace_file(path: Path, text: str) -> None:
     """Puts the text in the place of the file, all or nothing; a symbolic link goes on to lead there."""
-    from logist.store.files import replace_file, storage
+    from logist.store.files import convert_os_errors, replace_file
 
-    with storage(path):
+    with convert_os_errors(path):
         real = Path(os.path.realpath(path))
         mode = real.stat().st_mode & 0o7777
     replace_file(real, text.encode("utf-8"), mode)
 
 
-def _outcome(path: Path, moved: int, *, changed: bool, written: bool) -> str:
+def _describe_outcome(path: Path, moved: int, *, changed: bool, written: bool) -> str:
     if not changed:
         return f"nothing to move in {path}"
     steps = f"{moved} step{'s' if moved != 1 else ''}"
     return f"{steps} changed in {path}" if written else f"{steps} would change; --write changes them"
 
 
-def _diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
+def _iter_diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
     """A unified diff with so many unchanged lines around each change, without the breaks of its lines."""
     import difflib
 
     if before == after:
         return
-    old, new = _lines(before), _lines(after)
+    old, new = _split_lines(before), _split_lines(after)
     for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=context):
         bare = line.removesuffix("\n")
         yield bare
@@ -101,10 +109,10 @@ def _diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
             yield "\\ No newline at end of file"
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """With their breaks; only a line feed ends a line."""
     return [f"{line}\n" for line in text.split("\n")[:-1]] + [line for line in text.split("\n")[-1:] if line]
 
 
-def _colored(line: str) -> Line:
+def _color_line(line: str) -> Line:
     return (StyledText(line, "bold" if line.startswith(("+++", "---")) else STYLES.get(line[:1], "")),)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from logist.cli.options import json_option, utf8
+from logist.cli.options import json_option, require_utf8
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
@@ -43,25 +43,27 @@ def next_(
     it; the prompt is then the one for an agent. A failure is told as by every command.
     """
     from logist.cli.commands.workflow import given
-    from logist.core.workflow.following import following
+    from logist.core.workflow.following import find_next_step
 
     if more and not completed:
         raise UsageError(f"what is `{more[0]}`?", fix="steps that are done follow --completed")
-    done = [utf8(step, "a step", "name another") for step in (*completed, *more)]
-    workflow, _ = given.usable(environment, name)
-    data = following(workflow, done, _context(context))
-    return Output(data, list(_lines(data, name, done)), bare=True)
+    done = [require_utf8(step, "a step", "name another") for step in (*completed, *more)]
+    workflow, _ = given.load_usable_workflow(environment, name)
+    data = find_next_step(workflow, done, _read_context(context))
+    return Output(data, list(_format_step(data, name, done)), bare=True)
 
 
-def _context(text: str | None) -> dict[str, Any]:
+def _read_context(text: str | None) -> dict[str, Any]:
     """An object of JSON; UsageError for anything else."""
-    from logist.documents import parse
+    from logist.documents import parse_document
 
     if text is None:
         return {}
     try:
-        given = sys.stdin.buffer.read().decode("utf-8") if text == "-" else utf8(text, "the context", "")
-        return parse(given, "context.json").data
+        context_text = (
+            sys.stdin.buffer.read().decode("utf-8") if text == "-" else require_utf8(text, "the context", "")
+        )
+        return parse_document(context_text, "context.json").data
     except UnicodeDecodeError as error:
         raise UsageError("standard input is not UTF-8 text", where="--context") from error
     except InvalidFile as error:
@@ -70,7 +72,7 @@ def _context(text: str | None) -> dict[str, Any]:
         raise UsageError(message, where="--context", fix=fix) from error
 
 
-def _lines(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
+def _format_step(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
     """For a person: what to do, and nothing that only agents read."""
     step = data["step"]
     if step is None:

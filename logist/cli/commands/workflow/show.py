@@ -31,33 +31,33 @@ def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> O
     finds an error.
     """
     from logist.cli.commands.workflow import given
-    from logist.cli.show.graph import graph_lines, without_comments
+    from logist.cli.show.graph import draw_graph, without_comments
 
-    loaded = given.one(environment, name)
+    loaded = given.load_workflow_argument(environment, name)
     workflow = loaded.workflow
     if workflow is None:
-        raise given.broken(loaded)
-    data = _data(workflow, loaded)
-    errors = given.errors(environment, loaded)
+        raise given.make_broken_error(loaded)
+    data = _build_data(workflow, loaded)
+    errors = given.list_errors(environment, loaded)
     code = InvalidFile.exit_code if errors else 0
     if mermaid:
-        diagram = without_comments(data["mermaid"]) if workflow.mermaid else _drawn_for_people(workflow)
+        diagram = without_comments(data["mermaid"]) if workflow.mermaid else _draw_for_people(workflow)
         return Output(data, raw=diagram, diagnostics=errors, exit_code=code)
-    above = [*_head(workflow, loaded), "", *graph_lines(workflow), ""]
-    table = TextTable(("ID", "KIND", "ROLE", "TITLE"), [_row(step) for step in workflow.steps])
-    lines = list(_prompts(workflow)) if prompts else ()
+    above = [*_format_head(workflow, loaded), "", *draw_graph(workflow), ""]
+    table = TextTable(("ID", "KIND", "ROLE", "TITLE"), [_build_row(step) for step in workflow.steps])
+    lines = list(_format_prompts(workflow)) if prompts else ()
     return Output(data, lines, errors, code, above=above, table=table)
 
 
-def _drawn_for_people(workflow: Workflow) -> str:
+def _draw_for_people(workflow: Workflow) -> str:
     """The diagram of a list of steps with its configuration, without what is meant for agents alone."""
     from logist.core.workflow import drawing
 
     steps = tuple(step.model_copy(update={"agent_role": None}) for step in workflow.steps)
-    return drawing.source(workflow.model_copy(update={"steps": steps}))
+    return drawing.get_diagram_source(workflow.model_copy(update={"steps": steps}))
 
 
-def _data(workflow: Workflow, loaded: LoadedWorkflow) -> dict[str, Any]:
+def _build_data(workflow: Workflow, loaded: LoadedWorkflow) -> dict[str, Any]:
     from logist.core.workflow import drawing
 
     return {
@@ -65,32 +65,32 @@ def _data(workflow: Workflow, loaded: LoadedWorkflow) -> dict[str, Any]:
         "description": workflow.description,
         "file": str(loaded.path),
         "start": workflow.start,
-        "steps": [_step(step) for step in workflow.steps],
+        "steps": [_build_step(step) for step in workflow.steps],
         "edges": [edge.model_dump(mode="json") for edge in workflow.edges],
-        "mermaid": drawing.source(workflow),
+        "mermaid": drawing.get_diagram_source(workflow),
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _build_step(step: Step) -> dict[str, Any]:
     """As it is written in a file, with the fields that are most asked for in any case."""
-    from logist.core.workflow.written import written
+    from logist.core.workflow.written import dump_step
 
     always = {"prompt": step.prompt, "guidance": list(step.guidance), "role": step.role}
-    return {**always, **written(step)}
+    return {**always, **dump_step(step)}
 
 
-def _head(workflow: Workflow, loaded: LoadedWorkflow) -> Iterator[Line]:
+def _format_head(workflow: Workflow, loaded: LoadedWorkflow) -> Iterator[Line]:
     about = f": {' '.join(workflow.description.split())}" if workflow.description.strip() else ""
     yield StyledText(workflow.name, "bold"), about
     yield (StyledText(f"file: {loaded.path}", "dim"),)
 
 
-def _row(step: Step) -> tuple[StyledText | str, ...]:
+def _build_row(step: Step) -> tuple[StyledText | str, ...]:
     kind = "manual" if step.is_manual else str(step.step_type)
     return StyledText(step.id, "bold"), kind, step.role or "-", step.name
 
 
-def _prompts(workflow: Workflow) -> Iterator[Line]:
+def _format_prompts(workflow: Workflow) -> Iterator[Line]:
     """What a person reads of each step that has something to read."""
     for step in workflow.steps:
         if not step.prompt.strip() and not step.guidance:

@@ -28,4 +28,4 @@ def validate(environment: Environment, names: tuple[str, ...], role: str | None,
     """
     from logist.cli.commands.workflow import checked
 
-    return checked.report(environment, names, advice=False, job_role=role, as_json=as_json)
+    return checked.report_problems(environment, names, advice=False, job_role=role, as_json=as_json)

@@ -1,7 +1,6 @@
-"""The pytest plugin `logist`: recorded histories as tests, and a job with scripted answers for one's own.
+"""The pytest plugin `logist`: recorded histories as tests, and jobs with scripted answers for users' tests.
 
-It is loaded with every pytest of an environment that Logist is installed in, so it imports nothing of
-Logist before it is asked for something.
+Every pytest of an environment with Logist loads it, so it imports nothing of Logist before that is needed.
 """
 
 from __future__ import annotations
@@ -70,7 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
-    """Keeps pytest from the conftest.py of a fixture that is named, or is called `test...`: it would run it."""
+    """Keep pytest from running the conftest.py of a fixture that is an
+    argument, or whose name begins with `test`.
+    """
     known = early_config.known_args_namespace
     before, asked = (
         known.file_or_dir,
@@ -92,7 +93,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Looks for the histories, where any are asked for, before anything is collected."""
+    """Find the requested histories before collection starts."""
     config = session.config
     given, listed = config.getoption("--logist-fixtures"), config.getini("logist_fixtures")
     if config.getoption("--logist-record") != "none":
@@ -132,7 +133,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A history that was asked for, or one that is named outright: so a test can be run again by its id."""
+    """Collect a history that was requested or is an argument, so that a test can be run again by its id."""
     if _ASKED not in parent.config.stash:
         return None
     from logist.testing import collecting
@@ -141,13 +142,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _find_named_history(argument: str) -> str | None:
-    """The history that an argument names outright, without the test in it."""
+    """The history that an argument names, without the test id."""
     path = argument.split("::")[0]
     return path if os.path.basename(path) == HISTORY and os.path.isfile(path) else None
 
 
 def _visits_listed_places(config: pytest.Config, listed: list[str]) -> bool:
-    """Whether a run visits what the ini file lists: a run of something else looks for nothing."""
+    """True if a run visits the places listed in the ini file: other runs collect no histories."""
     if config.args_source is not config.ArgsSource.ARGS:
         return True
     here = config.invocation_params.dir
@@ -157,7 +158,7 @@ def _visits_listed_places(config: pytest.Config, listed: list[str]) -> bool:
 
 
 def _strip_glob(place: str) -> str:
-    """The part of a glob that names a directory."""
+    """The leading part of a glob, which is a plain directory."""
     return re.split(r"[*?\[]", place, maxsplit=1)[0]
 
 
@@ -169,7 +170,9 @@ def _require_pytest() -> None:
 
 
 def _require_no_xdist(config: pytest.Config) -> None:
-    """Histories are recorded one after the other: a run that is stopped leaves whole ones, and costs no more."""
+    """Raise UsageError under xdist: histories are recorded one by one, so
+    that a stopped run leaves complete ones.
+    """
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         raise pytest.UsageError(
             "logist: --logist-record rewrite works without xdist: add -p no:xdist or -n 0"
@@ -177,7 +180,7 @@ def _require_no_xdist(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """What was recorded again, and what it has cost."""
+    """Print what was recorded again, and its cost."""
     if config.getoption("--logist-record") == "none":
         return
     from logist.testing.recording import TOLD
@@ -189,17 +192,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def logist_job(tmp_path: Path) -> Callable[..., LogistJob]:
-    """Makes a job whose answers the test says; all else is as in life, and nothing is asked of a model.
+    """Create a job whose answers come from the test; everything else is real, and no model is called.
 
         def test_the_worker_needs_evidence(logist_job):
             job = logist_job(prompt="Write notes.md.", answers=[answer(files={"notes.md": "..."})])
             job.run()
             assert job.status == "REVIEW_REQUIRED"
 
-    `answers` are texts, exit commands, or answers as a script file has them, in the order of the asks; `steps`
-    those at the steps of a workflow. `files` are in the workspace before the first step; `roles` are role files by
-    name (fields, a text or a path), `config` is what config.yaml says, `workflow` a file, a name or what a
-    file would say, `project` a directory whose .logist the test takes its config, roles and workflows from.
+    `answers` are texts, exit commands, or answers as in a script file, in the order of the requests; `steps`
+    those
+    at the steps of a workflow. `files` are in the workspace before the first step; `roles` are role files by
+    name
+    (fields, a text or a path), `config` is the content of config.yaml, `workflow` a file, a name or the
+    content of a
+    file, `project` a directory whose .logist the test takes its config, roles and workflows from.
     All other arguments are fields of job.yaml.
     """
     from logist.testing.job import make_job

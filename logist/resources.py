@@ -1,4 +1,4 @@
-"""Where the files lie that ship with Logist: roles, schemas, recorded jobs."""
+"""Finds the files that ship with Logist: roles, schemas, recorded jobs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def find_resource(*parts: str) -> Path:
-    """The shipped file or directory of that name, as in `resource("schemas", "llm-chat-schema.json")`.
+    """The path of a shipped file or directory, as in `find_resource("schemas", "llm-chat-schema.json")`.
 
     An installed wheel keeps them in `logist/_data/`, a checkout at the top of its tree.
-    Raises StorageError if it is not there: the installation is incomplete.
+    Raises StorageError if it is missing: the installation is incomplete.
     """
     path = os.path.join(_find_data_folder(), *parts)
     if not os.path.exists(path):
@@ -29,7 +29,7 @@ def find_resource(*parts: str) -> Path:
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """A shipped JSON schema, as in `schema("llm-chat-schema")`."""
+    """Load a shipped JSON schema, as in `load_schema("llm-chat-schema")`."""
     loaded: dict[str, Any] = json.loads(find_resource("schemas", f"{name}.json").read_text("utf-8"))
     return loaded
 

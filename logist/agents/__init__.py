@@ -1,1 +1,3 @@
-"""Who does the work: a model behind litellm, archived answers; one protocol for all."""
+"""The agents that do the work: a model behind litellm, agent programs,
+archived answers; one protocol for all.
+"""

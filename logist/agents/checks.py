@@ -1,8 +1,10 @@
-"""One command of a check: run in the sandbox by a process of its own, which ends it when nobody waits any more.
+"""Runs one command of a check in the sandbox, in a separate process that ends it when nothing waits for it any
+more.
 
-`python -m logist.agents.checks`, one line of JSON on stdin: what to run, and how it is confined. It writes one line of
-JSON: how that ended. Several jobs may be run by threads of one process, and `sandbox.run` looks after the children of a
-whole process; so each check has one. Its stdin stays open as long as somebody waits for it.
+`python -m logist.agents.checks`, one line of JSON on stdin: what to run, and how it is confined. It writes
+one line of JSON: how that ended. Several jobs may be run by threads of one process, and `sandbox.run_program`
+looks after the children of a whole process; so each check has one. Its stdin stays open as long as its result
+is awaited.
 """
 
 from __future__ import annotations
@@ -53,10 +55,10 @@ def run_check(
     environment: dict[str, str],
     stop: Callable[[], bool],
 ) -> CheckRun:
-    """Runs `argv`; the ends of its two outputs are in `scratch` then, as `stdout` and `stderr`.
+    """Run `argv`; afterwards the ends of its two outputs are in `scratch`, as `stdout` and `stderr`.
 
-    When `stop()` says so it is ended, with all its processes: `how` is `stopped` then. If we are killed, the process
-    that runs it ends it; `sandbox.sweep(marker)` does so at once.
+    When `stop()` returns True it is ended, with all its processes: `how` is `stopped` then. If Logist is
+    killed, the process that runs it ends it; `sandbox.end_leftover_processes(marker)` does so at once.
     """
     work = {
         "argv": list(argv),
@@ -89,7 +91,7 @@ def run_check(
 
 
 def _collect_result(process: subprocess.Popen[bytes], marker: str) -> CheckRun:
-    """What it says, once its stdin is closed."""
+    """Close its stdin and read its result."""
     try:
         output, error_output = process.communicate(timeout=_LEAVE)
     except subprocess.TimeoutExpired:
@@ -115,7 +117,7 @@ def _describe_exit(process: subprocess.Popen[bytes]) -> str:
 
 
 def main() -> None:
-    """Runs what stdin says."""
+    """Run the command that stdin describes."""
     work = json.loads(sys.stdin.buffer.readline())
     with open(1, "w", encoding="ascii", closefd=False) as answer:
         answer.write(json.dumps(_run_in_sandbox(work)) + "\n")
@@ -148,7 +150,7 @@ def _parse_confinement(told: dict[str, Any]) -> Confinement:
 
 
 def _is_abandoned() -> bool:
-    """Whether the other end of stdin is closed; nothing comes that way but its end."""
+    """Whether the other end of stdin is closed; nothing else arrives there."""
     readable, _, _ = select.select([0], [], [], 0)
     return bool(readable) and not os.read(0, 1)
 

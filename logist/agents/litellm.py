@@ -1,4 +1,6 @@
-"""One exchange with a model through litellm; only the courier calls it, and only `load` imports litellm."""
+"""One exchange with a model through litellm; only the courier calls it,
+and only `load_litellm` imports litellm.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ _LATE = ("openai.resources.chat", "httpcore", "litellm.proxy._types")
 
 @dataclass(frozen=True)
 class ExchangeFailure:
-    """Why an exchange brought no whole answer."""
+    """Why an exchange brought no complete answer."""
 
     error: TransportError
     billed: bool
@@ -65,7 +67,7 @@ class ExchangeFailure:
 
 
 class Tokens(NamedTuple):
-    """As the provider counted them."""
+    """Token counts of the provider."""
 
     read: int
     """All of the input, what was cached included."""
@@ -85,7 +87,7 @@ class ModelAnswer:
 
 
 def load_litellm() -> Any:
-    """The litellm package, silenced: no telemetry, no callbacks, no look at .env files or price lists.
+    """Return the litellm package, silenced: no telemetry, no callbacks, no reading of .env files or price lists.
 
     Takes seconds. Raises ImportError where it is not installed.
     """
@@ -108,13 +110,13 @@ def load_litellm() -> Any:
 
 
 def explain_missing(error: ImportError) -> ExchangeFailure:
-    """What a missing or broken litellm means: nothing was sent, and how to get it."""
+    """Return the failure for a missing or broken litellm: nothing was sent, and how to install it."""
     message = f"litellm can't be imported ({error}); {INSTALL}"
     return ExchangeFailure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
 
 
 def find_missing_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
-    """A provider of its own endpoint that wants a key which is not there."""
+    """Return the failure if the provider needs a key that is not set; None for a model with an endpoint."""
     wanted = ask.model.api_key_env
     if api_key or ask.model.endpoint or not wanted:
         return None
@@ -130,9 +132,11 @@ def call_model(
     timeout: float,
     on_text: Callable[[str], None],
 ) -> ModelAnswer:
-    """One exchange, without retries; every piece of text goes to `on_text` as it arrives. Never raises.
+    """Make one exchange, without retries; every piece of text is passed to `on_text` as it arrives. Never
+    raises.
 
-    `timeout` (seconds) is only for a single read: litellm has none for the whole, so the deadline is the caller's.
+    `timeout` (seconds) is only for a single read: litellm has none for the exchange, so the deadline is the
+    caller's.
     """
     stream = None
     try:
@@ -146,7 +150,7 @@ def call_model(
 
 
 def classify_failure(error: BaseException, *, started: bool) -> ExchangeFailure:
-    """What an exception of litellm means. `started`: the stream had been opened."""
+    """Return what an exception of litellm means. `started`: the stream had been opened."""
     chain = list(_iter_causes(error))
     message = _clean_message(error)
     if started:
@@ -191,14 +195,14 @@ def _build_arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: f
 
 
 class StreamedCalls:
-    """The tools that a model calls, put together from the pieces of a stream; the first `MAX_CALLS` are kept."""
+    """The tools that a model calls, joined from the pieces of a stream; the first `MAX_CALLS` are kept."""
 
     def __init__(self) -> None:
         self._named: dict[int, tuple[str, str]] = {}
         self._arguments: dict[int, list[str]] = {}
 
     def add_delta(self, delta: Any) -> int:
-        """Takes what one piece of the stream holds; returns what that counts for, in characters."""
+        """Add the calls of one piece of the stream; return how many characters they count for."""
         return sum(self._add_piece(piece) for piece in getattr(delta, "tool_calls", None) or ())
 
     def _add_piece(self, piece: Any) -> int:
@@ -214,7 +218,7 @@ class StreamedCalls:
         return size if known is not None else size + CALL_COST
 
     def list_calls(self) -> tuple[Call, ...]:
-        """The calls, in the order the model made them."""
+        """Return the calls, in the order the model made them."""
         return tuple(
             Call(id=name[0], name=name[1], arguments="".join(self._arguments[index]))
             for index, name in sorted(self._named.items())
@@ -243,7 +247,9 @@ def _build_answer(stream: Any, calls: tuple[Call, ...]) -> ModelAnswer:
 
 
 def _read_tokens(chunks: Iterable[Any]) -> Tokens | None:
-    """The highest counts the provider sent: some tell the input at the start and the output at the end."""
+    """Return the highest counts the provider sent: some report the input at
+    the start and the output at the end.
+    """
     usages = [usage for usage in (getattr(chunk, "usage", None) for chunk in chunks) if usage is not None]
     if not usages:
         return None
@@ -266,12 +272,14 @@ def _iter_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_instance_named(error: BaseException, *names: str) -> bool:
-    """By name, because the client libraries are litellm's own affair."""
+    """Whether the error's class, or a base of it, has one of these names:
+    its module can't be imported here.
+    """
     return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 def _get_response(error: BaseException) -> Any:
-    """The HTTP response a client library refused; litellm's own exceptions make responses up."""
+    """Return the HTTP response that a client library refused; litellm's own exceptions make responses up."""
     if not _is_instance_named(error, "HTTPStatusError"):
         return None
     return getattr(error, "response", None)
@@ -325,7 +333,7 @@ def _make_failure(
 
 
 def _clean_message(error: BaseException) -> str:
-    """The provider's words, without what litellm puts before and after them."""
+    """Return the provider's message, without what litellm puts before and after it."""
     text = _TRAILER.sub("", str(error))
     return _PREFIX.sub("", text).strip() or type(error).__name__
 

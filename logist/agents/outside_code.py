@@ -1,8 +1,8 @@
 """Code that a command in a workspace would run although it lies elsewhere: installs, links and overrides.
 
-An editable install puts a directory on Python's path, wherever Python is started; a linked node module, a Go workspace
-and a Cargo path override do the same. A check that runs such code says nothing about the workspace. Files are read
-here, nothing is run.
+An editable install puts a directory on Python's path, wherever Python is started; a linked node module, a Go
+workspace and a Cargo path override do the same. A check that runs such code says nothing about the workspace.
+Files are read here, nothing is run.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class OutsideCode:
 def find_outside_code(
     workspace: Path, path: str, programs: Sequence[str] = (), *, above: bool = False
 ) -> list[OutsideCode]:
-    """What lies outside of `workspace` and is run by commands in it, each once.
+    """Return the code outside of `workspace` that commands in it run, each once.
 
-    `path` is the PATH that they have, `programs` those that are run. `above`: what directories above the workspace
-    set up counts too; bubblewrap does not show it.
+    `path` is the PATH of the commands, `programs` the programs that are run. `above`: also count what
+    directories above the workspace set up; bubblewrap hides it.
     """
     real = Path(os.path.realpath(workspace))
     candidates = [
@@ -95,7 +95,7 @@ def _find_python_code(workspace: Path, path: str, programs: Sequence[str]) -> It
 
 
 def _find_sites(executable: str, path: str) -> Iterator[str]:
-    """The site-packages of the Python that a program is, or that it is run by."""
+    """Yield the site-packages of the Python that a program is, or that runs it."""
     if not os.path.basename(executable).startswith("python") and not _is_of_environment(executable):
         executable = find_interpreter(executable) or ""
         if os.path.basename(executable) == "env":
@@ -114,7 +114,9 @@ def _find_sites(executable: str, path: str) -> Iterator[str]:
 
 
 def _is_of_environment(executable: str) -> bool:
-    """Whether it lies in a virtual environment: pip starts a script with /bin/sh if its Python's path is long."""
+    """Whether it lies in a virtual environment: pip starts a script with
+    /bin/sh if its Python's path is long.
+    """
     return os.path.isfile(os.path.join(os.path.dirname(os.path.dirname(executable)), "pyvenv.cfg"))
 
 
@@ -135,7 +137,9 @@ def _find_roots(folder: str, executable: str) -> Iterator[str]:
 
 
 def _find_editable(site: str) -> Iterator[OutsideCode]:
-    """What leads out of a site-packages directory: lines of `.pth` files, links, and editable installs with import hooks."""
+    """Yield what a site-packages directory refers to elsewhere: lines of `.pth` files, links, and editable
+    installs with import hooks.
+    """
     names = _list_names(site)
     dists = dict(_find_editable_dists(site, names))
     hooked = dict(dists)
@@ -160,7 +164,9 @@ def _find_src(place: str) -> str:
 
 
 def _find_places_in_files(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The directories that `.pth` and `.egg-link` files name, and whether they come before PYTHONPATH."""
+    """Yield the directories that `.pth` and `.egg-link` files name, and
+    whether they come before PYTHONPATH.
+    """
     for name in names:
         if not name.endswith((".pth", ".egg-link")):
             continue
@@ -178,7 +184,7 @@ def _find_places_in_files(site: str, names: Sequence[str]) -> Iterator[tuple[str
 
 
 def _find_linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The directories that packages come from which are links, as `flit install --symlink` makes them."""
+    """Yield the directories that linked packages come from, as `flit install --symlink` makes them."""
     for name in names:
         link = os.path.join(site, name)
         if os.path.islink(link) and name.removesuffix(".py").isidentifier():
@@ -187,7 +193,9 @@ def _find_linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str
 
 
 def _find_mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, bool]]:
-    """The directories that an import hook of setuptools finds packages in; it overrides where it renames one."""
+    """Return the directories that an import hook of setuptools finds packages in; it overrides where it
+    renames one.
+    """
     folders: dict[tuple[str, bool], None] = {}
     for name in names:
         if (
@@ -206,7 +214,7 @@ def _find_mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, 
 
 
 def _parse_mapping(text: str) -> Iterator[tuple[str, str]]:
-    """The packages and their places in the source of an import hook."""
+    """Yield the packages and their places in the source of an import hook."""
     for value in _MAPPING.findall(text):
         try:
             table = ast.literal_eval(value)
@@ -219,7 +227,7 @@ def _parse_mapping(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _find_editable_dists(site: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Place and name of each editable install, as its direct_url.json says."""
+    """Yield place and name of each editable install, according to its direct_url.json."""
     for name in names:
         if not name.endswith(".dist-info"):
             continue
@@ -239,7 +247,9 @@ def _is_finder_of(finder: str, dist: str) -> bool:
 
 
 def find_missing_modules(place: Path, roots: Sequence[Path]) -> list[str]:
-    """The files in `place`, relative to it, that Python would import because no directory of `roots` has such a module."""
+    """Return the files in `place`, relative to it, that Python would import because no directory of `roots`
+    has such a module.
+    """
     return list(_iter_missing(place, roots, DEEPEST_NAMESPACE))
 
 
@@ -259,7 +269,9 @@ def _iter_missing(place: Path, roots: Sequence[Path], levels: int) -> Iterator[s
 
 
 def _list_modules(folder: Path) -> dict[str, list[str]]:
-    """What can be imported from a directory: the names, each with its files; none for a package without `__init__.py`."""
+    """Return what can be imported from a directory: the names, each with its files; none for a package
+    without `__init__.py`.
+    """
     modules: dict[str, list[str]] = {}
     for name in _list_names(str(folder))[:MOST_MODULES]:
         module, _, suffix = name.partition(".")
@@ -288,7 +300,7 @@ def _find_node_code(workspace: Path, *, above: bool) -> Iterator[OutsideCode]:
 
 
 def _list_links(modules: Path) -> Iterator[tuple[str, Path]]:
-    """The linked packages in a directory of node modules."""
+    """Yield the linked packages in a directory of node modules."""
     for name in _list_names(str(modules))[:MOST_MODULES]:
         inside = (
             [f"{name}/{each}" for each in _list_names(str(modules / name))]
@@ -311,7 +323,7 @@ def _find_go_code(workspace: Path) -> Iterator[OutsideCode]:
 
 
 def _read_local_directories(folder: Path, name: str) -> list[Path]:
-    """The directories that `use` and `replace` of a go.work or go.mod name."""
+    """Return the directories that `use` and `replace` of a go.work or go.mod name."""
     directories = []
     for line in (_read_small_file(folder / name) or "").splitlines():
         words = line.partition("//")[0].rpartition("=>")[2].replace('"', " ").split()
@@ -345,7 +357,7 @@ def _make_crate(folder: Path, place: str) -> OutsideCode:
 
 
 def _find_path_values(table: Any) -> Iterator[str]:
-    """The value of every key `path`, however deep."""
+    """Yield the value of every key `path`, however deep."""
     waiting = [table]
     while waiting:
         value = waiting.pop()
@@ -374,7 +386,9 @@ _PROJECT_FILES: tuple[tuple[Ecosystem, tuple[str, ...]], ...] = (
 
 
 def _find_projects_around(workspace: Path) -> Iterator[OutsideCode]:
-    """The directories above that tools would take for the project, because the workspace has no such file."""
+    """Yield the directories above that tools would take for the project,
+    because the workspace has no such file.
+    """
     for ecosystem, names in _PROJECT_FILES:
         if any((workspace / name).is_file() for name in names):
             continue
@@ -389,7 +403,9 @@ def _find_projects_around(workspace: Path) -> Iterator[OutsideCode]:
 
 
 def _read_small_file(path: str | Path) -> str | None:
-    """A small text file; None if there is none. Agents can put a pipe or a huge file in its place."""
+    """Return the text of a small file; None if there is none. Agents can put
+    a pipe or a huge file in its place.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -401,7 +417,7 @@ def _read_small_file(path: str | Path) -> str | None:
 
 
 def _resolve_path(folder: str | Path, name: str) -> str:
-    """A path that a file names, without links; a NUL in it makes it one that is not there."""
+    """Return a path that a file names, without links; a NUL in it makes it a path that does not exist."""
     return os.path.realpath(os.path.join(folder, name.replace("\0", "?")))
 
 

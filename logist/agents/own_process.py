@@ -1,4 +1,4 @@
-"""A process of our own that runs a module of this package: what its environment needs, and whether it has ended."""
+"""A child process that runs a module of this package: its environment, and whether it has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def add_package_path(environment: dict[str, str]) -> dict[str, str]:
-    """The environment, with this package importable when it runs from a checkout."""
+    """Return the environment, with this package importable when it runs from a checkout."""
     root = str(Path(__file__).resolve().parents[2])
     if root in sysconfig.get_paths().values():
         return environment

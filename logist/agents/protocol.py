@@ -1,4 +1,4 @@
-"""What every agent is asked, and what it gives back."""
+"""What every agent is asked, and its reply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LITELLM = "litellm"
 
 @dataclass(frozen=True)
 class CodePaths:
-    """Where commands in a workspace find programs and code, before all else."""
+    """The directories in a workspace that commands search for programs and code before all others."""
 
     programs: tuple[str, ...] = ()
     """Directories for the front of PATH, relative to the workspace."""
@@ -36,19 +36,19 @@ class CodePaths:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CodePaths:
-        """What `data` wrote."""
+        """Read what `to_json` wrote."""
         lists = {name: tuple(data.get(name, ())) for name in ("programs", "python_path", "readable")}
         return cls(virtual_env=data.get("virtual_env", ""), **lists)
 
     def to_json(self) -> JsonObject:
-        """As JSON, without what is empty: {} where there is nothing to say."""
+        """Return it as JSON, without what is empty: {} if everything is."""
         fields = {name: value for name, value in dataclasses.asdict(self).items() if value}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)
 class AgentWork:
-    """What an agent may do in the workspace, beside answering."""
+    """What an agent may do in the workspace, apart from answering."""
 
     permissions: Permissions = EVERYTHING
     network: bool = False
@@ -131,16 +131,16 @@ class Ask:
 
 
 class Agent(Protocol):
-    """Who can be asked in place, because it costs nothing."""
+    """An agent that can be asked in this process, because it costs nothing."""
 
     def ask(self, ask: Ask, workspace: Path) -> Reply:
-        """The answer, or why there is none; never an exception for what the agent did."""
+        """Return the answer, or why there is none; never raises for what the agent did."""
         ...
 
 
 @dataclass(frozen=True)
 class Sending:
-    """One exchange with a model: what it is sent."""
+    """What a model is sent in one exchange."""
 
     messages: Sequence[JsonObject]
     tools: Sequence[JsonObject]
@@ -151,7 +151,7 @@ class Sending:
 
 @dataclass(frozen=True)
 class ToolTurn:
-    """An answer of a model that calls for tools, and what they gave back."""
+    """An answer of a model that calls tools, and their results."""
 
     text: str
     calls: tuple[Call, ...]
@@ -160,7 +160,7 @@ class ToolTurn:
 
 
 def build_first_messages(ask: Ask) -> list[JsonObject]:
-    """The first chat messages: the two halves of the prompt, cut at `metadata.user_start`."""
+    """Return the first chat messages: the two halves of the prompt, cut at `metadata.user_start`."""
     prompt, start = ask.request.prompt, ask.request.metadata.get("user_start")
     if not isinstance(start, int) or start < len(SEPARATOR):
         return [{"role": "user", "content": prompt}]
@@ -178,12 +178,14 @@ _LONGEST_NAME = 64
 
 
 def _make_sendable_name(name: str) -> str:
-    """A tool's name as providers accept it: a request that repeats what a model made up is refused otherwise."""
+    """Return a tool's name as providers accept it: a request that repeats a name the model made up is refused
+    otherwise.
+    """
     return _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME] or "unknown"
 
 
 def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = False) -> list[JsonObject]:
-    """All chat messages so far: what was asked, each answer with its calls, each result."""
+    """Return all chat messages so far: the prompt, each answer with its calls, each result."""
     chat = build_first_messages(ask)
     for turn in turns:
         calls = [

@@ -1,4 +1,4 @@
-"""The scripted agent: archived answers, given in order, at no cost."""
+"""The scripted agent: archived answers, replayed in order, at no cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from logist.store.entries import read_header
 
 
 class ScriptedFailure(Frozen):
-    """Why a scripted answer does not come."""
+    """Why a scripted answer fails."""
 
     kind: ErrorKind
     message: str
@@ -57,7 +57,7 @@ class ScriptedAnswer(Frozen):
 
 
 class Script(Frozen):
-    """A script file: `answers`, in the order of the asks; those of a workflow's steps may be told apart.
+    """A script file: `answers`, in the order of the asks; those of a workflow's steps may be kept apart.
 
     `steps` has the answers at a step in the order of the asks there, by its id; of a step that is done by
     several jobs, `C[2]` are those of the second item.
@@ -69,7 +69,7 @@ class Script(Frozen):
 
 @dataclass(frozen=True)
 class Scripted:
-    """Gives the answers of a script, or of an archived job."""
+    """Returns the answers of a script, or of an archived job."""
 
     name: str
     answers: tuple[ScriptedAnswer, ...]
@@ -77,7 +77,7 @@ class Scripted:
 
     @classmethod
     def load(cls, path: Path) -> Scripted:
-        """From a script file (JSON or YAML), a jobHistory.json, or a directory that holds one.
+        """Load a script file (JSON or YAML), a jobHistory.json, or a directory that holds one.
 
         Raises InvalidFile with the field that is wrong.
         """
@@ -88,7 +88,7 @@ class Scripted:
         return cls(str(path), tuple(script.answers or ()), script.steps)
 
     def ask(self, ask: Ask, workspace: Path) -> Reply:
-        """The answer of this number, after its files were put into the workspace."""
+        """Return the answer of this number, after putting its files into the workspace."""
         answers, index, where = self._select_answers(ask)
         if index >= len(answers):
             message = f"the script has {len(answers)} answers{where}, this is ask {index + 1}: {self.name}"
@@ -108,7 +108,9 @@ class Scripted:
         return _build_reply(answer)
 
     def _select_answers(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
-        """The answers that are meant, the number of the one, and how to call the place."""
+        """Return the answers for this ask, the number of the one, and a
+        description of the place for errors.
+        """
         step = str(ask.request.metadata.get("step", ""))
         item = _ITEM.search(str((ask.request.command or {}).get("job_id", "")))
         for name in (f"{step}[{item[1]}]" if item else "", step):
@@ -164,7 +166,9 @@ def _check_answers(path: Path, field: str, answers: Sequence[ScriptedAnswer]) ->
 
 
 def _load_archived_answers(path: Path) -> list[ScriptedAnswer]:
-    """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all but its log entries are asks."""
+    """Return the asks of an archived job, including simulated ones; a foreign history has no `kind`: all but
+    its log entries are asks.
+    """
     try:
         with documents.open_file(path) as file:
             archive = json.loads(file.read())
@@ -187,7 +191,7 @@ def _load_archived_answers(path: Path) -> list[ScriptedAnswer]:
 
 
 def _read_older_segments(path: Path, segment: object) -> list[JsonObject]:
-    """What a history that was rotated holds before its last file."""
+    """Return what a history that was rotated holds before its last file."""
     if segment in (None, 1):
         return []
     try:
@@ -249,7 +253,9 @@ def _put_files(workspace: Path, files: dict[str, str | None]) -> None:
 
 @contextmanager
 def _open_folder(workspace: Path, folders: list[str], *, make: bool) -> Iterator[int | None]:
-    """A descriptor of the folder, reached without following a link; None where there is none to delete from."""
+    """Open a folder without following a link; yield its descriptor, or None
+    where there is none to delete from.
+    """
     with ExitStack() as opened:
         at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, at)

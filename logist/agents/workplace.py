@@ -1,4 +1,4 @@
-"""Where an agent works: the workspace, and a private directory that goes with the ask."""
+"""The directories an agent works in: the workspace, and a private directory that is removed with the ask."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ class Workplace:
 
     @classmethod
     def for_job(cls, job: JobDir, environment: dict[str, str]) -> Workplace:
-        """That of a job; the private directory is made where it is missing."""
+        """Return the workplace of a job; its private directory is created if it is missing."""
         top = Path(os.path.realpath(job.path))
         scratch = top / job.inflight.name / RUN
         (scratch / "home").mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(top / job.workspace.name, scratch, environment)
 
     def clear_home(self) -> None:
-        """Removes what was left in HOME, however deep it is: what remains goes with the ask."""
+        """Remove what was left in HOME, however deep it is: what remains is removed with the ask."""
         removal.remove_directory(self.home)
 
     def read_tail(self, name: str, most: int) -> bytes | None:
-        """The end of a file in HOME, `most` bytes of it, never through a link. None if there is no such file."""
+        """Return the end of a file in HOME, at most `most` bytes, never through a link.
+
+        None if there is no such file.
+        """
         parts = [os.fsencode(part) for part in name.split("/")]
         try:
             with (
@@ -59,20 +62,24 @@ class Workplace:
         return self.scratch / "home"
 
     def confine_command(self, work: AgentWork) -> Confinement:
-        """What a command of this ask may reach and use; its Python imports the workspace before all else."""
+        """Return what a command of this ask may access and use; its Python imports the workspace before
+        everything else.
+        """
         path = os.pathsep.join(self._python_path(work.code))
         return self._build_confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
 
     def confine_agent(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
-        """The same for an agent program, with `more` variables.
+        """Return the same for an agent program, with `more` variables.
 
-        Python's path is left alone: a program that is written in Python, and holds a key, would load modules of the
-        workspace instead of its own.
+        Python's path is left alone: a program that is written in Python, and holds a key, would load modules
+        of the workspace instead of its own.
         """
         return self._build_confinement(work, {**self._code_variables(work.code), **more})
 
     def confine_setup(self, work: AgentWork, more: Mapping[str, str], shared: Sequence[Path]) -> Confinement:
-        """The same for a command that prepares the workspace: `shared` places it may write to as well."""
+        """Return the same for a command that prepares the workspace: it may also
+        write to the `shared` places.
+        """
         confinement = self._build_confinement(work, {**self._code_variables(work.code), **more})
         return replace(confinement, shared=tuple(shared))
 
@@ -108,7 +115,7 @@ class Workplace:
 
     @property
     def path(self) -> str:
-        """PATH without what a workspace adds: what Logist itself starts is looked for here."""
+        """PATH without what a workspace adds: programs that Logist itself starts are searched here."""
         return self.environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
 
     def _code_variables(self, code: CodePaths) -> dict[str, str]:
@@ -132,9 +139,9 @@ PROXIES = tuple(spelled for name in _PROXIES for spelled in (name, name.lower())
 
 
 def read_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """The ways through proxies, for those who may use the network; none is said as well.
+    """Return the proxy variables for those who may use the network; an unset one is set to "".
 
-    A program that reads a `.env` of the workspace takes from there only what it was not told, and would send
-    its key through whatever proxy that names.
+    A program that reads a `.env` of the workspace takes from there whatever variable it did not get, and
+    would send its key through whatever proxy that names.
     """
     return {name: environment.get(name, "") for name in PROXIES}

@@ -1,4 +1,4 @@
-"""The command line: parses, calls a use case, renders its result. `main` is the entry point."""
+"""The command line: parses arguments, calls a use case, renders its result. `main` is the entry point."""
 
 import gc
 

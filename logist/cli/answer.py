@@ -1,4 +1,4 @@
-"""An answer that a person gives instead of asking for it, wherever it comes from."""
+"""An answer that a person supplies in place of an agent's: its text and its cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 16 << 20
 
 
 def build_usage(charge: float | None) -> Usage:
-    """What a person says an answer has cost, in cents."""
+    """Return the usage for the cost of an answer that a person states, in cents."""
     if charge is None:
         return Usage()
     cents, fraction = money.split_cents(round(Fraction(charge) * MICROCENTS))
@@ -34,7 +34,7 @@ def read_given_answer(
     sequence: int | None,
     charge: Usage,
 ) -> GivenAnswer:
-    """The answer from the one place that was named: an interaction, a text, or a file (`-`: standard input)."""
+    """Return the answer from its one source: an interaction, a text, or a file (`-`: standard input)."""
     if sequence is not None:
         entry = job_reader.find_interaction(project.open_job(job_id), sequence)
         if entry.kind is not Kind.ASK:
@@ -54,6 +54,6 @@ def read_given_answer(
 
 
 def _read_content(source: str) -> bytes:
-    """Of a file, or of a pipe: who names one waits for whoever answers, as on standard input."""
+    """Read a file, or a pipe: naming a pipe means waiting for its writer, as on standard input."""
     with open(source, "rb") as file:
         return file.read(LONGEST + 1)

@@ -1,4 +1,4 @@
-"""Puts a Project together from files, environment and options, for the commands that change jobs."""
+"""Creates a Project from files, environment and options, for the commands that change jobs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from logist.store import JobDir, require_local
 def open_job(
     environment: Environment, argument: str | None, option: str | None, jobs_dir: str | None
 ) -> JobDir:
-    """The job a reading command is about; needs no config that validates, and no role."""
+    """Return the job that a reading command is about; needs no valid config, and no role."""
     chosen = choose_job_id(environment, argument, option)
     return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
 
 
 def create_clock() -> Clock:
-    """The machine's."""
+    """Return the machine's clock."""
     return Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 
 def open_project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
-    """The project around the current directory. Raises InvalidFile for a config that does not validate."""
+    """Return the project around the current directory. Raises InvalidFile for a config that is not valid."""
     cwd = Path(get_current_directory())
     jobs = require_utf8(
         environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR"
@@ -62,7 +62,9 @@ def open_project(environment: Environment, jobs_dir: str | None = None, agent: s
 
 
 def note_outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
-    """A note for who made a job where no project is: where it is, and how to have it in a project."""
+    """Return a note for a job that was created outside of any project: where it is, and how to have it in a
+    project.
+    """
     home, source = environment.find_home(Path(get_current_directory()))
     if source != "user" or jobs_dir or environment.has_jobs_dir():
         return ()
@@ -74,7 +76,9 @@ def note_outside_project(environment: Environment, jobs_dir: str | None, job: st
 
 
 def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: Roles) -> Trust:
-    """What the project around the current directory claims; nothing for a home of one's own."""
+    """Return the trust of the project around the current directory; it
+    claims nothing in a user's own home.
+    """
     home, source = environment.find_home(Path(get_current_directory()))
     user = environment.user_config_dir()
     if source != "project":
@@ -84,7 +88,7 @@ def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: 
 
 
 def warn_untrusted(project: Project) -> tuple[Diagnostic, ...]:
-    """A warning where a step would be refused until the user allows what the project's files say."""
+    """Return a warning if a step would be refused until the user trusts the project's files."""
     try:
         project.trust.require_to_run()
     except InvalidFile as error:
@@ -101,44 +105,46 @@ def warn_untrusted(project: Project) -> tuple[Diagnostic, ...]:
 
 
 def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
-    """Those that lie in the project."""
+    """Return the roles whose files are in the project."""
     folders = {layer / "roles" for layer in list_config_directories(home, home)}
     return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 
 
 def load_current_settings(environment: Environment) -> LoadedSettings:
-    """The settings here, each with its source; InvalidFile for a file that does not validate."""
+    """Return the settings here, each with its source. Raises InvalidFile for a file that is not valid."""
     return load_settings(
         environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     )
 
 
 def warn_unused_keys(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
-    """A warning for each key of a Coven project that Logist does not use."""
+    """Return a warning for each key of a Coven project that Logist does not use."""
     return tuple(
         Diagnostic("warning", "unused_key", each.message, each.where, each.advice) for each in loaded.unused
     )
 
 
 def warn_unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
-    """The same for what Coven lets agents do: who makes a job must not take it for a rule that holds."""
+    """Return the same for Coven's permissions of agents: the maker of a job must not think that such a rule
+    applies.
+    """
     loaded = load_current_settings(environment)
     own = tuple(each for each in loaded.unused if each.key == PERMISSIONS)
     return warn_unused_keys(replace(loaded, unused=own))
 
 
 def load_known_roles(environment: Environment) -> Roles:
-    """The shipped roles, under the user's, under the project's."""
+    """Return the shipped roles, overridden by the user's, and those by the project's."""
     return load_roles(list_role_directories(environment))
 
 
 def list_role_directories(environment: Environment) -> list[Path]:
-    """Where roles lie, the strongest last."""
+    """Return the directories of roles, the strongest last."""
     return [find_resource("roles"), *(layer / "roles" for layer in _list_layers(environment))]
 
 
 def list_workflow_directories(environment: Environment) -> tuple[Path, ...]:
-    """The directories in which workflows are looked for by name: the project's, then the user's."""
+    """Return the directories that are searched for workflows by name: the project's, then the user's."""
     from logist.workflows import list_workflow_search_path
 
     return list_workflow_search_path(_list_layers(environment))
@@ -151,7 +157,7 @@ def _list_layers(environment: Environment) -> tuple[Path, ...]:
 
 
 def _choose_agent(chosen: str | None, settings: Settings) -> str:
-    """Who is asked; what the config says is looked at when it is used."""
+    """Return the agent to use; the agent of the config is checked when it is used."""
     if not chosen:
         return settings.agent
     if chosen != "litellm" and not chosen.startswith(SCRIPTED):

@@ -1,4 +1,4 @@
-"""The job that `logist job select` chose, and the directory a command is run in. Imports little."""
+"""The job that `logist job select` chose, and the current directory. Imports little."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MAX_FILE_BYTES = 300
 
 
 def find_selected_job(environment: Environment) -> str | None:
-    """The id that `logist job select` chose, if any."""
+    """Return the id that `logist job select` chose, if any."""
     return read_selected_job(environment.home_name(get_current_directory())[0])
 
 
 def read_selected_job(home: str) -> str | None:
-    """The id in the file `current_job` of that home directory; None if there is none that reads."""
+    """Return the id in the file `current_job` of that home directory; None if it can't be read."""
     try:
         return read_regular(os.path.join(home, SELECTED_JOB_FILE), _MAX_FILE_BYTES).decode().strip() or None
     except (OSError, UnicodeDecodeError):
@@ -28,7 +28,7 @@ def read_selected_job(home: str) -> str | None:
 
 
 def get_current_directory() -> str:
-    """The current directory; UsageError when it was removed under the person's feet."""
+    """Return the current directory. Raises UsageError if it was removed meanwhile."""
     try:
         return os.getcwd()
     except FileNotFoundError as error:

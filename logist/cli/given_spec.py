@@ -1,4 +1,4 @@
-"""What a new job is to be: a spec file, with the options of `job create` over it."""
+"""The spec of a new job: a spec file, overridden by the options of `job create`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ SPEC_FILES = (".yaml", ".yml", ".json")
 
 
 def apply_task_argument(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the argument as the prompt, where it is the task in words and not the name of a file."""
+    """Return the options with the argument as the prompt, if it is the task
+    in words and not the name of a file.
+    """
     argument = options["spec_file"]
     if argument is None or len(argument.split()) < 2 or os.path.lexists(argument):
         return options
@@ -31,7 +33,7 @@ def apply_task_argument(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def warn_missing_file(options: dict[str, Any]) -> tuple[str, ...]:
-    """That a task reads like the name of a file, which is not there."""
+    """Warn about a task that looks like the name of a file that does not exist."""
     task = options["spec_file"] or ""
     if apply_task_argument(options) is options or not task.endswith((*PROMPT_FILES, *SPEC_FILES)):
         return ()
@@ -39,7 +41,7 @@ def warn_missing_file(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
-    """`(job.yaml as given, or empty, and the spec)`."""
+    """Return `(text of job.yaml as written, or "", and the spec)`."""
     changes = _collect_changes(options)
     if options["spec_file"] is None:
         document = documents.parse_document(documents.dump_yaml(_nest_changes(changes)), "options")
@@ -88,7 +90,7 @@ def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | 
 
 
 def parse_json_option(text: str | None, option: str) -> Any:
-    """The JSON of an option, or of the file after an @; None where it is not given. Raises UsageError."""
+    """Return the JSON of an option, or of the file after an @; None without the option. Raises UsageError."""
     if text is None:
         return None
     name = text[1:] if text.startswith("@") else ""
@@ -120,7 +122,9 @@ def _is_deep(value: Any) -> bool:
 
 
 def find_base_directory(options: dict[str, Any]) -> Path:
-    """Where the files that a spec names are looked for: beside it, or here for those of an option."""
+    """Return the directory of the files that a spec names: the spec's own, or the current one for those of an
+    option.
+    """
     name = options["spec_file"]
     beside = name is not None and name != "-" and options["workflow"] is None
     return Path(name).absolute().parent if beside else Path.cwd()
@@ -156,7 +160,7 @@ def _read_text(name: str, what: str) -> tuple[str, str]:
 
 
 def create_job_id(spec: JobSpec) -> str:
-    """Words of the title, and a few random characters, so that two jobs never meet."""
+    """Return words of the title, and a few random characters, so that two jobs never get the same id."""
     words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _get_stem(spec.workflow) or "job").lower())
     return "-".join([*words[:5], secrets.token_hex(3)])[-128:]
 

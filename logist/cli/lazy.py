@@ -1,4 +1,4 @@
-"""Groups that know their commands by name and one line, and load each only when it is run."""
+"""Groups that know their commands by name and one line, and import each only when it is run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lies, and the line that the group's help shows."""
+    """The location of a command, and its line in the group's help."""
 
     target: str
     """`module:attribute` below logist.cli."""
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _did_you_mean(self, ctx: click.Context, name: str) -> str:
-        """The commands that a mistyped one may stand for: those of this name elsewhere, else similar ones here."""
+        """Suggest commands for a mistyped one: those of this name elsewhere, else similar ones here."""
         from difflib import get_close_matches
 
         if name == "help":
@@ -75,9 +75,9 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands without importing any of them; then what every command has.
+        """Return names of commands without importing any of them; then what every command offers.
 
-        Shortcuts come with the first letter, so that an empty word shows what the help shows.
+        Shortcuts need a first letter, so that an empty word lists the same as the help.
         """
         from click.shell_completion import CompletionItem  # loaded already when a shell asks
 
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
 
 
 def _accept_options_of(root: click.Command, command: click.Command) -> None:
-    """Lets the options of the outermost command follow `command` too; its help doesn't repeat them."""
+    """Let the options of the outermost command follow `command` too; its help doesn't repeat them."""
     known = {parameter.name for parameter in command.params}
     for option in root.params:
         if isinstance(option, click.Option) and option.name not in known:
@@ -98,7 +98,7 @@ def _accept_options_of(root: click.Command, command: click.Command) -> None:
 
 
 def _find_elsewhere(ctx: click.Context, name: str) -> list[str]:
-    """The commands of exactly this name at the top, or in another group."""
+    """Return the commands of exactly this name at the top, or in another group."""
     root = ctx.find_root()
     top = root.command
     if not isinstance(top, LazyGroup):

@@ -1,4 +1,4 @@
-"""The entry point: the groups, and the one place that turns errors into exit codes."""
+"""The entry point: the groups of commands, and the one place that turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,9 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
 
 @contextmanager
 def _translate_broken_pipes() -> Iterator[None]:
-    """Click takes every broken pipe for a reader that has left, and ends with 1 without a word."""
+    """Click takes every broken pipe for a reader that has left, and silently ends with 1: exit with 0 for
+    that, else raise an error.
+    """
     try:
         yield
     except BrokenPipeError as error:
@@ -182,7 +184,7 @@ def root() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and exits with the code that tells the outcome."""
+    """Run the command line and exit with the code of its outcome."""
     _open_closed_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_stopped)
@@ -190,7 +192,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def run_command_line(args: list[str]) -> int:
-    """Runs one command and returns its exit code."""
+    """Run one command and return its exit code."""
     environment = _read_environment(args)
     mode = read_output_mode(args)
     try:
@@ -227,13 +229,15 @@ def _require_utf8_words(args: list[str]) -> list[str]:
 
 
 def read_output_mode(args: list[str]) -> str:
-    """`json`, `jsonl` or `text`: read off the arguments, so that a usage error is shown in it too."""
+    """Return `json`, `jsonl` or `text`: read from the arguments, so that a
+    usage error is printed in it too.
+    """
     options = _list_option_words(args)
     return "json" if "--json" in options else "jsonl" if "--jsonl" in options else "text"
 
 
 def _read_environment(args: list[str]) -> Environment:
-    """The environment, without colours if the arguments say so: also where they can't be parsed."""
+    """Return the environment, without colours if the arguments say so: even where they can't be parsed."""
     environment = Environment.from_process()
     if "--no-color" in _list_option_words(args):
         environment.turn_colors_off()
@@ -241,7 +245,7 @@ def _read_environment(args: list[str]) -> Environment:
 
 
 def _list_option_words(args: list[str]) -> list[str]:
-    """The words that may be options: those before `--`."""
+    """Return the words that may be options: those before `--`."""
     return args[: args.index("--")] if "--" in args else args
 
 
@@ -251,7 +255,9 @@ def _make_usage_error(error: click.UsageError, args: Sequence[str] = ()) -> Usag
 
 
 def _find_command_words(args: Sequence[str]) -> Iterator[str]:
-    """The words that name the command; click does not say it of an option without a value."""
+    """Yield the words that name the command; click leaves it out of the
+    error for an option without a value.
+    """
     entries: Mapping[str, CommandEntry] = {**JOB, **ROOT}
     for word in args:
         if word in entries:
@@ -260,7 +266,7 @@ def _find_command_words(args: Sequence[str]) -> Iterator[str]:
 
 
 def _show_group_help(error: click.exceptions.NoArgsIsHelpError, mode: str, environment: Environment) -> int:
-    """A group without a command: its help, on standard error, for nothing was done."""
+    """Show the help of a group without a command, on standard error, because nothing was done."""
     if mode == "json":
         return render.show_error(
             _make_usage_error(click.UsageError("no command given", error.ctx)), mode, environment
@@ -274,7 +280,7 @@ def _raise_stopped(number: int, frame: object) -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Puts the null device where a standard stream is closed, so that no file of a job lands there."""
+    """Open the null device where a standard stream is closed, so that no file of a job gets its number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number: this one
@@ -283,7 +289,7 @@ def _open_closed_streams() -> None:
 
 
 def _show_storage_error(error: OSError, mode: str, environment: Environment) -> int:
-    """A file, or standard output itself, can't be read or written."""
+    """Report that a file, or standard output itself, can't be read or written."""
     if error.filename is None:
         render.drop_output()
     where = str(error.filename or "standard output")

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Amount(click.FloatRange):
-    """A number from 0 on; `inf` and `nan` are none."""
+    """A number that is not negative; `inf` and `nan` are not accepted."""
 
     def __init__(self) -> None:
         super().__init__(min=0)
@@ -34,7 +34,7 @@ class Amount(click.FloatRange):
 
 
 def json_option(command: F) -> F:
-    """--json: one JSON document instead of text. The entry point reads it off the arguments."""
+    """--json: one JSON document instead of text. The entry point reads it from the arguments."""
     return click.option("--json", "as_json", is_flag=True, expose_value=False, help="One JSON document.")(
         command
     )
@@ -46,7 +46,7 @@ def json_flag(command: F) -> F:
 
 
 def listing_options(command: F) -> F:
-    """--json, and --jsonl: one JSON object a line."""
+    """--json, and --jsonl: one JSON object per line."""
     lines = click.option("--jsonl", is_flag=True, expose_value=False, help="One JSON object a line.")
     return lines(json_option(command))
 
@@ -59,7 +59,9 @@ def _jobs_dir(callback: Callable[..., str | None]) -> Callable[[F], F]:
 
 
 def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """UsageError for a directory that was named and does not exist: a typing error must not look like "no jobs"."""
+    """Raise UsageError for a directory that was named and does not exist: a typing error must not look like
+    "no jobs".
+    """
     if ctx.resilient_parsing:  # the shell completes a line that is not finished
         return value
     environment: Environment = ctx.obj
@@ -79,19 +81,21 @@ def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | N
 
 
 def _require_named_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The same for a command that reads paths too, and may not need the directory that the environment names."""
+    """The same for a command that reads paths too, and may not need the
+    directory that the environment names.
+    """
     return _require_jobs_dir(ctx, param, value) if value else value
 
 
 def _note_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The directory may be made; the commands that are printed name it all the same."""
+    """Accept a directory that is still to be created; the commands that are printed name it all the same."""
     if not ctx.resilient_parsing:
         ctx.obj.named_jobs_dir = value
     return value
 
 
 def jobs_dir_option(command: F) -> F:
-    """--jobs-dir: where the jobs lie."""
+    """--jobs-dir: the directory of the jobs."""
     return _jobs_dir(_require_jobs_dir)(command)
 
 
@@ -101,7 +105,7 @@ def recorded_jobs_dir_option(command: F) -> F:
 
 
 def new_jobs_dir_option(command: F) -> F:
-    """The same for a command that makes a job: it makes the directory too."""
+    """The same for a command that creates a job: it creates the directory too."""
     return _jobs_dir(_note_jobs_dir)(command)
 
 
@@ -123,7 +127,7 @@ def job_options(command: F) -> F:
 
 
 def agent_option(command: F) -> F:
-    """--agent: who answers."""
+    """--agent: the agent that answers."""
     text = (
         "litellm, the name of an agent program (codex, claude, ...), or scripted:PATH for archived answers."
     )
@@ -131,13 +135,13 @@ def agent_option(command: F) -> F:
 
 
 def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:
-    """--note: what the steward has to say, for the history; `read` if it goes into the next prompt too."""
+    """--note: the steward's note for the history; `read` if the next prompt contains it too."""
     text = "Why; the next agent reads it." if read else "Why; it is kept in the history."
     return click.option("--note", metavar="TEXT", required=required, help=text)
 
 
 def wait_option(command: F) -> F:
-    """--wait: how long to wait for another stepper."""
+    """--wait: how long to wait for another command that changes the job."""
     return click.option(
         "--wait",
         type=Amount(),
@@ -148,7 +152,7 @@ def wait_option(command: F) -> F:
 
 
 def choose_job_id(environment: Environment, argument: str | None, option: str | None) -> str:
-    """The job a command is about: argument, --job, LOGIST_JOB_ID, then the selected one."""
+    """Return the job a command is about: argument, --job, LOGIST_JOB_ID, then the selected one."""
     if argument and option and argument != option:
         raise UsageError(f"two jobs named: {argument} and {option}", where="--job", fix="name one")
     chosen = argument or option or environment.job_id() or find_selected_job(environment)
@@ -158,7 +162,10 @@ def choose_job_id(environment: Environment, argument: str | None, option: str | 
 
 
 def require_utf8(text: str, what: str, fix: str) -> str:
-    """The text. UsageError for bytes that are no UTF-8: they come as lone surrogates, and no file can hold those."""
+    """Return the text.
+
+    Raises UsageError for bytes that are no UTF-8: they are lone surrogates here, which no file can hold.
+    """
     escaped = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if escaped != text:
         raise UsageError(f"{what} is not UTF-8 text", where=escaped, fix=fix)
@@ -166,7 +173,7 @@ def require_utf8(text: str, what: str, fix: str) -> str:
 
 
 def parse_yaml_value(text: str) -> Any:
-    """A YAML scalar or flow collection, JSON too; whatever is neither is taken as the text it is."""
+    """Parse a YAML scalar or flow collection, JSON too; anything else is returned as text."""
     from logist import documents
 
     if "\n" in text:

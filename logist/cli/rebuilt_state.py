@@ -1,4 +1,6 @@
-"""The state of a job whose state.json is missing or behind: folded from the history, nothing written."""
+"""The state of a job whose state.json is missing or behind: folded from
+the history, without writing anything.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from logist.store import JobDir
 
 
 def rebuild_state(jobs_dir: str, job_id: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """`(state, what a person should know about it)`. Raises UsageError, Damaged."""
+    """Return `(state, messages about it for a person)`. Raises UsageError, Damaged."""
     job = JobDir.open(Path(jobs_dir), job_id)
     loaded = job.load()
     state = dump_state(build_current_state(job, loaded), loaded.position)

@@ -1,4 +1,4 @@
-"""The recorded jobs that a command is about: by paths, or all of the project."""
+"""Finds the recorded jobs that a command is about: by paths, or all of the project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def list_recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | None) -> list[Archive]:
-    """Where the histories lie; nothing of them is read. UsageError where there is none."""
+    """Return the histories; nothing of them is read. Raises UsageError where there is none."""
     from logist.jobs.archive.recorded_jobs import Archive, find_histories
     from logist.store import JobDir, list_jobs
 
@@ -40,7 +40,10 @@ def list_recorded(environment: Environment, paths: Sequence[str], jobs_dir: str 
 
 
 def find_recorded_job(environment: Environment, name: str, jobs_dir: str | None) -> Archive:
-    """The history of the job with that id, else the one at that path. UsageError where there is neither."""
+    """Return the history of the job with that id, else the one at that path.
+
+    Raises UsageError where there is neither.
+    """
     from logist.jobs.archive.recorded_jobs import find_history
 
     job = _find_job(environment.jobs_dir(jobs_dir, Path(get_current_directory())), name)
@@ -53,7 +56,9 @@ def find_recorded_job(environment: Environment, name: str, jobs_dir: str | None)
 
 
 def find_recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str | None) -> list[Archive]:
-    """The histories of jobs named by their ids, and of all at paths, each once; without a name, of every job here."""
+    """Return the histories of jobs named by their ids, and of all at paths, each once; without a name, of
+    every job here.
+    """
     from logist.jobs.archive.recorded_jobs import find_histories
 
     if not names:

@@ -1,4 +1,4 @@
-"""What `logist replay` and `logist job replay` share: their options, and what they show of a result."""
+"""Shared by `logist replay` and `logist job replay`: their options, and how they present a result."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def replay_options(command: F) -> F:
 
 
 def load_prompts(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
-    """What compares a recorded prompt with today's; None where nobody wants to know.
+    """Return what compares a recorded prompt with today's; None if prompts are not to be compared.
 
-    With `fail`, InvalidFile for a config that does not validate: what it would say today nobody knows.
+    With `fail`, raises InvalidFile for a config that is not valid: then today's prompts are unknown.
     """
     if choice == "accept":
         return None
@@ -72,7 +72,9 @@ def load_prompts(environment: Environment, jobs_dir: str | None, choice: str) ->
 
 
 def require_junit_file(name: str | None) -> Path | None:
-    """Where the report goes; UsageError, before any work is done, for a place that takes none."""
+    """Return the path of the report. Raises UsageError, before any work is
+    done, for a path that can't be written.
+    """
     if name is None:
         return None
     path = Path(os.path.realpath(name))
@@ -92,7 +94,7 @@ def _is_report(path: Path) -> bool:
 
 
 def write_junit(path: Path | None, report: Junit) -> None:
-    """The report, all of it or nothing."""
+    """Write the report, completely or not at all."""
     if path is not None:
         from logist.store import files
 
@@ -100,14 +102,14 @@ def write_junit(path: Path | None, report: Junit) -> None:
 
 
 def color_report(lines: Iterable[str]) -> Iterator[Line]:
-    """The lines of a report, with the colours of a diff."""
+    """Return the lines of a report, with the colours of a diff."""
     for line in lines:
         style = MARKS.get(line[:5])
         yield (StyledText(line, style),) if style else line
 
 
 def build_replay_row(found: Replayed) -> dict[str, Any]:
-    """One history as `--json` shows it."""
+    """Return one history as `--json` prints it."""
     return {
         "source": found.name,
         "interactions": found.interactions,
@@ -123,13 +125,13 @@ def build_replay_row(found: Replayed) -> dict[str, Any]:
 
 
 def list_replay_notes(found: Replayed, name: str | None = None) -> tuple[Diagnostic, ...]:
-    """What a person should know of a history that is no difference; `name` is the history's, where there are many."""
+    """Return notes on a history that are no differences; `name` is the history's, where there are many."""
     newer = tuple(Diagnostic("warning", "newer", text, name) for text in found.skipped)
     return (*newer, *(Diagnostic("info", "note", text, name) for text in found.notes))
 
 
 def judge_history(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
-    """The exit code of one history that was read to its end, and what it stands for."""
+    """Return the exit code of one history that was read to its end, and its reason."""
     if not found.has_failed(prompts=prompts, rules=rules):
         return 0, ()
     prompts_are = OTHERWISE if found.drifts else UNCOMPARED
@@ -142,7 +144,7 @@ def judge_history(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, 
 
 
 def judge_totals(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
-    """The exit code of many, and what it stands for: what can't be read comes before what differs."""
+    """Return the exit code of many, and its reasons: what can't be read comes before what differs."""
     from logist.jobs.archive.recorded_jobs import exit_code_of_errors
 
     of = f"of {format_count(totals.histories, 'history')}"

@@ -1,6 +1,6 @@
-"""What a shell offers for the word that a person is typing: jobs, roles, models, files, ....
+"""What a shell offers to complete a word: jobs, roles, models, files, ....
 
-A shell waits for it, so files are read as they lie: no model, no YAML parser, no package's metadata.
+A shell waits for it, so files are read directly: no model, no YAML parser, no package's metadata.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _KEY = re.compile(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The jobs that the command takes."""
+    """Complete the jobs that the command accepts."""
     folder = _find_jobs_dir(ctx)
     ids = [job_id for job_id in list_job_ids(folder) if job_id.startswith(incomplete)]
     command = ctx.command.name or ""
@@ -152,12 +152,12 @@ def _is_taken(state: dict[str, Any], command: str, options: dict[str, Any]) -> b
 def complete_job_or_file(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """The jobs; where none fits, any file."""
+    """Complete jobs; where none matches, any file."""
     return complete_job(ctx, param, incomplete) or complete_file(ctx, param, incomplete)
 
 
 def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of roles, by their files."""
+    """Complete names of roles, by their files."""
     from logist.resources import find_resource
 
     folders = (str(find_resource("roles")), *(f"{layer}/roles" for layer in _list_layers()))
@@ -169,14 +169,14 @@ def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def complete_role_or_file(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Names of roles; where none fits, any file."""
+    """Complete names of roles; where none matches, any file."""
     return complete_role(ctx, param, incomplete) or complete_file(ctx, param, incomplete)
 
 
 def complete_workflow(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Names of workflows, by their files; where none fits, any file."""
+    """Complete names of workflows, by their files; where none matches, any file."""
     names = (
         name.rpartition(".")[0] for layer in _list_layers() for name in _list_names(f"{layer}/workflows")
     )
@@ -184,26 +184,26 @@ def complete_workflow(
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Any file: the shell itself knows best how to offer those."""
+    """Complete any file: the shell itself offers those best."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Any directory."""
+    """Complete any directory."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="dir")]
 
 
 def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of models: the shipped ones, and those of the config files."""
+    """Complete names of models: the shipped ones, and those of the config files."""
     return _filter_by_prefix((*MODELS, *_list_configured("models")), incomplete)
 
 
 def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Keys of a config, with the prices and addresses of the models that one has already."""
+    """Complete keys of a config, with the prices and addresses of the models that it already has."""
     models = [
         f"models.{name}.{field}" for name in (*MODELS, *_list_configured("models")) for field in MODEL_FIELDS
     ]
@@ -211,12 +211,12 @@ def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Who can answer: litellm, archived answers, the shipped programs, and those of the config files."""
+    """Complete agents: litellm, archived answers, the shipped programs, and those of the config files."""
     return _filter_by_prefix(("litellm", "scripted:", *PROGRAMS, *_list_configured("agents")), incomplete)
 
 
 def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Tags that jobs have."""
+    """Complete tags that jobs have."""
     states = (each.state or {} for each in read_glances(_find_jobs_dir(ctx)))
     lists = (state.get("tags") for state in states)
     return _filter_by_prefix(
@@ -225,7 +225,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The people that jobs wait for."""
+    """Complete the people that jobs wait for."""
     from logist.cli.show.glance import find_assignee
 
     names = (find_assignee(each.state or {}) for each in read_glances(_find_jobs_dir(ctx)))
@@ -235,26 +235,26 @@ def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: st
 def complete_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Numbers of all interactions of the job."""
+    """Complete numbers of all interactions of the job."""
     return _complete_numbers(ctx, incomplete, lambda number, kind: True)
 
 
 def complete_earlier_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Numbers of interactions that a job can go back before: all but the one that made it."""
+    """Complete numbers of interactions that a job can go back before: all but the one that created it."""
     return _complete_numbers(ctx, incomplete, lambda number, kind: number > 1)
 
 
 def complete_answered_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Numbers of the interactions in which an agent was asked."""
+    """Complete numbers of the interactions in which an agent was asked."""
     return _complete_numbers(ctx, incomplete, lambda number, kind: kind == "ask")
 
 
 def complete_step(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Ids of the steps of the workflow that the job follows."""
+    """Complete ids of the steps of the workflow that the job follows."""
     try:
         flow = json.loads(_read_job_file(ctx, "workflow.json"))
         return [step["id"] for step in flow["steps"] if step["id"].startswith(incomplete)]
@@ -265,7 +265,7 @@ def complete_step(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def _complete_numbers(
     ctx: click.Context, incomplete: str, is_wanted: Callable[[int, str], bool]
 ) -> list[str] | list[CompletionItem]:
-    """Those of the live file of a history; what was closed long ago is typed by hand."""
+    """Complete numbers from the live file of a history; those of closed segments have to be typed."""
     from click.shell_completion import CompletionItem
 
     try:
@@ -281,7 +281,9 @@ def _complete_numbers(
 
 
 def _read_job_file(ctx: click.Context, name: str) -> bytes:
-    """The content of a file of the job that the command is about. OSError where there is none."""
+    """Return the content of a file of the job that the command is about.
+    Raises OSError where there is none.
+    """
     environment = Environment.from_process()
     # While an option lacks its value, click has parsed no argument: the words are still in `args`.
     argument = ctx.params.get("job_argument") or next(iter(ctx.args), None)
@@ -298,14 +300,14 @@ def _find_jobs_dir(ctx: click.Context) -> str:
 
 
 def _list_layers() -> list[str]:
-    """The user's and the project's directories, as plain strings: making paths takes long."""
+    """Return the user's and the project's directories, as plain strings: creating Path objects takes long."""
     environment = Environment.from_process()
     home = environment.home_name(get_current_directory())[0]
     return [str(environment.user_config_dir()), *filter(None, [find_coven_directory(home)]), home]
 
 
 def _list_configured(section: str) -> list[str]:
-    """The keys under a section of the config files, in block style or as JSON."""
+    """Return the keys under a section of the config files, in block style or as JSON."""
     names: list[str] = []
     for layer in _list_layers():
         names += _read_yaml_keys(_read_text(f"{layer}/config.yaml"), section)
@@ -314,7 +316,9 @@ def _list_configured(section: str) -> list[str]:
 
 
 def _read_yaml_keys(text: str, section: str) -> list[str]:
-    """The keys one level below a top-level key of YAML. A parser would take longer than all the rest."""
+    """Return the keys one level below a top-level key of YAML. A parser
+    would take longer than all the rest.
+    """
     lines = iter(text.splitlines())
     names: list[tuple[int, str]] = []
     if not any(re.match(rf"{section}:\s*(#|$)", line) for line in lines):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first lets the work in hand reach a place where it can stop. Imports little."""
+"""Ctrl-C and SIGTERM: the first one lets the current work reach a point where it can stop. Imports little."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logist.cli.show.output import exit_code_of_signal
 
 
 class _Stop:
-    """What the signal handlers leave for the work to see."""
+    """Set by the signal handlers, read by the work."""
 
     code = 0
 
@@ -24,7 +24,7 @@ _stop = _Stop()
 
 
 def get_stop_code() -> int:
-    """The exit code of the stop that was asked for: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
+    """Return the exit code of the requested stop: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
     return _stop.code
 
 
@@ -32,9 +32,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def stop_on_signals(command: Command) -> Command:
-    """Ctrl-C or SIGTERM lets the work in hand reach a place where it can stop; a second one ends at once.
+    """Let Ctrl-C or SIGTERM stop the current work at a point where it can stop; a second one ends at once.
 
-    It wraps all else that a command does: an exception in the middle of an import is nobody's friend.
+    To be called before the work is loaded: an exception in the middle of an import would break it.
     """
 
     @wraps(command)
@@ -58,6 +58,6 @@ def _handle_signals() -> None:
 
 
 def _exit_at_once(code: int) -> NoReturn:
-    """Without waiting for anything, other threads included: the files survive that at any instant."""
+    """Exit without waiting for anything, including other threads: the files survive that at any instant."""
     render.flush_output()
     os._exit(code)

@@ -1,1 +1,1 @@
-"""What the user set: the environment (cheap to import) and config.yaml (`logist.config.settings`)."""
+"""The user's configuration: the environment (cheap to import) and config.yaml (`logist.config.settings`)."""

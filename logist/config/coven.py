@@ -1,4 +1,4 @@
-"""`.coven/config.json`: the settings of a project that was made for Coven, in Logist's terms."""
+"""`.coven/config.json`: the settings of a project made for Coven, translated to those of Logist."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AGENTS = "max_concurrent_agents"
 
 
 class Unused(NamedTuple):
-    """A key of the file that Logist does not use: Coven's own, of whatever version."""
+    """A key of the file that Logist does not use: one of Coven's own, of any version."""
 
     where: str
     """FILE:LINE"""
@@ -49,17 +49,17 @@ class Unused(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What a person should know of it."""
+        """The warning for the user."""
         return f"Logist does not use `{self.key}`"
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """What the user can do about it."""
         return INSTEAD.get(self.key, LEFT_TO_COVEN)
 
 
 class Orchestration(Frozen):
-    """How many agents work, for how long, and how often the queue is looked at."""
+    """How many agents work at the same time, for how long, and how often the queue is checked."""
 
     max_concurrent_agents: Count = 3
     agent_timeout_minutes: Above = 30
@@ -67,7 +67,7 @@ class Orchestration(Frozen):
 
 
 class CovenConfig(Frozen):
-    """What the file may hold."""
+    """The sections that the file may contain."""
 
     orchestration: Orchestration = Orchestration()
     review: Review = Review()
@@ -76,9 +76,9 @@ class CovenConfig(Frozen):
 
 
 def translate_document(document: Document, settings: Collection[str]) -> Document:
-    """The same in the terms of config.yaml, whose keys are `settings`.
+    """Translate the file to the keys of config.yaml, which are `settings`.
 
-    Raises InvalidFile in the terms of the file itself.
+    Raises InvalidFile with the names of the file itself.
     """
     document = _move_agents_key(document)
     used_keys = {key: value for key, value in document.data.items() if not _is_covens(key, settings)}
@@ -93,13 +93,13 @@ def translate_document(document: Document, settings: Collection[str]) -> Documen
 
 
 def find_unused_keys(document: Document, settings: Collection[str]) -> list[Unused]:
-    """The keys of the file, as it was read, that Logist does not use, in the order of the file."""
+    """Return the keys of the file that Logist does not use, in the order of the file."""
     keys = [key for key in document.data if _is_covens(key, settings)]
     return [Unused(f"{document.path}:{document.lines.get(key, 1)}", key) for key in keys]
 
 
 def _move_agents_key(document: Document) -> Document:
-    """The same with the key that Coven's daemon writes outside of `orchestration` in there."""
+    """Move the key that Coven's daemon writes outside of `orchestration` into that section."""
     section = document.data.get("orchestration", {})
     if AGENTS not in document.data or not isinstance(section, dict):
         return document
@@ -110,9 +110,9 @@ def _move_agents_key(document: Document) -> Document:
 
 
 def _is_covens(key: str, settings: Collection[str]) -> bool:
-    """Whether a key is Coven's business alone: no setting of Logist, and no misspelled section.
+    """Whether a key belongs to Coven alone: neither a setting of Logist nor a misspelled section.
 
-    Coven may write keys that this Logist has never heard of; that must not keep anybody from working.
+    Coven may write keys that this Logist does not know; that must not prevent anybody from working.
     """
     if key in settings or key in CovenConfig.model_fields:
         return False

@@ -1,4 +1,4 @@
-"""The environment variables Logist looks at; nothing else in the project reads them."""
+"""The environment variables that Logist uses; nothing else in the project reads them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ Source = Literal["project", "LOGIST_HOME", "user"]
 
 
 class Home(NamedTuple):
-    """The directory with config.yaml, roles/ and jobs/, and how it was found."""
+    """The directory with config.yaml, roles/ and jobs/, and what determined it."""
 
     path: Path
     source: Source
 
 
 class Environment:
-    """The environment as it was when it was read; an empty variable counts as unset."""
+    """A copy of the environment variables; an empty variable counts as unset."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -56,19 +56,20 @@ class Environment:
 
     @classmethod
     def from_process(cls) -> Environment:
-        """The environment of this process."""
+        """Return the environment of this process."""
         return cls(os.environ)
 
     def find_home(self, cwd: Path) -> Home:
-        """The `.logist` of the nearest directory upward with one or a `.coven`, else $LOGIST_HOME, else the user's.
+        """Return the `.logist` of the nearest directory upward that has one or a `.coven`.
 
-        It need not be there: jobs of a Coven project lie in a `.logist` as well, which the first of them makes.
+        Else $LOGIST_HOME, else the user's. It may not exist: jobs of a Coven project are in a `.logist` as
+        well, which the first job creates.
         """
         name, source = self.home_name(str(cwd))
         return Home(_to_path(name), source)
 
     def home_name(self, cwd: str) -> tuple[str, Source]:
-        """The same as a plain string, for the commands that must start quickly."""
+        """Do the same as `find_home` with plain strings, for the commands that must start quickly."""
         absolute_cwd = directory = os.path.abspath(cwd)
         while True:
             home = os.path.join(directory, PROJECT_DIRECTORY)
@@ -83,28 +84,30 @@ class Environment:
         return os.path.join(self._find_xdg_directory("XDG_DATA_HOME", ".local/share"), "logist"), "user"
 
     def jobs_dir(self, option: str | None, cwd: Path) -> Path:
-        """Where the jobs lie: the option, else $LOGIST_JOBS_DIR, else `jobs` in the home; absolute."""
+        """Return the absolute path of the jobs: the option, else
+        $LOGIST_JOBS_DIR, else `jobs` in the home.
+        """
         return _to_path(self.jobs_dir_name(option, str(cwd)))
 
     def jobs_dir_name(self, option: str | None, cwd: str) -> str:
-        """The same as a plain string, for the commands that must start quickly."""
+        """Do the same as `jobs_dir` with plain strings, for the commands that must start quickly."""
         return self.chosen_jobs_dir(option, cwd) or os.path.join(self.home_name(cwd)[0], "jobs")
 
     def chosen_jobs_dir(self, option: str | None, cwd: str) -> str | None:
-        """The option, else $LOGIST_JOBS_DIR, as an absolute path; None where neither says where the jobs lie."""
+        """Return the option, else $LOGIST_JOBS_DIR, as an absolute path; None if neither is set."""
         named = option or self._get_value("LOGIST_JOBS_DIR")
         return os.path.abspath(os.path.join(cwd, named)) if named else None
 
     def has_jobs_dir(self) -> bool:
-        """Whether $LOGIST_JOBS_DIR says where the jobs lie."""
+        """Whether $LOGIST_JOBS_DIR is set."""
         return self._get_value("LOGIST_JOBS_DIR") is not None
 
     def user_config_dir(self) -> Path:
-        """The user's own config.yaml and roles/."""
+        """Return the directory with the user's own config.yaml and roles/."""
         return _to_path(os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist"))
 
     def git_config_files(self) -> tuple[str, ...]:
-        """Where git keeps what holds for all repositories of the machine and of the user; a later one wins."""
+        """Return the files with git's settings for the whole machine and for the user; a later one wins."""
         own = os.path.join(self._get_value("HOME") or _get_account_home(), ".gitconfig")
         machine = () if self._get_value("GIT_CONFIG_NOSYSTEM") else ("/etc/gitconfig",)
         return (
@@ -114,19 +117,19 @@ class Environment:
         )
 
     def job_id(self) -> str | None:
-        """The current job, if the environment names one."""
+        """Return the current job, if the environment names one."""
         return self._get_value("LOGIST_JOB_ID")
 
     def agent_name(self) -> str | None:
-        """The agent to use instead of the configured one, as in `scripted:answers/`."""
+        """Return the agent to use instead of the configured one, as in `scripted:answers/`."""
         return self._get_value("LOGIST_AGENT")
 
     def is_debugging(self) -> bool:
-        """Whether a defect of Logist shows its traceback (LOGIST_DEBUG)."""
+        """Whether an internal error shows its traceback (LOGIST_DEBUG)."""
         return self._get_value("LOGIST_DEBUG") is not None
 
     def user_name(self) -> str:
-        """Who acts as the steward, as it is written to the history."""
+        """Return the name of the steward, as it is written to the history."""
         name = (
             self._get_value("LOGIST_STEWARD")
             or self._get_value("USER")
@@ -136,7 +139,7 @@ class Environment:
         return name.encode("utf-8", "replace").decode("utf-8")  # bytes that are no UTF-8 come as surrogates
 
     def has_color(self, stream_is_tty: bool) -> bool:
-        """Whether to write colours; NO_COLOR has the last word."""
+        """Whether to write colours; NO_COLOR wins over everything else."""
         if self._get_value("NO_COLOR"):
             return False
         forced = self._get_value("FORCE_COLOR")
@@ -145,24 +148,27 @@ class Environment:
         return stream_is_tty and self._get_value("TERM") != "dumb"
 
     def turn_colors_off(self) -> None:
-        """As NO_COLOR, for this process."""
+        """Turn colours off for this process, like NO_COLOR."""
         self._values["NO_COLOR"] = "1"
 
     def get_key(self, name: str) -> str | None:
-        """The value of the variable a model names for its key."""
+        """Return the value of the variable that a model names for its key."""
         value = self._get_value(name)
         return value.strip() or None if value else None
 
     def select_variables(self, names: Iterable[str]) -> dict[str, str]:
-        """The variables of these names that are set: for programs that a config hands them to."""
+        """Return those of the named variables that are set: for programs that a config passes them to."""
         return {name: self._values[name] for name in names if name in self._values}
 
     def list_secrets(self, *named: str) -> tuple[str, ...]:
-        """Values that must not reach a file, longest first: of variables that sound secret, and those named."""
+        """Return the values that must not reach a file, longest first.
+
+        These are the values of variables with names of secrets, and of the `named` ones.
+        """
         return tuple(sorted(self.map_secrets(*named), key=lambda value: (-len(value), value)))
 
     def map_secrets(self, *named: str) -> dict[str, str]:
-        """The same, each with the variable that holds it."""
+        """Return the values that must not reach a file, each with the name of its variable."""
         from logist.core.secrets.secret_names import find_variable_secrets  # noqa: PLC0415 - `job list` needs none
 
         return {
@@ -173,7 +179,7 @@ class Environment:
         }
 
     def build_child_environment(self) -> dict[str, str]:
-        """The environment for a program that Logist starts: an allow-list, no secret in it."""
+        """Return the environment for a program that Logist starts: an allow-list without secrets."""
         return {name: value for name, value in self._values.items() if name in _CHILD or name in _PROXIES}
 
     def _get_value(self, name: str) -> str | None:
@@ -187,14 +193,14 @@ class Environment:
 
 
 def find_coven_directory(home: str) -> str | None:
-    """The `.coven` directory beside a `.logist`, if there is one."""
+    """Return the `.coven` directory next to a `.logist`, if there is one."""
     root, name = os.path.split(home)
     coven = os.path.join(root, COVEN_DIRECTORY)
     return coven if name == PROJECT_DIRECTORY and os.path.isdir(coven) else None
 
 
 def list_config_directories(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
-    """The directories with settings, roles/ and workflows/, none of which need be there; a later one wins."""
+    """Return the directories with settings, roles/ and workflows/, which may not exist; a later one wins."""
     coven = find_coven_directory(str(home))
     return (user_config_dir, *((_to_path(coven),) if coven else ()), home)
 

@@ -1,4 +1,4 @@
-"""One file of settings: whose it may be, what its short forms mean, and how it lies over those below."""
+"""One file of settings: its owner, its short forms, and how it is merged over the files below it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from logist.errors import InvalidFile
 
 
 def require_owner(path: Path) -> None:
-    """Refuses the file of another user: it names programs that are run, and servers that get keys."""
+    """Raise InvalidFile for another user's file: it names programs that are
+    run, and servers that get keys.
+    """
     for stat_file in (os.lstat, os.stat):
         try:
             owner = stat_file(path).st_uid
@@ -30,7 +32,7 @@ def require_owner(path: Path) -> None:
 
 
 def find_foreign_owner(uid: int, own: int) -> str | None:
-    """The user, by name and number, whose files are not to be trusted; None for one's own and root's."""
+    """Return the name and number of a user whose files must not be trusted; None for oneself and root."""
     if uid in (own, 0):
         return None
     try:
@@ -40,9 +42,9 @@ def find_foreign_owner(uid: int, own: int) -> str | None:
 
 
 def drop_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The same, but a model sent elsewhere does not take along the key, nor another one the prices.
+    """Return `own`, where a model with another endpoint does not inherit the key, nor another model the prices.
 
-    Else the config of a project one has cloned could have one's key sent to its own server.
+    Otherwise the config of a cloned project could have the user's key sent to its own server.
     """
     models, known = own.get("models"), below["models"]
     if not isinstance(models, dict):
@@ -64,7 +66,7 @@ def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, Non
 
 
 def check_endpoints(document: Document) -> None:
-    """The same refusal as the model's, but without the address: it may hold a key, and a message is shown."""
+    """Raise the model's error without the address in it: it may contain a key, and messages are visible."""
     models = document.data.get("models")
     for name, entry in models.items() if isinstance(models, dict) else ():
         endpoint = entry.get("endpoint") if isinstance(entry, dict) else None
@@ -79,7 +81,7 @@ def check_endpoints(document: Document) -> None:
 
 
 def expand_short_forms(data: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """The same with short forms written in full, and a path of the agent's made absolute."""
+    """Return the data with short forms written out, and the path of the agent made absolute."""
     data = dict(data)
     if isinstance(data.get("review"), bool):
         data["review"] = {"enabled": data["review"]}
@@ -97,7 +99,7 @@ def expand_short_forms(data: dict[str, Any], directory: Path) -> dict[str, Any]:
 
 
 def drop_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """`below` without the types of tasks that `own` has a role for: they are one, in whatever case."""
+    """Return `below` without the task types that `own` maps to a role, ignoring case."""
     own_types = {word.casefold() for word in _get_type_mapping(own)}
     other_types = {
         word: role for word, role in _get_type_mapping(below).items() if word.casefold() not in own_types
@@ -106,9 +108,9 @@ def drop_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[str
 
 
 def append_patterns_below(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """`own` with the patterns of `below` after its own: no project takes away what the user redacts.
+    """Return `own` with the patterns of `below` after its own: no project can remove what the user redacts.
 
-    Its own come first, so that a wrong one is named by its place in the file.
+    Its own come first, so that an error names the place of a wrong one in the file.
     """
     if (written := get_patterns(own)) is None:
         return own
@@ -118,7 +120,7 @@ def append_patterns_below(below: dict[str, Any], own: dict[str, Any]) -> dict[st
 
 
 def get_patterns(data: dict[str, Any]) -> list[Any] | None:
-    """The list under `redact.patterns`; None where there is no list."""
+    """Return the list under `redact.patterns`; None if there is no list."""
     redact = data.get("redact")
     patterns = redact.get("patterns") if isinstance(redact, dict) else None
     return patterns if isinstance(patterns, list) else None
@@ -131,7 +133,7 @@ def _get_type_mapping(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge_settings(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` laid over `base`: mappings key by key, everything else is replaced."""
+    """Merge `over` into `base`: mappings key by key, everything else is replaced."""
     result = dict(base)
     for key, value in over.items():
         below = base.get(key)
@@ -143,7 +145,7 @@ def merge_settings(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]
 
 
 def list_leaf_paths(data: dict[str, Any], path: str = "") -> list[str]:
-    """The path of every field that holds no other fields."""
+    """Return the path of every field that contains no other fields."""
     paths: list[str] = []
     for key, value in data.items():
         field = f"{path}.{key}" if path else key

@@ -1,4 +1,4 @@
-"""Lock files: two commands that change the same file of settings do it one after the other."""
+"""Lock files, so that two commands change the same settings file one after the other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ PATIENCE_SECONDS = 20.0
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Holds the lock file at `path`, which stays there afterwards. The system releases it if the process is killed.
+    """Hold the lock file at `path`, which is never deleted.
 
-    Raises Busy if another process keeps it, InvalidFile if something other than a regular file is in its place.
+    The system releases the lock if the process is killed.
+
+    Raises Busy if another process keeps it, InvalidFile if something other than a regular file is in its
+    place.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415 - it imports asyncio, which most commands don't need
 
@@ -40,7 +43,10 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 def _require_regular(path: Path) -> None:
-    """Refuses what may have come with a clone, such as a pipe; the open below follows no link either."""
+    """Raise InvalidFile for what may have come with a clone, such as a pipe.
+
+    Opening the file follows no link either.
+    """
     try:
         mode = os.lstat(path).st_mode
     except OSError:

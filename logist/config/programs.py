@@ -1,4 +1,4 @@
-"""Agent programs that the config describes: how one is started, and where its answer stands in its output."""
+"""Agent programs described in the config: how a program is started, and where in its output the answer is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMON = frozenset({"model", "provider_model", "workspace", "home", "endpoint", 
 
 
 class UsagePaths(Frozen):
-    """Where the numbers of tokens stand, as dotted paths."""
+    """Where the numbers of tokens are, as dotted paths."""
 
     input: Text
     output: Text
@@ -40,7 +40,7 @@ class UsagePaths(Frozen):
 
 
 class ProgramEntry(Frozen):
-    """An agent program of one's own; placeholders are written in braces, as `{model}`."""
+    """An agent program of the user; placeholders are written in braces, as `{model}`."""
 
     argv: Annotated[tuple[Text, ...], Field(min_length=1)]
     prompt: Literal["stdin", "file", "argument"] = "stdin"
@@ -94,7 +94,7 @@ class ProgramEntry(Frozen):
         return self
 
     def list_texts(self) -> tuple[str, ...]:
-        """All texts in which placeholders are filled in."""
+        """Return all texts in which placeholders are filled in."""
         arguments = (*self.argv, *self.read_only_argv, *self.edit_argv, *self.full_argv)
         return (*arguments, *self.environment.values(), *self.files.values())
 

@@ -1,4 +1,4 @@
-"""The sections of a config, with the values that hold where nobody says otherwise."""
+"""The sections of a config, with their defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APPROVAL_OF_MODE: dict[Mode, Approval] = {
 
 
 class Review(Frozen):
-    """Whether a second agent checks what the doer did, and what its findings decide."""
+    """Whether a second agent checks the work of the doer, and what its findings lead to."""
 
     enabled: bool = True
     role: Name = "Supervisor"
@@ -52,7 +52,10 @@ def _check_endpoint(endpoint: str) -> str:
 
 
 def endpoint_fault(endpoint: str) -> str | None:
-    """What is wrong with the address of a model; in words that do not repeat it, for it may hold a key."""
+    """What is wrong with the address of a model, without repeating it, because it may contain a key.
+
+    None if it is valid.
+    """
     try:
         parts = urlsplit(endpoint)
         host, _ = parts.hostname, parts.port  # looked at: only that shows what is no address
@@ -69,7 +72,7 @@ Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check
 
 
 class ModelEntry(Frozen):
-    """What a short model name stands for; prices in US dollars per million tokens."""
+    """The model that a short name stands for; prices in US dollars per million tokens."""
 
     provider_model: Name
     endpoint: Endpoint | None = None
@@ -102,7 +105,7 @@ class SetupRules(Frozen):
 
 
 class WorkspaceRules(Frozen):
-    """What a checkpoint holds, and what is installed before the first step."""
+    """What a checkpoint contains, and what is installed before the first step."""
 
     max_checkpoint_bytes: Count = 1_000_000_000
     caches: tuple[SimpleName, ...] = DEFAULT_CACHES
@@ -128,7 +131,7 @@ class ContextRules(Frozen):
 
 
 class Retries(Frozen):
-    """How often one paid exchange is tried again within a step, and the first wait."""
+    """How often one paid exchange is repeated within a step, and the first wait."""
 
     max_tries: Count = 4
     backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
@@ -155,7 +158,7 @@ SHIPPED_MODELS = {
 
 
 class HistoryRules(Frozen):
-    """How the history of a job is kept."""
+    """How the history of a job is stored."""
 
     rotate_at: Annotated[int, Field(ge=0)] = 16_000_000
     """Bytes from which on jobHistory.json is closed, compressed, and a new one begun; 0: never."""
@@ -173,7 +176,7 @@ Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1000), After
 
 
 class RedactRules(Frozen):
-    """What else is private, where a history is exported to be shared."""
+    """What else is private when a history is exported to be shared."""
 
     patterns: tuple[Pattern, ...] = ()
     """Regular expressions; of a match the group named `secret` is replaced, or all of it."""

@@ -1,4 +1,4 @@
-"""Settings: the shipped defaults, under the user's file, under the project's."""
+"""The settings: the shipped defaults, overridden by the user's file, overridden by the project's."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PATTERNS = "redact.patterns"
 
 
 class Settings(Frozen):
-    """Everything that can be configured, with the values that hold without a config file."""
+    """Everything that can be configured, with the defaults."""
 
     limits: ConfiguredLimits = ConfiguredLimits()
     review: Review = Review()
@@ -85,10 +85,10 @@ class Settings(Frozen):
 def choose_approval(
     settings: Settings, asked: Approval | bool | None = None, mode: Mode | None = None
 ) -> Approval:
-    """When a steward has the last word over a job that asks for `asked`, and for a review in `mode`.
+    """Return when a steward has to approve a job that asks for `asked`, and for a review in `mode`.
 
     An explicit setting wins over what a mode implies (strict is `each`, normal is `end`, yolo is `none`),
-    also where the config has the setting and the job has the mode. The job's own setting comes first.
+    even if the config has the setting and the job has the mode. The job's own setting comes first.
     """
     if isinstance(asked, bool):
         return Approval.END if asked else Approval.NONE
@@ -96,7 +96,7 @@ def choose_approval(
 
 
 def can_merge_automatically(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
-    """Whether work goes into the source repository without a steward, for a job that asks for `asked` and `mode`.
+    """Whether work is merged into the source repository without a steward, if a job asks for `asked` and `mode`.
 
     An explicit setting, the job's before the config's, wins over what the mode implies: yolo merges.
     """
@@ -125,9 +125,9 @@ def can_merge_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
 
 @dataclass(frozen=True)
 class LoadedSettings:
-    """The settings, and for each field path where its value comes from: `default` or a file.
+    """The settings, and for each field path the source of its value: `default` or a file.
 
-    Of `redact.patterns` these may be several files, with commas between.
+    The source of `redact.patterns` may be several files, separated by commas.
     """
 
     settings: Settings
@@ -145,11 +145,14 @@ class LoadedSettings:
 def load_settings(
     home: Path, user_config_dir: Path, *, instead: Mapping[Path, Document] | None = None
 ) -> LoadedSettings:
-    """Defaults, then the user's config.yaml, then those of the project; files that are not there are fine.
+    """Load the defaults, then the user's config.yaml, then the files of the project; files may be missing.
 
-    A project may have a `.coven/config.json` beside its `.logist`, under the config.yaml in there. Whether the
-    files of a project may say what they say, config.trust tells. Mappings are merged key by key, the patterns
-    of `redact` add up, everything else is replaced. `instead`: files as they are to be, which are not read. Raises InvalidFile with file, line and key.
+    A project may have a `.coven/config.json` next to its `.logist`, which the config.yaml there overrides.
+    config.trust decides what the files of a project may set. Mappings are merged key by key, the patterns of
+    `redact` add up, everything else is replaced. `instead`: new contents of files, which are not read from
+    disk.
+
+    Raises InvalidFile with file, line and key.
     """
     instead = instead or {}
     settings = below = Settings()
@@ -182,7 +185,7 @@ def load_settings(
 
 
 def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Path) -> dict[str, str]:
-    """Where `redact.patterns` comes from after this file: every file that has some."""
+    """Return the source of `redact.patterns` after this file: every file that has some."""
     before = sources.get(PATTERNS)
     if before is None or get_patterns(own) is None:
         return {}
@@ -190,19 +193,19 @@ def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Pa
 
 
 def _list_project_files(home: Path) -> list[Path]:
-    """Where a project may have settings, the strongest last."""
+    """Return where a project may have settings, the strongest last."""
     coven_directory = find_coven_directory(str(home))
     return [*([Path(coven_directory, coven.FILE)] if coven_directory else []), home / CONFIG_FILE]
 
 
 def _list_existing_files(*paths: Path, new: Container[Path] = ()) -> list[Path]:
-    """Those that are there, or are to be, each once, in the place of its last."""
+    """Return the files that exist or are new, each once, at its last position."""
     existing = dict.fromkeys(path for path in reversed(paths) if path in new or os.path.lexists(path))
     return list(reversed(existing))
 
 
 def _read_settings_file(path: Path, document: Document | None = None) -> tuple[Document, list[coven.Unused]]:
-    """What a file says in the terms of config.yaml, and which of its keys only Coven uses."""
+    """Read a file in the terms of config.yaml, and list which of its keys only Coven uses."""
     require_owner(path)
     document = document or read_document(path)
     document = replace(document, data=expand_short_forms(document.data, path.parent))
@@ -213,13 +216,16 @@ def _read_settings_file(path: Path, document: Document | None = None) -> tuple[D
 
 
 def list_named_roles(settings: Settings) -> dict[str, str]:
-    """The roles that the settings name, each by the path of its key."""
+    """Return the roles that the settings name, each by the path of its key."""
     mapping = {f"roles.type_mapping.{word}": role for word, role in settings.roles.type_mapping.items()}
     return {"roles.default": settings.roles.default, "review.role": settings.review.role, **mapping}
 
 
 def resolve_model(settings: Settings, name: str) -> Model:
-    """What a role's `llm_model` stands for; `provider/model` is taken as written, its price unknown."""
+    """Return the model that a role's `llm_model` names.
+
+    `provider/model` is used as written, with an unknown price.
+    """
     entry = settings.models.get(name)
     if entry:
         return Model(name=name, **entry.model_dump())

@@ -1,8 +1,9 @@
-"""What the files of a project may do only after the user has allowed it: run programs, send keys, reach hosts, merge.
+"""What a project's files may do only with the user's permission: run programs, send keys, reach hosts, merge.
 
-A config that came with a clone is not the user's own word. Every key counts here unless a table below says that it is
-harmless, so that a new setting needs trust until somebody decides otherwise. What the user has allowed is kept beside
-their own config, for each project as a digest of each of these keys: a change of any other key asks nothing again.
+A config that came with a clone was not written by the user. Every key counts here unless a table below says
+that it is harmless, so that a new setting needs trust until it is listed. What the user has allowed is stored
+next to their own config, for each project as a digest of each of these keys: changing any other key does not
+ask again.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ MISSING = object()
 
 
 class Effect(StrEnum):
-    """What a key can bring about."""
+    """What a key can cause."""
 
     RUN = "run"
     """Programs, keys, hosts; or that a step does without a question that the user would be asked."""
@@ -88,7 +89,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A key that a project sets and that counts here, with the value that holds."""
+    """A key that a project sets and that needs a look, with its current value."""
 
     path: FieldPath
     value: Any
@@ -104,7 +105,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Trust:
-    """What a project claims, against what its user has allowed."""
+    """What a project claims, compared with what its user has allowed."""
 
     user_config_dir: Path
     home: Path
@@ -118,34 +119,34 @@ class Trust:
         return {claim.key: claim.value for claim in self.claims if claim.effect}
 
     def require_to_run(self) -> None:
-        """InvalidFile unless the user has allowed what the project runs, sends and reaches.
+        """Raise InvalidFile unless the user has allowed what the project runs, sends and reaches.
 
-        Merging counts too if the config merges by itself: better to ask before the work is paid for.
+        Merging counts too if the config merges automatically: better to ask before the work is paid for.
         """
         self._require_allowed({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
 
     def require_to_merge(self) -> None:
-        """InvalidFile unless the user has allowed what lets work in without a person."""
+        """Raise InvalidFile unless the user has allowed what lets work be merged without a person."""
         self._require_allowed({Effect.MERGE})
 
     def is_allowed(self) -> bool:
-        """Whether the user has allowed all of it."""
+        """Whether the user has allowed everything that needs it."""
         return not self._find_differences(set(Effect))
 
     def allow_claims(self) -> None:
-        """Remembers that the user has allowed all that needs it, and nothing else of this project."""
+        """Record that the user allows everything of this project that needs it now, and nothing else."""
         digests = {key: _compute_digest(value) for key, value in self.powers.items()}
         self._update_record(lambda _: digests)
 
     def revoke_claims(self) -> None:
-        """Forgets the project."""
+        """Remove everything that the user has allowed for this project."""
         self._update_record(lambda _: {})
 
     def allow_change(self, before: Iterable[Claim], path: FieldPath, file: str) -> None:
-        """Remembers the values at and below one key that the user has just set in `file`, or removed.
+        """Record the values at and below one key that the user has just set in `file`, or removed.
 
-        Nothing else: what another hand has changed in the same file, or another file says below this key, still needs
-        to be allowed. `before`: the claims before the change.
+        Nothing else: what another person or program has changed in the same file, or what another file sets
+        below this key, still needs to be allowed. `before`: the claims before the change.
         """
         old = {claim.key for claim in before if _is_below(claim.path, path) and claim.file == file}
         new = {
@@ -169,7 +170,10 @@ class Trust:
             )
 
     def _find_differences(self, effects: set[Effect]) -> dict[str, list[str]]:
-        """The keys that differ from what the user has allowed, by the reason; {} where no key has such an effect."""
+        """Return the keys that differ from what the user has allowed, by the reason.
+
+        {} if none has such an effect.
+        """
         powers = [claim for claim in self.claims if claim.effect in effects]
         if not powers:
             return {}
@@ -213,13 +217,16 @@ OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checke
 def read_trust(
     user_config_dir: Path, home: Path, loaded: LoadedSettings, roles: Iterable[tuple[Role, Path]] = ()
 ) -> Trust:
-    """The trust of a project with these settings; `roles`: those of its own role files, each with its file."""
+    """Return the trust of a project with these settings.
+
+    `roles`: those from its own role files, each with its file.
+    """
     claims = (*_find_config_claims(loaded), *_find_role_claims(loaded.settings, roles))
     return Trust(user_config_dir, home, claims, can_merge_automatically(loaded.settings))
 
 
 def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:
-    """Keys whose value is another than without the project's files, and that one of these files sets."""
+    """Yield the keys that a file of the project sets to another value than they have without the project."""
     below = _collect_leaves(loaded.below.model_dump(mode="json"))
     for path, value in _collect_leaves(loaded.settings.model_dump(mode="json")).items():
         file = loaded.sources.get(".".join(path), "")
@@ -248,7 +255,7 @@ def _is_harmless(path: FieldPath) -> bool:
 
 
 def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
-    """What a value can bring about."""
+    """Return what a value can cause."""
     match path:
         case ("agent",):
             return None if _is_harmless_agent(value) else Effect.RUN
@@ -271,7 +278,10 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
 
 
 def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Effect | None:
-    """Only a check that the user's own config sets can be taken away from the user."""
+    """Return what a value of a check can cause.
+
+    Only a check in the user's own config can be taken away from the user.
+    """
     stricter = {"enabled": True, "severity": "error"}
     if field not in (*stricter, "command") or (field == "command" and value is not None):
         return Effect.RUN
@@ -284,7 +294,10 @@ def _is_harmless_agent(name: str) -> bool:
 
 
 def _is_local_model(name: str, settings: Settings) -> bool:
-    """Whether prompts and key of a model go to this machine. A name of a model can hold an address too."""
+    """Whether prompts and key of a model stay on this machine.
+
+    The name of a model can contain an address too.
+    """
     model = settings.models[name]
     try:
         host = urlsplit(model.endpoint or "").hostname
@@ -294,7 +307,7 @@ def _is_local_model(name: str, settings: Settings) -> bool:
 
 
 def _collect_leaves(data: Mapping[str, Any], above: FieldPath = ()) -> dict[FieldPath, Any]:
-    """Every value that is no mapping of others, by its path."""
+    """Return every value that is not a mapping of others, by its path."""
     leaves: dict[FieldPath, Any] = {}
     for key, value in data.items():
         path = (*above, key)
@@ -311,9 +324,9 @@ def _join_keys(keys: Iterable[str]) -> str:
 
 
 def _read_records(user_config_dir: Path) -> dict[str, Allowed | str]:
-    """What is remembered, by project; a file that does not read, or belongs to another user, is nothing.
+    """Read what is allowed, by project; a file that can't be read, or belongs to another user, counts as empty.
 
-    An earlier version kept one digest for a project: that is a text.
+    An earlier version stored one digest for a project: that is a text.
     """
     path = user_config_dir / TRUSTED_FILE
     try:

@@ -1,4 +1,4 @@
-"""Settings of agents at work: tools, and the sandbox of what they run."""
+"""Settings of agents at work: tools, and the sandbox of the programs they run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ToolRules(Frozen):
 
 
 class SandboxRules(Frozen):
-    """What commands and agent programs are confined to."""
+    """The limits of commands and agent programs."""
 
     mode: Literal["auto", "required", "off"] = "auto"
     """`auto`: the best that this machine has, with a warning where that is nothing."""

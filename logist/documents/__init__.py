@@ -1,4 +1,4 @@
-"""Files that people write, YAML or JSON: read with positions, checked against a model, edited in place."""
+"""Files that people write, in YAML or JSON: read with positions, validated with a model, edited in place."""
 
 from logist.documents.checking import (
     find_document_faults,

@@ -1,4 +1,4 @@
-"""A document to a model, with errors in plain words that name the line and the field."""
+"""Validates a document with a model; errors are in plain words and name the line and the field."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SLIP = 0.8
 
 
 def validate_document(model: type[Checked], document: Document) -> Checked:
-    """The document as an instance of the model; its first error is raised as InvalidFile.
+    """Return the document as an instance of the model. Raises InvalidFile for the first error.
 
-    Types are taken strictly: the text "no" is not false, and "5" is not a number.
+    Types are strict: the text "no" is not false, and "5" is not a number.
     """
     try:
         return _validate_model(model, document)
@@ -51,7 +51,7 @@ def _to_problems(error: ValidationError) -> list[dict[str, Any]]:
 
 
 def find_document_faults(model: type[BaseModel], document: Document) -> dict[str, InvalidFile]:
-    """All that `checked` would refuse the document for, by the path of the field; {} for a sound one."""
+    """Return every error that `validate_document` could raise for the document, by the path of the field."""
     by_path: dict[Path, list[dict[str, Any]]] = {}
     for problem in _find_problems(model, document):
         by_path.setdefault(find_real_path(document.data, problem), []).append(problem)
@@ -62,13 +62,13 @@ def find_document_faults(model: type[BaseModel], document: Document) -> dict[str
 
 
 def find_unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
-    """The keys that the model does not have, by path, each with what `checked` would say of it."""
+    """Return the keys that the model does not have, by path, each with the error of `validate_document`."""
     unknown = [each for each in _find_problems(model, document) if each["type"] == "extra_forbidden"]
     return {find_real_path(document.data, one): _build_error(model, document, [one]) for one in unknown}
 
 
 def find_misspelled_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
-    """Those of `unknown_keys` that are spelled almost like a key of the model: slips, and nothing new."""
+    """Return those of `find_unknown_keys` that are spelled almost like a key of the model: typing errors."""
     return {
         path: problem
         for path, problem in find_unknown_keys(model, document).items()
@@ -79,7 +79,7 @@ def find_misspelled_keys(model: type[BaseModel], document: Document) -> dict[Pat
 
 
 def remove_keys(document: Document, keys: Iterable[Path]) -> Document:
-    """The same document, but for these keys; every line is still where it is in the file."""
+    """Return the document without these keys; the lines of the other fields do not change."""
     data = copy.deepcopy(document.data)
     for *parents, key in keys:
         container: Any = data
@@ -90,7 +90,7 @@ def remove_keys(document: Document, keys: Iterable[Path]) -> Document:
 
 
 def suggest_names(word: str, known: Iterable[str]) -> str | None:
-    """Advice for a word that is not known: the ones meant, or the whole short list."""
+    """Return advice for an unknown word: the similar known ones, or the whole list of known ones."""
     names = sorted(known)
     lower = {name.lower(): name for name in reversed(names)}
     similar = [lower[name] for name in _find_similar(word, lower)]
@@ -100,10 +100,10 @@ def suggest_names(word: str, known: Iterable[str]) -> str | None:
 
 
 def find_key_path(model: type[BaseModel], key: str, *, entry: bool = False) -> tuple[str, ...] | None:
-    """The path that a dotted key means in documents of the model; None where no such document has it.
+    """Return the path that a dotted key means in documents of the model; None if no such document can have it.
 
-    Names that a document chooses itself, as that of a model, may hold dots: such a name is as short as it can be.
-    `entry`: the key may also end with such a name, and so stand for a whole mapping.
+    Names that a document chooses itself, like that of a model, may contain dots: such a name is taken as
+    short as possible. `entry`: the key may also end with such a name, and so mean a whole mapping.
     """
     return next(_find_key_paths(model, tuple(key.split(".")), entry=entry), None)
 
@@ -128,7 +128,7 @@ def _find_named_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -
 
 
 def list_known_keys(model: type[BaseModel], above: str = "") -> list[str]:
-    """The dotted keys of the model, without what lies in mappings whose names a document chooses itself."""
+    """List the dotted keys of the model, except in mappings whose names a document chooses itself."""
     keys: list[str] = []
     for name, field in model.model_fields.items():
         inner_models = [shape for shape in _list_shapes(field.annotation) if _is_model(shape)]
@@ -140,7 +140,7 @@ def list_known_keys(model: type[BaseModel], above: str = "") -> list[str]:
 
 
 def suggest_key(model: type[BaseModel], key: str) -> str | None:
-    """Advice for a dotted key that the model does not have: what the first unknown part of it may mean."""
+    """Return advice for a dotted key that the model does not have: what its first unknown part may mean."""
     words = key.split(".")
     for end in range(len(words) - 1, -1, -1):
         above = find_key_path(model, ".".join(words[:end]), entry=True) if end else ()
@@ -164,7 +164,10 @@ def _build_error(model: type[BaseModel], document: Document, problems: list[dict
 
 
 def _find_misspelled(problems: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """If the first problem is a missing key: the unknown key beside it that was meant to be it."""
+    """Return the problem of the unknown key that was meant to be the missing key of the first problem.
+
+    None if the first problem is not a missing key, or no unknown key next to it is similar.
+    """
     first = problems[0]
     if first["type"] != "missing":
         return None
@@ -185,7 +188,7 @@ def _find_similar(word: str, names: Iterable[str]) -> list[str]:
 
 
 def _find_line(document: Document, path: Path) -> int:
-    """The line of the field or, if it isn't there, of the nearest one around it."""
+    """Return the line of the field or, if it is missing, of the nearest field around it."""
     for end in range(len(path), -1, -1):
         if line := document.lines.get(_format_path(path[:end])):
             return line
@@ -208,7 +211,7 @@ def _collect_known_keys(model: type[BaseModel], path: Path) -> set[str]:
 
 
 def _list_inner_annotations(annotation: Any, part: str | int) -> Iterator[Any]:
-    """The annotations of what lies under that key or index."""
+    """Yield the annotations of what is under this key or index."""
     for shape in _list_shapes(annotation):
         if _is_model(shape):
             if isinstance(part, str) and part in shape.model_fields:
@@ -220,7 +223,7 @@ def _list_inner_annotations(annotation: Any, part: str | int) -> Iterator[Any]:
 
 
 def _list_shapes(annotation: Any) -> Iterator[Any]:
-    """The members of a union, without their annotations."""
+    """Yield the members of a union, without their annotations."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _list_shapes(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""Changes to single fields of a YAML or JSON text that leave the rest of it as it was."""
+"""Changes single fields of a YAML or JSON text and leaves the rest unchanged."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BOOLEAN_OF_OLD = frozenset({"yes", "no", "on", "off", "y", "n"})
 
 
 def edit_text(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
-    """The text with the field at each path set to its value, or removed where the value is None.
+    """Return the text with the field at each path set to its value, or removed if the value is None.
 
-    A mapping that loses its last key is removed too. In YAML, every byte outside the changed fields
-    stays: comments, order, quoting, line ends; JSON keeps its order and indentation. Raises InvalidFile
-    if the text is no valid document, or written in a way that can't be changed safely.
+    A mapping that loses its last key is removed too. In YAML, every byte outside the changed fields stays:
+    comments, order, quoting, line ends; JSON keeps its order and indentation. Raises InvalidFile if the text
+    is not a valid document, or is written in a way that can't be changed safely.
     """
     body = text.removeprefix("\ufeff")
     byte_order_mark = text[: len(text) - len(body)]
@@ -51,9 +51,11 @@ MUCH = 1000
 
 
 def dump_yaml(data: Mapping[str, object]) -> str:
-    """The values as a new YAML text, in block style, with texts of several lines as they read.
+    """Return the values as a new YAML text, in block style.
 
-    Where they are very many, it is the JSON that YAML is too: that is written and read many times as fast.
+    Texts of several lines are written as literal blocks.
+
+    Very large values are written as JSON, which is valid YAML and many times as fast to write and read.
     """
     if _estimate_weight(data) > MUCH:
         return _dump_json(data) + "\n"
@@ -61,7 +63,7 @@ def dump_yaml(data: Mapping[str, object]) -> str:
 
 
 def _estimate_weight(data: object) -> float:
-    """The number of values, where a hundred characters of text are one more; of some too many, as far as counted."""
+    """Count the values, and one more for every hundred characters of text; stops counting above MUCH."""
     weight, remaining = 0.0, [data]
     while remaining and weight <= MUCH:
         value = remaining.pop()
@@ -74,14 +76,16 @@ def _estimate_weight(data: object) -> float:
 
 
 def _dump_json(data: Mapping[str, object], indent: str | None = " ", known: str = "") -> str:
-    """With escapes for characters that YAML may not take as they are, unless they stand in the `known` text."""
+    """Dump values as JSON, escaping characters that YAML may not accept
+    unless they are in the `known` text.
+    """
     text = json.dumps(dict(data), indent=indent, ensure_ascii=False)
     unprintable = {letter for letter in set(text) - set(known) if not letter.isprintable()} - {"\n"}
     return text.translate({ord(letter): json.dumps(letter)[1:-1] for letter in unprintable})
 
 
 def _apply_change(data: dict[str, Any], keys: Keys, value: object | None, name: str) -> dict[str, Any]:
-    """The values after one change."""
+    """Return the values after one change."""
     key, rest = keys[0], keys[1:]
     if rest:
         inner = data.get(key)
@@ -96,7 +100,7 @@ def _apply_change(data: dict[str, Any], keys: Keys, value: object | None, name: 
 
 
 def _is_same_json(one: object, other: object) -> bool:
-    """Equal as JSON: 1, 1.0 and true are three values."""
+    """Whether two values are equal as JSON: 1, 1.0 and true are three different values."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -107,14 +111,14 @@ def _dump_json_like(text: str, data: dict[str, Any]) -> str:
 
 
 class _Edit:
-    """One change to a YAML text, made at the places the parser marks."""
+    """One change to a YAML text, made at the positions that the parser marks."""
 
     def __init__(self, text: str, wanted: dict[str, Any]) -> None:
         self.text = text
         self.wanted = wanted
 
     def apply_at(self, keys: Keys) -> str:
-        """The text once the field at `keys` is as in the wanted values."""
+        """Return the text with the field at `keys` as in the wanted values."""
         root = YAML(typ="safe", pure=True).compose(self.text)
         if not isinstance(root, MappingNode):
             return self._insert_pair(len(self.text), 0, keys[0], self.wanted[keys[0]])
@@ -161,7 +165,10 @@ class _Edit:
         return self._splice_text(key.end_mark.index, end, head + tail)
 
     def _find_end(self, key: Node, value: Node) -> int:
-        """Where a value ends; the mark of a block collection is only at the next token, comments included."""
+        """Return where a value ends.
+
+        The mark of a block collection is only at the next token, after any comments.
+        """
         if isinstance(value, CollectionNode) and not value.flow_style:
             last = value.value[-1]
             return self._find_end(*last) if isinstance(value, MappingNode) else self._find_end(value, last)
@@ -173,11 +180,11 @@ class _Edit:
         return self.text.index(":", key.end_mark.index) + 1
 
     def _find_content_end(self, key: Node, value: Node) -> int:
-        """The same without the blank lines after a block scalar."""
+        """Return where a value ends, without the blank lines after a block scalar."""
         return len(self.text[: self._find_end(key, value)].rstrip())
 
     def _find_next_line(self, index: int) -> int:
-        """Where the next line begins."""
+        """Return where the next line begins."""
         if index == 0 or self.text[index - 1] == "\n":
             return index
         newline = self.text.find("\n", index)
@@ -190,12 +197,12 @@ class _Edit:
 
 
 def _indent_lines(text: str, column: int) -> str:
-    """The text with every line but the first moved to the right."""
+    """Indent every line of the text except the first."""
     return re.sub(r"\n(?=[^\n])", "\n" + " " * column, text)
 
 
 def _render_value(value: Any, *, flow: bool) -> str:
-    """The value in YAML as it stands after `key:`, led by a space or a line break."""
+    """Render the value in YAML as it is written after `key:`, with a leading space or line break."""
     if flow:
         return " " + _dump_value(value, flow=True)
     return _dump_value({"k": value}, flow=False).removeprefix("k:")
@@ -215,7 +222,9 @@ def _dump_value(value: Any, *, flow: bool) -> str:
 
 
 def _style_value(value: Any) -> Any:
-    """Text of several lines as a literal block, where one can hold it; quotes where YAML 1.1 sees a boolean."""
+    """Choose the style of texts: a literal block for several lines, quotes
+    where YAML 1.1 would read a boolean.
+    """
     if isinstance(value, dict):
         return {key: _style_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Text of a YAML or JSON file to plain values, with the line of every field."""
+"""Reads YAML or JSON text into plain values, with the line of every field."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 
 @dataclass(frozen=True)
 class Document:
-    """A file that was read: its name, its values, and on which line each field begins."""
+    """A file that was read: its name, its values, and the line on which each field begins."""
 
     path: str
     data: dict[str, Any]
@@ -58,7 +58,7 @@ class Document:
 
 
 class ParsedPiece(NamedTuple):
-    """One thing met on the way through the text; line and column count from 1."""
+    """One token of the text; line and column count from 1."""
 
     kind: Literal["mapping", "list", "end", "scalar"]
     value: Any
@@ -67,9 +67,11 @@ class ParsedPiece(NamedTuple):
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """A file that a person names, for reading; OSError at once for a pipe, a socket or a device.
+    """Open a file that a person names, for reading.
 
-    What the shell has opened for the command, as for `<(...)`, is no more in doubt than standard input.
+    Raises OSError immediately for a pipe, a socket or a device.
+
+    Files that the shell has opened for the command, as for `<(...)`, are accepted like standard input.
     """
     name = os.fspath(path)
     if name == "/dev/stdin" or os.path.dirname(name) in _GIVEN:
@@ -96,18 +98,18 @@ def _build_irregular_error(name: str) -> OSError:
 
 
 def read_content(path: str | Path, most: int = MAX_BYTES) -> bytes:
-    """What `opened` opens, all of it; of a file that is longer, a byte more than `most`."""
+    """Read a whole file that `open_file` accepts; at most one byte more than `most`."""
     with open_file(path) as file:
         return file.read(most + 1)
 
 
 def read_document(path: Path) -> Document:
-    """The document in a file; every failure is an InvalidFile that says where."""
+    """Read the document in a file. Raises InvalidFile, with the place, for every failure."""
     return parse_document(read_document_text(path), os.fspath(path))
 
 
 def read_document_text(path: Path) -> str:
-    """The text of a file, as `read` has it."""
+    """Read the text of a file with the same limits and errors as `read_document`."""
     name = os.fspath(path)
     try:
         data = read_content(path)
@@ -117,7 +119,10 @@ def read_document_text(path: Path) -> str:
 
 
 def parse_document(text: str, name: str) -> Document:
-    """The document in a text. `name` tells YAML from JSON by its suffix; without one, `{` means JSON."""
+    """Parse the document in a text.
+
+    The suffix of `name` distinguishes YAML from JSON; without one, `{` means JSON.
+    """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     body = text.removeprefix("\ufeff")
@@ -130,7 +135,10 @@ def parse_document(text: str, name: str) -> Document:
 
 
 def is_json(text: str, name: str) -> bool:
-    """Whether a text of this name is read as JSON; so is YAML that is sound JSON, for that is many times as fast."""
+    """Whether a text of this name is read as JSON.
+
+    So is YAML that is also valid JSON, because that is many times as fast.
+    """
     suffix = os.path.splitext(name)[1].lower()
     if suffix in {".yaml", ".yml"}:
         return _is_valid_json(text)
@@ -140,7 +148,7 @@ def is_json(text: str, name: str) -> bool:
 
 
 def _is_valid_json(text: str) -> bool:
-    """Whether a YAML text is JSON too, and says the same in both."""
+    """Whether a YAML text is also JSON with the same meaning."""
     if not text.startswith("{"):
         return False
     try:
@@ -151,12 +159,12 @@ def _is_valid_json(text: str) -> bool:
 
 
 def _reject_constant(word: str) -> None:
-    """NaN and the like are text in YAML."""
+    """Raise ValueError for NaN and the like, which are text in YAML."""
     raise ValueError(word)
 
 
 def join_field_path(path: str, key: str | int) -> str:
-    """The field path one level down."""
+    """Return the field path one level down."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
@@ -174,7 +182,7 @@ def _decode_text(data: bytes, name: str) -> str:
 
 
 class _DocumentBuilder:
-    """Puts the pieces together; the rules that hold for YAML and JSON alike are here."""
+    """Builds the values from the tokens; enforces the rules that YAML and JSON share."""
 
     def __init__(self, name: str, pieces: Iterator[ParsedPiece]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Running jobs until nothing is ready: one job, or the queue in rank order, several at a time."""
+"""Runs jobs until none is ready: one job, or the queue in rank order, several at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ What is broken comes first, then what a person has to decide; last what only has
 
 @dataclass(frozen=True)
 class EndedJob:
-    """How one job of a run ended: its last result, or the error that stopped it."""
+    """The end of one job of a run: its last result, or the error that stopped it."""
 
     job_id: str
     result: CommandResult | None
@@ -52,7 +52,7 @@ class EndedJob:
 
 @dataclass(frozen=True)
 class HeldUp:
-    """A job that does not go on without a person."""
+    """A job that can't continue without a person."""
 
     job_id: str
     status: Status | None
@@ -71,9 +71,9 @@ def run_job(
     family_too: bool = True,
     strict: bool = False,
 ) -> CommandResult:
-    """Steps one job until it waits for a person, ends, or its provider is out.
+    """Step one job until it waits for a person, ends, or its provider fails.
 
-    `family_too`: the jobs that it gives a step to are run as well, several at a time; else it rests there.
+    `family_too`: the jobs that it gives a step to run as well, several at a time; otherwise it rests there.
     """
     while True:
         result = do_step(project, job_id, Choice(command="run", strict=strict))
@@ -97,7 +97,7 @@ def run_job(
 def _run_children(
     project: Project, waiting: CommandResult, on_step: Callable[[CommandResult], None]
 ) -> list[int] | None:
-    """Runs the jobs that a job waits for, and theirs. None once all have settled, else the exit codes of all."""
+    """Run the jobs that a job waits for, and theirs. None once all have ended, else the exit codes of all."""
     state, codes = waiting.state, []
     if not all(child.is_settled for child in family.load_children(project, state)):
         most, parent_id = project.settings.max_concurrent_agents, waiting.job_id
@@ -113,10 +113,10 @@ def _run_children(
 
 
 def list_ready_jobs(project: Project) -> list[str]:
-    """The ids of the jobs an agent could work on now, by rank, then age, then id.
+    """The ids of the jobs that an agent could work on now, by rank, then age, then id.
 
-    A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent is at a
-    limit is not: `held_up` has the parent.
+    A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
+    a limit is not: find_held_up_jobs has the parent.
     """
     ranked = []
     halted: dict[str, bool] = {}
@@ -136,10 +136,10 @@ def list_ready_jobs(project: Project) -> list[str]:
 
 
 def find_held_up_jobs(project: Project, ended: Container[str] = ()) -> list[HeldUp]:
-    """The jobs that a run leaves waiting for a person, by id: STUCK, at a limit, for approval, or damaged.
+    """The jobs that wait for a person after a run, by id: STUCK, at a limit, for approval, or damaged.
 
-    Not those that wait only for agents, those that are set aside, nor the children of others. `ended`: jobs whose end
-    this run has reported. Nothing is written.
+    Excluded are jobs that wait only for agents, jobs that are set aside, and children of others. `ended`:
+    jobs whose end this run has reported. Writes nothing.
     """
     return [
         held_job
@@ -170,7 +170,7 @@ def _find_held_up_job(project: Project, job_id: str) -> HeldUp | None:
 
 
 def _describe_held_parent(project: Project, job_id: str, state: State) -> HeldUp | None:
-    """Of a job that waits for others; None where those only wait for agents."""
+    """The HeldUp of a job that waits for others; None if those only wait for agents."""
     halted = state.status in HALTED
     code = advice.exit_code(state.status) if halted else family.waiting_exit_code(project, state)
     why = f"{state.status}: {state.reason}; " if halted else ""
@@ -179,7 +179,7 @@ def _describe_held_parent(project: Project, job_id: str, state: State) -> HeldUp
 
 
 def _has_halted_ancestor(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
-    """Whether a job above is at a limit; `known` keeps what was looked up."""
+    """True if a job above is at a limit; `known` caches what was looked up."""
     above = state.get("parent")
     if not isinstance(above, str):
         return False
@@ -193,7 +193,9 @@ def _has_halted_ancestor(project: Project, state: JsonObject, known: dict[str, b
 
 
 def _can_gather(project: Project, state: JsonObject) -> bool:
-    """Whether nothing is missing any more of what a job waits for; a child that is not there is made by its step."""
+    """True if all jobs that a job waits for are over; a child that does not
+    exist is created by the parent's step.
+    """
     return all(_is_over(project, str(child)) for child in state.get("children") or [])
 
 
@@ -214,10 +216,10 @@ def run_queue(
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
 ) -> Iterator[EndedJob]:
-    """Runs every ready job once to its rest, at most `parallel` at a time, in rank order.
+    """Run every ready job until it rests, at most `parallel` at a time, in rank order.
 
-    Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over. A job
-    that waits for others goes on when they are done. `only`: which of them.
+    Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
+    job that waits for others continues when they are done. `only`: which jobs to run.
     """
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
@@ -237,7 +239,7 @@ def run_queue(
 
 
 def _read_parent_id(ended: EndedJob) -> str:
-    """The job that may go on now, "" for none."""
+    """The id of the job that may continue now, "" for none."""
     return (ended.result.state.parent if ended.result else None) or ""
 
 
@@ -264,7 +266,7 @@ def _run_one(project: Project, job_id: str, on_step: Callable[[CommandResult], N
 
 
 def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
-    """How the job ended; a surprise is an error of this job, and stops no other."""
+    """How the job ended; an unexpected exception becomes an error of this job and stops no other."""
     error = future.exception()
     if error is None:
         return future.result()
@@ -276,7 +278,9 @@ def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
 
 
 def is_left_behind(project: Project, ended: EndedJob) -> bool:
-    """Whether a job was a child that its parent goes on without: how it stands is no concern of the run."""
+    """True if a job was a child that its parent does not wait for any more:
+    its state does not concern the run.
+    """
     parent = ended.result.state.parent if ended.result else None
     if parent is None:
         return False
@@ -288,5 +292,5 @@ def is_left_behind(project: Project, ended: EndedJob) -> bool:
 
 
 def choose_exit_code(codes: list[int]) -> int:
-    """The first present of FIRST_OF, else 0."""
+    """The first of FIRST_OF that is among the codes, else 0."""
     return next((code for code in FIRST_OF if code in codes), 0)

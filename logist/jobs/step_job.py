@@ -1,4 +1,4 @@
-"""`job step` and `job poststep`: read, plan, ask, conclude, write."""
+"""`job step` and `job poststep`: read, plan, ask, record."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOTHING = Usage()
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """An answer that is given instead of asked for."""
+    """An answer that a person supplies instead of an agent."""
 
     text: str
     broken: bool = False
@@ -63,7 +63,7 @@ class GivenAnswer:
 
 
 def do_step(project: Project, job_id: str, choice: Choice) -> CommandResult:
-    """One step. Raises Refused for a job that takes none, Busy for one at which others are at work."""
+    """Do one step. Raises Refused for a job that takes none, Busy while another process works on it."""
     result = job_merge.merge_due(project, _step_locked(project, job_id, choice))
     steward_decisions.cancel_children(
         project, gather.find_unended_children(result.entries), f"{job_id} goes on without it"
@@ -89,7 +89,9 @@ def _step_locked(project: Project, job_id: str, choice: Choice) -> CommandResult
 
 
 def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
-    """Whether a half-done answer would be asked for today as it was: the same spec, role, model, agent and rights."""
+    """True if a half-done answer would be requested in the same way now:
+    same spec, role, model, agent and rights.
+    """
     spec, changed = session.detect_spec_change()
     phase = step.find_due_phase(session.state)
     if changed or phase is None or ask.phase != phase:
@@ -138,7 +140,7 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
 def _halt_limit_owner(
     session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int
 ) -> CommandResult:
-    """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
+    """Halt the job whose limit it is: this one, or one above it, whose other children stop too."""
     if not halt.job:
         return _build_result(session, [_record_halt(session, spec, halt)], ())
     above = family_limits.halt_above(session, halt)
@@ -154,7 +156,7 @@ def _halt_limit_owner(
 
 
 def _spawn_children(session: Session, choice: Choice, tries: int) -> CommandResult:
-    """The step is done by other jobs, which are made here and run by themselves."""
+    """Give the step to child jobs; they are created here and run by themselves."""
     from logist.jobs.children import spawn  # noqa: PLC0415 - with all that reads and checks workflows
 
     spec, changed = session.detect_spec_change()
@@ -169,7 +171,7 @@ def _spawn_children(session: Session, choice: Choice, tries: int) -> CommandResu
 
 
 def _gather_children(session: Session) -> CommandResult:
-    """Makes the children that are missing, and gathers what they did once all have settled."""
+    """Create children that are missing, and gather the results once all of them have ended."""
     from logist.jobs.children import spawn  # noqa: PLC0415 - as above
 
     spawn.create_missing_children(session)
@@ -212,7 +214,7 @@ def _record_halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interacti
 def do_poststep(
     project: Project, job_id: str, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
 ) -> CommandResult:
-    """The same as a step, with an answer that is given. A dry run writes nothing."""
+    """Like do_step, with an answer that is supplied. A dry run writes nothing."""
     if dry_run:
         session = load_session(project, project.open_job(job_id))
         if reason := answer_recording.describe_pending_work(session):
@@ -314,12 +316,12 @@ def _build_result(session: Session, entries: list[Interaction], notes: tuple[str
 
 
 def _list_not_restorable(entry: Interaction) -> list[str]:
-    """What no checkpoint holds; caches go without saying."""
+    """The files that no checkpoint contains; caches are left out, because they never are in one."""
     names = entry.observed.not_restorable if entry.observed else []
     return [name for name in names if not name.endswith("(cache)")]
 
 
 def is_provider_failing(result: CommandResult) -> bool:
-    """Whether asking again at once would fail in the same way."""
+    """True if another call right away would fail in the same way."""
     error = result.entries[-1].response.error if result.entries else None
     return error is not None and error.kind in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)

@@ -1,6 +1,6 @@
-"""How the steps of a job's workflow stand, for people: read from its history and its children, nothing written.
+"""The progress of a job's workflow for display, read from the history and the children. Writes nothing.
 
-Only what a listing may load is imported here: a history is read as the JSON it is, and nothing is judged anew.
+Imports only what a listing may load: a history is read as plain JSON, and nothing is judged again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOT_MADE = "not made yet"
 
 @dataclass(frozen=True)
 class SeenChild:
-    """A child as a listing sees it."""
+    """A child as a listing shows it."""
 
     id: str
     status: str
@@ -52,13 +52,13 @@ class SeenChild:
 
     @property
     def status_text(self) -> str:
-        """Its status, and what approval is for, or how it got stuck."""
+        """The status, with the kind of approval or of STUCK."""
         why = self.stuck_kind or self.awaiting
         return f"{self.status} ({why})" if why else self.status
 
     @property
     def is_open(self) -> bool:
-        """Whether an agent may be asked for it, or for a job below it."""
+        """True if an agent may be called for it, or for a job below it."""
         if self.status == Status.WAITING:
             return (
                 not self.children
@@ -69,7 +69,7 @@ class SeenChild:
 
     @property
     def waiting_for_steward(self) -> tuple[SeenChild, ...]:
-        """Those that wait for a steward: itself, or jobs that it waits for."""
+        """The jobs that wait for a steward: this one, or jobs that it waits for."""
         if needs_steward(self.status):
             return (self,)
         return tuple(waiting for child in self.children for waiting in child.waiting_for_steward)
@@ -77,7 +77,7 @@ class SeenChild:
 
 @dataclass(frozen=True)
 class Way:
-    """What the history says of the way a job took; what a restep or a rerun took back is not in it."""
+    """The path a job took through its workflow, without what a restep or a rerun has reverted."""
 
     decisions: Mapping[str, JsonObject] = field(default_factory=dict)
     """What each decision was last, by its step."""
@@ -97,14 +97,14 @@ class Way:
 
 @dataclass(frozen=True)
 class ProgressRecord:
-    """A history, read for its way and for what was asked."""
+    """A history, reduced to the path taken and the spec."""
 
     spec: EffectiveSpec
     way: Way
 
 
 def read_progress(entries: Iterable[JsonObject]) -> ProgressRecord | None:
-    """What a history says; None where it holds no spec."""
+    """Read the progress from a history; None if it contains no spec."""
     spec: JsonObject | None = None
     way, place = Way(), JsonObject()
     before: dict[int, Way] = {}
@@ -128,7 +128,7 @@ def _get_command(entry: JsonObject) -> JsonObject:
 
 
 def _apply_step_end(way: Way, entry: JsonObject, place: JsonObject) -> Way:
-    """The way after an entry that ends what is done at a step; `place` is where the job stood before it."""
+    """The path after an entry that completes a step; `place` is the job's place before the entry."""
     if not _is_step_end(entry, place):
         return way
     step = str(place.get("step"))
@@ -144,7 +144,7 @@ def _apply_step_end(way: Way, entry: JsonObject, place: JsonObject) -> Way:
 
 
 def _is_step_end(entry: JsonObject, place: JsonObject) -> bool:
-    """Whether the entry ends what is done at the step; a review or an approval of it comes later."""
+    """True if the entry completes the work of the step; its review or approval comes later."""
     kind, command = entry.get("kind"), _get_command(entry)
     if kind == Kind.ASK:
         by_doer = (entry.get("observed") or {}).get("phase") == Phase.DOER
@@ -157,7 +157,7 @@ def _is_step_end(entry: JsonObject, place: JsonObject) -> bool:
 
 
 def _apply_decisions(way: Way, entry: JsonObject) -> Way:
-    """The way after the decisions that an entry records."""
+    """The path after the decisions that an entry records."""
     route = [said for said in entry.get("route") or () if isinstance(said, dict)]
     if not route:
         return way
@@ -170,7 +170,7 @@ def _apply_decisions(way: Way, entry: JsonObject) -> Way:
 def mark_steps(
     flow: Workflow, state: State, way: Way, children: Sequence[SeenChild] = (), *, running: bool = False
 ) -> dict[str, Mark]:
-    """How each step stands that was reached, or is next. `children` are those of the step the job stands at."""
+    """The mark of each step that was reached, or is next. `children`: those of the current step."""
     if state.status is Status.DRAFT:
         return {}
     passed_steps = {*way.times, *way.decisions, *way.skipped}
@@ -185,7 +185,7 @@ def mark_steps(
 
 
 def _mark_past_step(step: Step, way: Way) -> Mark:
-    """A step that the job has left."""
+    """The mark of a step that the job has left."""
     times = way.times.get(step.id, 0)
     count_text = f"{times} times" if times > 1 else ""
     if step.id in way.skipped:
@@ -200,7 +200,7 @@ def _mark_past_step(step: Step, way: Way) -> Mark:
 
 
 def _describe_branch(said: JsonObject) -> str:
-    """The branch that a decision took."""
+    """Describe the branch that a decision took."""
     branch = said.get("branch")
     if not isinstance(branch, str):
         return ""
@@ -222,12 +222,12 @@ def _mark_gathered_child(
 
 
 def list_fallbacks(way: Way) -> list[str]:
-    """The last decisions of a job that could not judge a condition, a line each."""
+    """The last decisions of a job that could not evaluate a condition, one line each."""
     return decisions.format_fallbacks([*way.decisions.values(), *way.skipped.values()])
 
 
 def _has_left_step(state: State) -> bool:
-    """Whether the step that the state names is done, and the job stands after it."""
+    """True if the step that the state names is done, and the job is at the point after it."""
     return (
         state.status is Status.SUCCESS
         or state.place.awaiting == "end"
@@ -236,7 +236,7 @@ def _has_left_step(state: State) -> bool:
 
 
 def find_decision_without_branch(state: State, way: Way) -> str | None:
-    """The decision of which no branch holds."""
+    """The decision of which no branch applies; None if there is none."""
     if state.place.stuck is None or state.place.stuck.kind is not StuckKind.NO_BRANCH:
         return None
     return next((name for name, said in way.decisions.items() if said.get("branch") is None), None)
@@ -245,7 +245,7 @@ def find_decision_without_branch(state: State, way: Way) -> str | None:
 def _mark_current_step(
     step: Step, state: State, way: Way, children: Sequence[SeenChild], running: bool
 ) -> Mark:
-    """The step at which the job stands."""
+    """The mark of the current step."""
     child_marks = tuple(map(mark_child, children))
     standing, text = _describe_standing(state, running)
     if state.place.awaiting == "manual" and step.role:
@@ -275,7 +275,7 @@ def _describe_standing(state: State, running: bool) -> tuple[Standing, str]:
 
 
 def mark_child(child: SeenChild) -> DrawnChild:
-    """A child as it stands."""
+    """The mark of a child."""
     waiting = child.waiting_for_steward if child.children else ()
     if waiting:
         text = ", ".join(f"{found.id} is {found.status}" for found in waiting)
@@ -302,7 +302,7 @@ def _classify_status(status: str) -> Standing:
 
 
 def needs_steward(status: str) -> bool:
-    """Whether a job in this status goes on only when a person has said something."""
+    """True if a job in this status continues only after a person has acted."""
     return status in {Status.STUCK, Status.APPROVAL_REQUIRED, Status.SUSPENDED, Status.DRAFT} | HALTED
 
 
@@ -313,7 +313,7 @@ def _shorten_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a step asks of the person who does it."""
+    """The task of a manual step, for the person who does it."""
 
     prompt: str
     inputs: JsonObject
@@ -323,7 +323,7 @@ class Asked:
 
 
 def describe_manual_step(spec: EffectiveSpec, state: State) -> Asked | None:
-    """What the step asks at which a job stands; None where it has no workflow with that step."""
+    """The task of the current step; None if the job has no workflow with that step."""
     step = spec.workflow.find_step(state.step) if spec.workflow else None
     if step is None:
         return None
@@ -341,7 +341,7 @@ def _has_content(value: Any) -> bool:
 
 
 def _is_within(output: Any, given: Any) -> bool:
-    """Whether the input, over which the last output is laid, shows that one whole."""
+    """True if the input, over which the last output is laid, contains that output completely."""
     return output == given or (isinstance(output, dict) and isinstance(given, dict))
 
 
@@ -356,12 +356,12 @@ def _render_prompt(step: Step, found: JsonObject) -> tuple[str, tuple[str, ...]]
 
 
 def find_step_number(flow: Workflow, step_id: str) -> int | None:
-    """The place of a step in its workflow, from 1."""
+    """The position of a step in its workflow, from 1."""
     return next((place for place, step in enumerate(flow.steps, 1) if step.id == step_id), None)
 
 
 def list_next_branches(flow: Workflow, step_id: str) -> list[Edge]:
-    """The branches between which a step's output chooses: its own, or those of the decision after it."""
+    """The branches that a step's output chooses between: its own, or those of the decision after it."""
     edges = flow.find_edges_from(step_id)
     if len(edges) == 1 and edges[0].condition is None:
         following = flow.find_step(edges[0].target)

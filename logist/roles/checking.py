@@ -1,4 +1,4 @@
-"""From what a file says of a role, over its base, to the role; every error with its line and field."""
+"""Builds a role from its entry in a file and its base; every error has its line and field."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class Fallback:
 def build_role(
     entry: RoleEntry, base: LoadedRole | InvalidFile | None, fallback: Fallback | None
 ) -> tuple[LoadedRole | None, list[RoleProblem]]:
-    """The role of an entry over its base, or None; and what its author should know, all errors before warnings.
+    """Build the role of an entry over its base; return it, or None, and the problems, all errors before
+    warnings.
 
-    `base` may be why there is none: what else is wrong with the entry is told all the same.
+    `base` may be the error why there is none: the other problems of the entry are reported all the same.
     """
     if not isinstance(entry.data, dict):
         return None, [error_to_problem(entry.invalid_error("must be a mapping of its attributes"))]
@@ -91,7 +92,7 @@ def build_role(
 
 @dataclass
 class _Found:
-    """What is wrong with an entry so far, one error a field."""
+    """The errors of an entry so far, one a field."""
 
     errors: list[InvalidFile]
     fields: set[str] = field(default_factory=set)
@@ -103,12 +104,12 @@ class _Found:
 
 
 def error_to_problem(error: InvalidFile) -> RoleProblem:
-    """The error as one of the problems of a directory."""
+    """Convert an error to a problem of the directory."""
     return RoleProblem("error", error.message, str(error.where), error.fix)
 
 
 def _read_own_fields(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
-    """The fields that the entry has itself, in the one form that the model takes, and their lines."""
+    """The fields that the entry sets itself, in the form that the model takes, and their lines."""
     own_fields = {key: value for key, value in entry.data.items() if key in Role.model_fields}
     if AGENT_PROMPT in entry.data:
         message = f"`{AGENT_PROMPT}` and `instructions` are the same field"
@@ -135,9 +136,9 @@ def _read_own_fields(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], d
 
 
 def _require_mandatory(entry: RoleEntry, data: dict[str, Any], found: _Found, *, baseless: bool) -> None:
-    """Finds those of the four that are missing or empty. Beside a template the instructions may be.
+    """Report mandatory fields that are missing or empty. With a template, the instructions may be empty.
 
-    `baseless`: what is missing may be in a base that can't be had.
+    `baseless`: the base can't be loaded, and a missing field may be in it.
     """
     for attribute in MANDATORY:
         if attribute not in data:
@@ -168,7 +169,7 @@ def _extract_suggestion(advice: str) -> str:
 
 
 def _check_fields(entry: RoleEntry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
-    """Finds what the model refuses, and what more a role has to hold."""
+    """Report what the model refuses, and the further requirements of a role."""
     for path, error in find_document_faults(Role, Document(str(entry.path), data, lines)).items():
         if path or not found.errors:  # of the role as a whole, only what its fields do not say already
             found.add_error(
@@ -216,7 +217,9 @@ def _find_written_path(name: str, entry: RoleEntry) -> str:
 
 
 def _normalize_permissions(entry: RoleEntry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """The attributes with `permissions` as a mapping of booleans, and who may be given work beside it."""
+    """The attributes with `permissions` as a mapping of booleans, and the
+    delegates as an attribute outside of it.
+    """
     permissions, lines = known["permissions"], entry.lines
     if isinstance(permissions, list):
         return {**known, "permissions": _parse_permission_list(entry, permissions)}, lines
@@ -235,7 +238,7 @@ def _normalize_permissions(entry: RoleEntry, known: dict[str, Any]) -> tuple[dic
 
 
 def _parse_permission_list(entry: RoleEntry, names: list[Any]) -> dict[str, bool]:
-    """The mapping that a list of names stands for; `can_read_files` is as good as `read_files`."""
+    """The mapping for a list of permission names; `can_read_files` is accepted for `read_files`."""
     allowed: dict[str, bool] = {}
     for number, name in enumerate(names):
         permission = name.removeprefix("can_") if isinstance(name, str) else None
@@ -249,13 +252,15 @@ def _parse_permission_list(entry: RoleEntry, names: list[Any]) -> dict[str, bool
 
 
 def _is_badge(badge: str) -> bool:
-    """Whether a badge is short, printable, and takes the same room on every terminal."""
+    """True if a badge is short, printable, and has the same width on every terminal."""
     marks = any(unicodedata.category(character) in ("Mn", "Me") for character in badge)
     return len(badge) <= MAX_BADGE and badge.isprintable() and badge == badge.strip() and not marks
 
 
 def _check_template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
-    """What is wrong with the role's own template, each at its line of the file as far as that can be told."""
+    """Yield the problems of the role's own template, each at its line of the
+    file if that can be determined.
+    """
     if not isinstance(text, str):
         return
     first = _find_template_line(entry)
@@ -268,7 +273,7 @@ def _check_template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
 
 
 def _find_template_line(entry: RoleEntry) -> int | None:
-    """The line of the file on which the template begins; None where its lines are not those of the file."""
+    """The line of the file on which the template begins; None if its lines are not lines of the file."""
     line = entry.find_line("prompt_template")
     try:
         written = entry.path.read_text("utf-8").splitlines()[line - 1]
@@ -280,7 +285,9 @@ def _find_template_line(entry: RoleEntry) -> int | None:
 
 
 def _find_unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
-    """Keys without effect; one that was to be `permissions` is an error, as without them a role may do everything."""
+    """Yield keys without effect; one that was meant to be `permissions` is
+    an error: a role without them may do all.
+    """
     for key in entry.data:
         if key not in (*KEYS, AGENT_PROMPT):
             advice = suggest_names(key, KEYS)
@@ -296,6 +303,6 @@ def _find_unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
 
 
 def make_fallback(worker: LoadedRole) -> Fallback:
-    """The model of the role FALLBACK as it was loaded, wherever that has it from."""
+    """The model of the loaded role FALLBACK, wherever its value comes from."""
     origin = worker.origins["llm_model"]
     return Fallback(worker.role.llm_model, Origin("fallback", origin.path, origin.line, FALLBACK))

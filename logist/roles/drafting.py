@@ -1,4 +1,4 @@
-"""The text of a role file that somebody is about to write: from nothing, or from a base."""
+"""Drafts the text of a new role file, from nothing or from a base."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ _BODY = "# The text below the fields is the instructions{copied}.\n"
 
 
 def draft_role_text(name: str, description: str | None, base: Role | None, model: str, form: Format) -> str:
-    """The text of a file for a role of that name: it loads as it is. `model` is for one without a base."""
+    """The text of a file for a role of that name; it is valid as it is.
+    `model` is for a role without a base.
+    """
     set_fields, commented = _build_fields(name, description, base, model)
     if form == "json":
         return json.dumps(set_fields, ensure_ascii=False, indent=2) + "\n"
@@ -65,7 +67,7 @@ def draft_role_text(name: str, description: str | None, base: Role | None, model
 def _build_fields(
     name: str, description: str | None, base: Role | None, model: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the file says, and what it only shows."""
+    """The fields that the file sets, and those that it only shows as comments."""
     fields: dict[str, Any]
     if base is not None:
         fields = {"name": name, "base": base.name, **({"description": description} if description else {})}

@@ -1,4 +1,4 @@
-"""The files of a directory of roles, and the roles that each holds, before they are checked."""
+"""Reads the files of a directory of roles, and splits them into roles, before they are checked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME_LINE = re.compile(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]
 
 @dataclass(frozen=True)
 class RoleEntry:
-    """One role as a file has it, before it is checked."""
+    """One role as a file defines it, before it is checked."""
 
     name: str
     path: Path
@@ -44,27 +44,27 @@ class RoleEntry:
 
     @property
     def base(self) -> str | None:
-        """The name of the role that it inherits from, as far as it names one."""
+        """The name of the role that it inherits from, if it names one."""
         base_name = self.data.get("base") if isinstance(self.data, dict) else None
         return base_name if isinstance(base_name, str) else None
 
     def find_line(self, attribute: str = "") -> int:
-        """The line where an attribute stands, or else the role."""
+        """The line of an attribute, or else of the role."""
         return self.lines.get(attribute) or self.lines.get("", 1)
 
     def invalid_error(self, message: str, attribute: str = "", fix: str | None = None) -> InvalidFile:
-        """The error that is to be raised, with its place."""
+        """The error to raise for this role, with its location."""
         return InvalidFile(self.add_label(message), where=f"{self.path}:{self.find_line(attribute)}", fix=fix)
 
     def add_label(self, message: str) -> str:
-        """The message; in a file of several roles it says which."""
+        """The message; in a file of several roles it names the role."""
         return f"role `{self.key}`: {message}" if self.key else message
 
 
 def list_role_files(place: Path) -> list[Path]:
-    """The role files of a directory, by name; a file that is named itself is taken as it is.
+    """The role files of a directory, by name; a path to a file is returned as it is.
 
-    A Markdown file without front matter is a text like any other. InvalidFile for what can't be read.
+    A Markdown file without front matter is not a role file. Raises InvalidFile for what can't be read.
     """
     if os.path.isfile(place):
         return [place]
@@ -85,7 +85,7 @@ def _is_role_file(path: Path) -> bool:
 
 
 def read_role_entries(path: Path, strength: int = 0) -> list[RoleEntry]:
-    """The roles of a file. InvalidFile, with its place, for one that does not read."""
+    """Read the roles of a file. Raises InvalidFile, with the location, if it can't be read."""
     if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
         raise InvalidFile("is not a regular file", where=str(path))
     if path.suffix.lower() not in SUFFIXES:
@@ -103,7 +103,9 @@ def _load_document(path: Path) -> Document:
 
 @lru_cache(maxsize=32)
 def _load_shipped(path: Path, changed: int, size: int) -> Document:
-    """A shipped file as it is now: a process reads it once, nine tenths of what loading the roles takes."""
+    """Load a shipped file in its current version, once a process: that is
+    nine tenths of the time to load the roles.
+    """
     return _parse_file(path)
 
 
@@ -112,7 +114,7 @@ def _parse_file(path: Path) -> Document:
 
 
 def guess_role_names(path: Path) -> list[str]:
-    """What a file that can't be read seems to define: the names in its text, else the file's own."""
+    """The roles that an unreadable file seems to define: the names in its text, else the file's own name."""
     if not os.path.isfile(path):
         return [path.stem]
     try:
@@ -124,7 +126,7 @@ def guess_role_names(path: Path) -> list[str]:
 
 
 def _split_entries(document: Document, path: Path, strength: int) -> Iterator[RoleEntry]:
-    """One, or many by key, these also under the key `roles`."""
+    """Yield the one role of a document, or many by key, possibly under the key `roles`."""
     data, under = document.data, ""
     is_single = bool(data.keys() & FORM) or path.suffix.lower() in MARKDOWN
     if not is_single and isinstance(data.get("roles"), dict):
@@ -146,7 +148,9 @@ def _split_entries(document: Document, path: Path, strength: int) -> Iterator[Ro
 
 
 def _rename_agent_prompt(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str, int]]:
-    """The fields and their lines, with `agentPrompt` as `instructions`; a role that has both keeps both, an error."""
+    """The fields and their lines, with `agentPrompt` renamed to
+    `instructions`; a role with both keeps both.
+    """
     if not isinstance(data, dict) or AGENT_PROMPT not in data or "instructions" in data:
         return data, lines
     names = {AGENT_PROMPT: "instructions"}
@@ -155,7 +159,9 @@ def _rename_agent_prompt(data: Any, lines: dict[str, int]) -> tuple[Any, dict[st
 
 
 def _split_lines(lines: dict[str, int], fields: dict[str, str]) -> dict[str, dict[str, int]]:
-    """The lines of each role by its key; `fields`: the key by the path of its role, which comes before what it holds."""
+    """The lines of each role by its key; `fields`: the key by the path of
+    its role, which precedes its content.
+    """
     below: dict[str, dict[str, int]] = {}
     field = ""
     for path, line in lines.items():

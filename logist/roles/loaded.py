@@ -1,4 +1,4 @@
-"""Roles as they were read: each with its file, where each of its fields comes from, and what is wrong."""
+"""Loaded roles: each with its file, the origin of each of its fields, and its problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTERNAL = "review"
 
 @dataclass(frozen=True)
 class RoleProblem:
-    """Something about a role file that its author should know."""
+    """A problem in a role file, for its author."""
 
     severity: Literal["error", "warning"]
     message: str
@@ -48,7 +48,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LoadedRole:
-    """A role, and the file it was read from."""
+    """A role and the file it was read from."""
 
     role: Role
     path: Path
@@ -61,14 +61,16 @@ class LoadedRole:
 
     @property
     def has_own_task_types(self) -> bool:
-        """Whether its types of tasks are its own word, and not only inherited from a role that does them already."""
+        """True if the role sets its task types itself, instead of inheriting
+        them from a role that has them.
+        """
         origin = self.origins.get("applicable_task_types")
         return self.base in (None, self.role.name) or (origin is not None and origin.kind == "file")
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Every role that may be named. One that is broken hides those it would have replaced."""
+    """All roles that can be named. A broken one hides those it would have replaced."""
 
     by_name: dict[str, LoadedRole]
     problems: list[RoleProblem]
@@ -78,7 +80,9 @@ class Roles:
     """Sound roles in whose place one of a stronger directory stands."""
 
     def get(self, name: str) -> Role:
-        """The role of exactly that name. UsageError: there is none. InvalidFile: its file is broken."""
+        """The role of exactly that name. Raises UsageError if there is none,
+        InvalidFile if its file is broken.
+        """
         if name in self.broken:
             raise self.broken[name]
         if name not in self.by_name:
@@ -89,9 +93,10 @@ class Roles:
         return self.by_name[name].role
 
     def find_for_task_type(self, task_type: str) -> str | None:
-        """The name of the role that does tasks of a type, as role files say; None if none does.
+        """The name of the role that does tasks of a type according to the role files; None if none does.
 
-        It may be a broken one, where a broken file hides a role of that type: nobody else does its tasks unasked.
+        It may be a broken one, if a broken file hides a role of that type: no other role takes over its tasks
+        silently.
         """
         hidden_by_broken = (one for one in self.hidden if one.role.name in self.broken)
         claiming = find_claimants([*self.by_name.values(), *hidden_by_broken], task_type)
@@ -99,11 +104,11 @@ class Roles:
 
 
 def find_claimants(roles: Iterable[LoadedRole], task_type: str) -> list[LoadedRole]:
-    """The roles that name a type of tasks, the one that holds first.
+    """The roles that name a task type, in order of precedence.
 
-    One whose own file names it comes before one that has it from its base: what is made from `fix` to be named
-    by hand does not take all bugs away from `fix`. Then the stronger directory decides, then the name. The
-    type is taken in whatever case; the role INTERNAL is never among them.
+    A role whose own file names the type precedes one that inherits it from its base: a role derived from
+    `fix`, meant to be named explicitly, does not take all bugs away from `fix`. Then the stronger directory
+    decides, then the name. The case of the type does not matter; the role INTERNAL is never included.
     """
     type_name = task_type.casefold()
     claiming = [

@@ -1,4 +1,4 @@
-"""All roles of some directories: who holds of those with one name, who inherits from whom."""
+"""Loads all roles of some directories: resolves equal names and inheritance."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST_BASES = 20
 
 
 def load_roles(directories: Sequence[Path]) -> Roles:
-    """The roles of all directories; of two with one name, the one in the later directory holds.
+    """Load the roles of all directories; of two with the same name, the one in the later directory applies.
 
-    A directory that is not there is empty; a path may be a single file too. A broken file becomes a problem and
-    stops no other.
+    A missing directory is empty; a path may be a single file too. A broken file becomes a problem and does
+    not stop the others.
     """
     loaded_directories = [_RoleDirectory(place, strength) for strength, place in enumerate(directories)]
     builder = _RoleBuilder(loaded_directories)
@@ -44,7 +44,7 @@ def load_roles(directories: Sequence[Path]) -> Roles:
 
 
 class _RoleDirectory:
-    """What the files of one directory hold; a name may be there only once, in whatever case."""
+    """The roles in the files of one directory; a name may occur only once, ignoring case."""
 
     def __init__(self, place: Path, strength: int) -> None:
         self.strength = strength
@@ -73,13 +73,13 @@ class _RoleDirectory:
         self.mark_broken(names, error)
 
     def mark_broken(self, names: Sequence[str], error: InvalidFile) -> None:
-        """Refuses the roles of these names; the first reason stays."""
+        """Mark the roles of these names as broken; the first reason is kept."""
         for name in names:
             self.broken.setdefault(name, error)
 
 
 class _RoleBuilder:
-    """Puts roles together from the entries of all directories."""
+    """Builds roles from the entries of all directories."""
 
     def __init__(self, directories: Sequence[_RoleDirectory]) -> None:
         self._directories = directories
@@ -91,7 +91,7 @@ class _RoleBuilder:
             self._fallback = make_fallback(worker) if worker else self._fallback
 
     def build_roles(self, directory: _RoleDirectory) -> dict[str, LoadedRole]:
-        """The roles of a directory that are sound; the others become its problems."""
+        """The valid roles of a directory; the others become its problems."""
         loaded: dict[str, LoadedRole] = {}
         for name, entry in directory.entries.items():
             role, problems = self._build_role(entry)
@@ -103,7 +103,7 @@ class _RoleBuilder:
         return {name: role for name, role in loaded.items() if name not in directory.broken}
 
     def _build_role(self, entry: RoleEntry) -> tuple[LoadedRole | None, list[RoleProblem]]:
-        """The role of an entry, or None, and everything about it that its author should know."""
+        """The role of an entry, or None, and all its problems."""
         data = entry.data if isinstance(entry.data, dict) else {}
         if "base" not in data:
             return build_role(entry, None, self._fallback)
@@ -117,7 +117,7 @@ class _RoleBuilder:
         return build_role(entry, base, self._fallback)
 
     def _require_end(self, entry: RoleEntry) -> None:
-        """Raises InvalidFile if the chain of bases comes back to itself, or is too long."""
+        """Raise InvalidFile if the chain of bases is a cycle, or is too long."""
         chain = [entry]
         while (base := self._find_base_entry(chain[-1])) is not None:
             names = " -> ".join(f"`{each.name}`" for each in [*chain, base])
@@ -133,7 +133,9 @@ class _RoleBuilder:
                 )
 
     def _find_chain_end(self, entry: RoleEntry) -> RoleEntry | None:
-        """The entry at the end of its chain of bases; None if that has none, or is too long."""
+        """The entry at the end of its chain of bases; None if a base does not
+        exist, or the chain is too long.
+        """
         for _ in range(MOST_BASES):
             if not isinstance(entry.data, dict) or "base" not in entry.data:
                 return entry
@@ -144,7 +146,9 @@ class _RoleBuilder:
         return None
 
     def _find_base_entry(self, entry: RoleEntry) -> RoleEntry | None:
-        """The entry that a base names: the strongest role of that name; of its own name, the strongest one under it."""
+        """The entry that a base names: the strongest role of that name; for its
+        own name, the strongest below it.
+        """
         name = entry.base
         for directory in reversed(self._directories):
             if name is None or (name == entry.name and directory.strength >= entry.strength):
@@ -182,7 +186,7 @@ class _RoleBuilder:
 
     @cached_property
     def _usable_base_names(self) -> set[str]:
-        """The names that are proposed where a base is unknown: of roles whose chain of bases ends in a sound one."""
+        """The names to suggest for an unknown base: roles whose chain of bases ends in a valid one."""
         holding = {name: (each, entry) for each in self._directories for name, entry in each.entries.items()}
         return {
             name
@@ -218,7 +222,7 @@ def _duplicate_error(entry: RoleEntry, twin: RoleEntry) -> InvalidFile:
 
 
 def _find_unknown_delegates(roles: Roles) -> Iterator[RoleProblem]:
-    """Roles that may give work to one that is not there."""
+    """Find roles that may delegate work to a role that does not exist."""
     for name, loaded in sorted(roles.by_name.items()):
         for other in loaded.role.can_delegate_to_roles:
             if other not in roles.by_name and other not in roles.broken:
@@ -228,7 +232,7 @@ def _find_unknown_delegates(roles: Roles) -> Iterator[RoleProblem]:
 
 
 def _find_rivals(roles: Roles) -> Iterator[RoleProblem]:
-    """Types of tasks that several roles of one directory say they do."""
+    """Find task types that several roles of one directory claim."""
     types = {one.casefold() for found in roles.by_name.values() for one in found.role.applicable_task_types}
     for task_type in sorted(types):
         claiming = [
@@ -249,7 +253,9 @@ def _find_rivals(roles: Roles) -> Iterator[RoleProblem]:
 def _find_other_spellings(
     found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]
 ) -> Iterator[RoleProblem]:
-    """A role of this name, in another case, is in an earlier directory: most likely meant to be replaced."""
+    """Find roles whose name differs only in case from one in an earlier
+    directory, probably meant to replace it.
+    """
     spelled = {name.casefold(): name for name in earlier if name not in found}
     for name, role in found.items():
         if other := spelled.get(name.casefold()):

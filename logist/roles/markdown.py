@@ -1,4 +1,6 @@
-"""A role as a page of Markdown: its fields as YAML between two lines `---`, its instructions below them."""
+"""Reads a role from a Markdown page: its fields as YAML between two
+lines `---`, its instructions below them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _FENCE = re.compile(r"---[ \t]*")
 
 
 def has_front_matter(path: Path) -> bool:
-    """Whether the first line is `---`; a file that can't be read is taken to have it, so that somebody is told."""
+    """True if the first line is `---`; also for a file that can't be read, so that the error is reported."""
     try:
         with open_file(path) as file:
             first = file.readline(100)
@@ -27,9 +29,9 @@ def has_front_matter(path: Path) -> bool:
 
 
 def read_markdown(path: Path) -> Document:
-    """The fields of a page, every failure an InvalidFile with its line.
+    """Read the fields of a page; every failure is an InvalidFile with its line.
 
-    The text below the fields is `instructions`; where these stand among the fields, it is `prompt_template`.
+    The text below the fields is `instructions`; if the fields include instructions, it is `prompt_template`.
     Blank lines around it do not count.
     """
     name = os.fspath(path)
@@ -65,7 +67,7 @@ def _parse_page(text: str, name: str) -> Document:
 
 
 def _add_body(fields: Document, body: list[str], first: int) -> Document:
-    """The document with the text below the fields; `first` is the number of its first line."""
+    """Add the text below the fields to the document; `first` is the number of its first line."""
     blank = next((number for number, line in enumerate(body) if line.strip()), None)
     if blank is None:
         return fields

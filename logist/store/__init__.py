@@ -1,7 +1,6 @@
-"""The job directory: file names, lock, atomic replace, history append, inflight.
+"""The job directory: file names, lock, atomic replace, history append, exchanges in flight.
 
-Names are loaded when they are first asked for, so that `logist.store.listing` costs nothing more
-than itself.
+Names are loaded on first use, so that importing `logist.store.listing` costs nothing more than itself.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-r"""The bytes of jobHistory.json: its first line, its entries, and what makes them verify.
+"""The bytes of jobHistory.json: its first line, its entries, and the checksums that chain them.
 
     {"version":1,"segment":1,"first_sequence":1,"previous":null,"interactions": [
     {"sequence":1, ... ,"previous":null,"checksum":"<64 hex>"}
     ,{"sequence":2, ... ,"previous":"<64 hex>","checksum":"<64 hex>"}
     ]}
 
-The comma leads, so that an append never changes a finished line: it writes over the closing bytes
-only. `checksum` is the sha256 of the line without its comma and without the checksum member;
-`previous` is the checksum of the entry before. Lines end at b"\n" and nowhere else: U+2028 and its
-like may stand inside values.
+The comma leads, so that an append never changes a finished line: it only overwrites the closing bytes.
+`checksum` is the sha256 of the line without its comma and without the checksum member; `previous` is the
+checksum of the entry before. Only a newline byte ends a line: U+2028 and similar characters may occur
+inside values.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ _SEAL = len(_MEMBER) + 64 + len(b'"}')
 
 
 class Position(NamedTuple):
-    """An entry's place; of an empty history, sequence 0, no hash, and where the first entry will begin."""
+    """Where an entry is; for an empty history: sequence 0, no hash, and the
+    offset of the first entry to come.
+    """
 
     sequence: int
     hash: str | None
@@ -62,7 +64,9 @@ class Position(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the first line says; a later segment goes on from `previous` at `first_sequence`."""
+    """The first line of a history file; a later segment continues from the
+    hash `previous` with `first_sequence`.
+    """
 
     segment: int
     first_sequence: int
@@ -70,12 +74,12 @@ class Header(NamedTuple):
     size: int
 
     def start_position(self) -> Position:
-        """Before the first entry of this file."""
+        """The position before the first entry of this file."""
         return Position(self.first_sequence - 1, self.previous, self.size)
 
 
 def suggest_restore(path: Path, name: str | None = None) -> str:
-    """What to do about a damaged history, or about its files `name`."""
+    """How to fix a damaged history: restore `name` (by default the file itself) from a backup."""
     advice = f"restore {name or path.name} from a backup"
     # Archives and fixtures are read too, and those are no jobs: only a job has a lock.
     if not os.path.lexists(path.with_name("lock")):
@@ -93,7 +97,10 @@ def format_header(segment: int = 1, first_sequence: int = 1, previous: str | Non
 
 
 def read_header(file: BinaryIO, path: Path) -> Header:
-    """The first line; Damaged unless it is exactly as written, Refused if a newer Logist wrote it."""
+    """Read and check the first line.
+
+    Raises Damaged unless it is exactly as Logist writes it, Refused if a newer Logist wrote it.
+    """
     line = file.readline(_LONGEST_HEADER)
     match = _HEADER.fullmatch(line)
     if match is None:
@@ -111,7 +118,10 @@ def read_header(file: BinaryIO, path: Path) -> Header:
 
 
 def seal_entry(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonObject, bytes]:
-    """The completed entry and its line, without comma and newline."""
+    """Complete an entry with its sequence, link and checksum; return it and its line, without comma and newline.
+
+    Raises StorageError if the line would be too long to be read again.
+    """
     own = ("sequence", "previous", "checksum")
     kept = {key: value for key, value in entry.items() if key not in own}
     complete: JsonObject = {"sequence": sequence, **kept, "previous": previous}
@@ -124,7 +134,7 @@ def seal_entry(entry: JsonObject, sequence: int, previous: str | None) -> tuple[
 
 
 def verify_line(line: bytes) -> str | None:
-    """The checksum of a complete line (no comma, no newline); None if the line does not verify."""
+    """Return the checksum of a complete line (no comma, no newline); None if the line does not verify."""
     ending = line[-_SEAL:]
     if not ending.startswith(_MEMBER):
         return None
@@ -135,33 +145,41 @@ def verify_line(line: bytes) -> str | None:
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines from here on; one of a senseless length comes in pieces."""
+    """Yield the lines from the current position on; a line longer than LONGEST comes in pieces."""
     while line := file.readline(LONGEST):
         yield line
 
 
 def seek_afresh(file: BinaryIO, offset: int) -> None:
-    """Go to `offset` and read from the file itself: a seek within what was read before would keep that."""
+    """Seek to `offset` so that the next read comes from the file itself.
+
+    A plain seek within the buffer would return what was read before, though another process may have
+    appended.
+    """
     file.seek(0, os.SEEK_END)
     file.seek(offset)
 
 
 def read_closing(file: BinaryIO, end: int) -> bytes | None:
-    """What follows the last entry, if that is no more than the closing, whole or in part; else None."""
+    """Read what follows the last entry, if that is no more than the closing,
+    complete or partial; else None.
+    """
     seek_afresh(file, end)
     rest = file.read(_SHORT + 1)
     return rest if len(rest) <= _SHORT and rest.strip() in CLOSINGS else None
 
 
 def describe_excess(size: int) -> str | None:
-    """Why so many bytes are no append that was cut off; None where they may be one."""
+    """Why so many bytes can't be one append that was cut off; None if they can be."""
     return f"and {size:,} bytes follow, more than one append writes" if size > MOST_TORN else None
 
 
 def is_complete_entry(line: bytes, *, next_one: bool) -> bool:
-    """Whether a line behind the last good entry is an entry, wherever it belongs; then the middle is damaged.
+    """True if a line after the last good entry is a complete entry, whatever its number; then the middle is
+    damaged.
 
-    `next_one`: it is the first of them. Where that begins as NOT_YET says, it is one that was cut off.
+    `next_one`: it is the first such line. If that begins as NOT_YET describes, it is an entry that was cut
+    off.
     """
     if next_one and line.startswith(NOT_YET):
         return False
@@ -169,7 +187,7 @@ def is_complete_entry(line: bytes, *, next_one: bool) -> bool:
 
 
 def extract_sealed_bytes(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
-    """The line as `checksum_of` wants it; None if its comma or its number is wrong."""
+    """The part of a line that `verify_line` takes; None if its comma or its number is wrong."""
     comma = b"" if sequence == first_sequence else b","
     if not line.startswith(b'%b{"sequence":%d,' % (comma, sequence)):
         return None
@@ -177,7 +195,7 @@ def extract_sealed_bytes(line: bytes, sequence: int, first_sequence: int) -> byt
 
 
 def read_entry(line: bytes, before: Position, first_sequence: int) -> JsonObject | None:
-    """The entry of a line that verifies and follows `before`; None if anything about it is wrong."""
+    """Parse the entry of a line that verifies and follows `before`; None if anything about it is wrong."""
     line = extract_sealed_bytes(line, before.sequence + 1, first_sequence) or b""
     if verify_line(line) is None:
         return None

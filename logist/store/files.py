@@ -1,4 +1,4 @@
-"""Durable files: atomic replace, explicit modes, and errors that name the path."""
+"""Durable file operations: atomic replace, explicit modes, and errors that name the path."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _unpublished: set[str] = set()
 
 
 def dump_json(value: object) -> bytes:
-    """Compact JSON on one line, UTF-8.
+    """Serialize to compact JSON on one line, UTF-8.
 
-    StorageError for what no JSON reader would read back: lone surrogates, NaN, endless nesting.
+    Raises StorageError for what no JSON reader could read back: lone surrogates, NaN, nesting too deep.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -44,7 +44,7 @@ def dump_json(value: object) -> bytes:
 
 
 def dump_pretty(value: object) -> bytes:
-    """The same for people: one field per line, a newline at the end."""
+    """Like dump_json, but for people: one field per line, a newline at the end."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
     except (ValueError, RecursionError) as error:
@@ -60,7 +60,7 @@ def _not_storable_error(error: Exception) -> StorageError:
 
 @contextmanager
 def convert_os_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError on `path` into a StorageError that says where and what to do."""
+    """Turn an OSError on `path` into a StorageError with the path and a fix."""
     try:
         yield
     except OSError as error:
@@ -69,7 +69,7 @@ def convert_os_errors(path: Path) -> Iterator[None]:
 
 
 def require_trust(path: Path) -> None:
-    """StorageError once an fsync has failed in this process; called before every write."""
+    """Raise StorageError once an fsync has failed in this process; called before every write."""
     if _unsynced:
         raise StorageError(
             f"nothing more is written, since {_unsynced[0]} could not be flushed to disk",
@@ -79,10 +79,10 @@ def require_trust(path: Path) -> None:
 
 
 def fsync(fd: int, path: Path) -> None:
-    """Flush `fd` to disk, once; nothing happens for what is still `unpublished`.
+    """Flush `fd` to disk, once; does nothing inside a folder whose flushes are deferred (`defer_flushes`).
 
-    The kernel may drop the pages of a failed fsync and report success for the next one
-    ("fsyncgate"), so a failure is final for this process: StorageError now and at every later write.
+    The kernel may drop the pages of a failed fsync and report success for the next one ("fsyncgate"), so a
+    failure is final for this process: StorageError now and at every later write.
     """
     require_trust(path)
     if _has_deferred_flushes(path):
@@ -93,7 +93,7 @@ def fsync(fd: int, path: Path) -> None:
 
 @contextmanager
 def stop_writing_on_error(path: Path) -> Iterator[None]:
-    """A flush inside that fails is the last: this process writes nothing more."""
+    """If a flush inside the block fails, this process never writes again (see `require_trust`)."""
     try:
         yield
     except OSError:
@@ -103,9 +103,11 @@ def stop_writing_on_error(path: Path) -> Iterator[None]:
 
 @contextmanager
 def defer_flushes(folder: Path) -> Iterator[None]:
-    """Inside, nothing in `folder` is flushed. Whoever makes it flushes all of it once (`flushing.flush_tree`).
+    """Inside the block, nothing in `folder` is flushed; the caller flushes all of it once
+    (`flushing.flush_tree`).
 
-    For a directory that is renamed when it is complete: what a power cut leaves of it before that is never read.
+    For a directory that is renamed when it is complete: what a power cut leaves of it before that is never
+    read.
     """
     name = str(folder)
     _unpublished.add(name)
@@ -121,7 +123,9 @@ def _has_deferred_flushes(path: Path) -> bool:
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write every byte at `offset`; a short write goes on until it is done or the reason is known."""
+    """Write every byte at `offset`; after a short write, go on with the rest
+    until done or an error is raised.
+    """
     remaining = memoryview(data)
     while remaining:
         count = os.pwrite(fd, remaining, offset)
@@ -130,9 +134,11 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Put `data` in the place of `path`, all or nothing, and durably (DESIGN §9, Replace).
+    """Replace `path` with `data`: all or nothing, and durable.
 
-    StorageError when it cannot; then the old file is untouched.
+    The data is written to a temporary file in the same directory, flushed and renamed; then the directory is
+    flushed.
+    Raises StorageError when that fails; then the old file is untouched.
     """
     replace_chunks(path, (data,), mode)
 
@@ -171,7 +177,7 @@ def _write_new(parent: int, name: str, path: Path, chunks: Iterable[bytes], mode
 
 
 def touch(path: Path) -> None:
-    """Make an empty file; only its name is durable, which is all it says."""
+    """Create an empty file. Only its name is made durable: the file's existence is its whole content."""
     require_trust(path)
     with convert_os_errors(path), open_directory_fd(path.parent) as parent:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -182,7 +188,9 @@ def touch(path: Path) -> None:
 
 
 def read_start(path: Path, size: int) -> bytes:
-    """The first `size` bytes of a file; empty if there is none. Damaged if it is no regular file."""
+    """Read the first `size` bytes of a file; empty if there is none. Raises
+    Damaged if it is not a regular file.
+    """
     with convert_os_errors(path):
         try:
             descriptor, _ = open_regular(path)
@@ -198,7 +206,9 @@ def read_start(path: Path, size: int) -> bytes:
 
 
 def read_bytes(path: Path, most: int = MOST) -> bytes | None:
-    """The whole file, None if there is none. Damaged if it is no regular file, or larger than `most`."""
+    """Read the whole file; None if there is none. Raises Damaged if it is
+    not a regular file, or larger than `most`.
+    """
     with convert_os_errors(path):
         try:
             return read_regular(path, most)
@@ -210,7 +220,7 @@ def read_bytes(path: Path, most: int = MOST) -> bytes | None:
 
 
 def _refuse_irregular(path: Path, error: OSError) -> None:
-    """Raises Damaged if `error` says that what lies there is not what Logist writes."""
+    """Raise Damaged if `error` means that the path is not a file as Logist writes them."""
     if _is_irregular(error):
         raise damaged_file_error(path, "not a regular file") from error
     if error.errno == errno.EFBIG:
@@ -224,7 +234,10 @@ def _is_irregular(error: OSError) -> bool:
 
 @contextmanager
 def open_required_file(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
-    """A file that must be there, for reading piece by piece; Damaged, with `fix`, if it is not or is no regular file."""
+    """Open a file that must exist, for reading piece by piece.
+
+    Raises Damaged, with `fix`, if it is missing or not a regular file.
+    """
     with convert_os_errors(path):
         try:
             descriptor, _ = open_regular(path)
@@ -248,21 +261,25 @@ def _symlink_error(path: Path, what: str, fix: str) -> Damaged:
 
 
 def damaged_file_error(path: Path, message: str) -> Damaged:
-    """What to do about something in a job that Logist did not put there like that."""
+    """The error for a file of a job that is not as Logist wrote it; its fix
+    is the command to move it away.
+    """
     return Damaged(
         message, where=str(path), fix=f"look at it, then move it away: {format_move_command(path)}"
     )
 
 
 def format_move_command(path: Path) -> str:
-    """The command that keeps a damaged file or directory beside its place."""
+    """The shell command that renames a damaged file or directory to
+    `<name>.damaged`, in the same directory.
+    """
     aside = path.with_name(f"{path.name}.damaged")
     return f"mv {shlex.quote(str(path))} {shlex.quote(str(aside))}"
 
 
 @contextmanager
 def open_directory_fd(path: Path) -> Iterator[int]:
-    """An open directory, for `dir_fd` and fsync."""
+    """An open directory descriptor, for `dir_fd` and fsync; closed at the end of the block."""
     fd = os.open(path, _DIRECTORY)
     try:
         yield fd
@@ -271,7 +288,7 @@ def open_directory_fd(path: Path) -> Iterator[int]:
 
 
 def make_directory(path: Path) -> bool:
-    """Make a private directory (0700 under any umask); False if it is there already."""
+    """Make a private directory (0700 under any umask); False if it exists already."""
     with convert_os_errors(path):
         try:
             os.mkdir(path, 0o700)
@@ -282,7 +299,7 @@ def make_directory(path: Path) -> bool:
 
 
 def ensure_directory(path: Path) -> None:
-    """A private directory that is there, and whose name is durable."""
+    """Make a private directory if it is missing, with a durable name."""
     if make_directory(path):
         sync_directory(path.parent)
 
@@ -294,14 +311,16 @@ def sync_directory(path: Path) -> None:
 
 
 def _restore_owner_access(folder: str) -> None:
-    """Gives the owner back what a program may have taken: a directory that is locked can't be removed."""
+    """Give the owner back the permissions a program may have removed:
+    without them a directory can't be emptied.
+    """
     mode = os.lstat(folder).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         os.chmod(folder, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all in it; links are removed, not followed. No error if it is gone."""
+    """Remove a directory and everything in it; links are removed, not followed. No error if it is gone."""
     with convert_os_errors(path):
         pending: list[str] = [str(path)] if os.path.lexists(path) else []
         folders: list[str] = []

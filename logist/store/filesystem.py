@@ -1,4 +1,4 @@
-"""What a file system is: locks and flushes hold only on a local one."""
+"""Checks that jobs are on a local file system: locks and flushes can't be relied on elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WINDOWS_DRIVE = "drvfs"
 
 
 class Mount(NamedTuple):
-    """A line of the kernel's table of mounts."""
+    """One line of the kernel's mount table."""
 
     kind: str
     source: str
@@ -33,9 +33,9 @@ class Mount(NamedTuple):
 
 
 def require_local(path: Path) -> None:
-    """Refuse to keep jobs on a file system that can't keep the promises.
+    """Refuse to keep jobs on a file system whose locks or flushes can't be relied on.
 
-    What `path` doesn't have yet will be on the file system of its nearest parent.
+    The parts of `path` that don't exist yet will be on the file system of its nearest existing parent.
     """
     if problem := describe_problem(path):
         fix = "keep the project on a local disk of Linux, or only the jobs: --jobs-dir, or $LOGIST_JOBS_DIR"
@@ -43,7 +43,7 @@ def require_local(path: Path) -> None:
 
 
 def describe_problem(path: Path) -> str | None:
-    """Why the file system that holds `path`, or will hold it, can't keep jobs; None if it can."""
+    """Why the file system of `path`, which need not exist yet, can't keep jobs; None if it can."""
     mount = find_mount(next(folder for folder in (path, *path.parents) if os.path.exists(folder)))
     if mount is None:
         return None
@@ -55,14 +55,14 @@ def describe_problem(path: Path) -> str | None:
 
 
 def is_windows_drive(mount: Mount) -> bool:
-    """Whether it is a drive of Windows that WSL shows, as below /mnt/c."""
+    """True for a Windows drive that WSL mounts, as below /mnt/c."""
     if mount.kind in ("9p", "virtiofs"):
         return _WINDOWS_DRIVE in mount.source or _WINDOWS_DRIVE in mount.options
     return mount.kind == _WINDOWS_DRIVE
 
 
 def is_network(name: str) -> bool:
-    """Whether a file system type, spelled as in /proc/self/mountinfo, is shared between machines."""
+    """True if a file system type, spelled as in /proc/self/mountinfo, is shared between machines."""
     base, _, driver = name.partition(".")
     return driver in _NETWORK_FUSE if base in ("fuse", "fuseblk") else base in _NETWORK
 
@@ -74,9 +74,9 @@ def filesystem_type(path: Path) -> str | None:
 
 
 def find_mount(path: Path) -> Mount | None:
-    """The mount that holds `path`, found by device; None if it is not listed.
+    """Find the mount that holds `path`, by its device number; None if it is not listed.
 
-    Network file systems are always found so. Those that number their devices otherwise (btrfs) are local.
+    Network file systems are always found this way. Those whose device numbers differ (btrfs) are local.
     """
     try:
         device = os.stat(path).st_dev

@@ -1,4 +1,4 @@
-"""Making a new directory durable, with everything in it, before it gets its name."""
+"""Makes a new directory and everything in it durable, before it gets its final name."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _REPORTS_ERRORS = (5, 8)
 
 
 def flush_tree(folder: Path, bulk: Path) -> None:
-    """Makes a directory and everything in it durable; `bulk` is the part of it that may hold very many files.
+    """Make a directory and everything in it durable; `bulk` is the part that may hold very many files.
 
-    One syncfs is quicker than an fsync for each file and directory. But it also writes out what other programs
-    have written to that file system, so for few files it is used only while that is little.
+    One syncfs is quicker than an fsync for each file and directory. But it also writes out what other
+    programs have written to that file system, so for few files it is used only while that is little.
     """
     if _is_one_flush_quicker(folder, bulk):
         _flush_file_system(folder)
@@ -61,7 +61,7 @@ def _read_kernel_version() -> tuple[int, ...]:
 
 
 def _count_unwritten_bytes() -> int:
-    """How much the machine has not written to its disks yet; the largest number if that is unknown."""
+    """How many bytes the machine has not written to its disks yet; sys.maxsize if that is unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             sizes = dict(line.split(":") for line in lines)
@@ -85,7 +85,9 @@ def _flush_file_system(folder: Path) -> None:
 
 
 def _walk_tree(folder: Path) -> Iterator[Path]:
-    """Every file in a directory, and then the directory. A link has no content to flush."""
+    """Yield every file in a directory, then the directory itself. Links are
+    skipped: they have no content to flush.
+    """
     with files.convert_os_errors(folder), os.scandir(folder) as scanned:
         entries = list(scanned)
     for entry in entries:

@@ -1,7 +1,7 @@
-"""Histories that Logist did not write, or that were written anew since: plain JSON, read an entry at a time.
+"""Reads histories that Logist did not write, or that were rewritten since: plain JSON, one entry at a time.
 
-Two shapes: a list of entries, or an object with such a list as `interactions`. What the entries hold is for
-others to say (core.replay.old_shapes); here they only have to be JSON objects.
+Two shapes: a list of entries, or an object with such a list as `interactions`. Entries only have to be JSON
+objects here; core.replay.old_shapes interprets their content.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _CUT = 12
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a history is JSON that does not begin as those do that Logist writes, damaged ones included.
+    """True for a JSON history that does not begin like those that Logist writes, damaged ones included.
 
-    Raises what history.opened does.
+    Raises what history.open_history raises.
     """
     with history.open_history(path) as file:
         begin = file.read(_PEEKED)
@@ -49,13 +49,13 @@ def is_foreign(path: Path) -> bool:
 
 
 def read_foreign_entries(path: Path) -> Generator[JsonObject]:
-    """The entries in the order of the file. Raises Damaged, with the place, at what is no such history."""
+    """Yield the entries in file order. Raises Damaged, with the position, if the file is no such history."""
     with _open_text(path) as text:
         yield from _read_entries(text)
 
 
 def read_leading_members(path: Path) -> JsonObject:
-    """What an object says before its list: the title of the job, say. Nothing of a list."""
+    """Read the members of the object before its list, such as the title of the job. Empty for a list."""
     members: JsonObject = {}
     with _open_text(path) as text:
         for name in _read_member_names(text) if text.peek() == "{" else ():
@@ -77,11 +77,11 @@ def _open_text(path: Path) -> Iterator[_Text]:
 
 
 class _FaultError(Exception):
-    """What is wrong with the text."""
+    """The text is not a valid history; the message says what is wrong and where."""
 
 
 class _Text:
-    """JSON of which a piece is in memory."""
+    """JSON text of which only a piece is in memory."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -91,7 +91,7 @@ class _Text:
         """Characters that are not in memory any more."""
 
     def peek(self) -> str:
-        """The next character that is not blank; "" at the end."""
+        """The next character that is not blank; "" at the end, without consuming it."""
         while True:
             skipped = _SKIPPED.match(self._text, self._at)
             assert skipped is not None
@@ -100,7 +100,7 @@ class _Text:
                 return self._text[self._at : self._at + 1]
 
     def take(self, wanted: str, what: str) -> str:
-        """The next character, which must be one of `wanted`."""
+        """Consume the next character, which must be one of `wanted`."""
         char = self.peek()
         if not char or char not in wanted:
             raise _FaultError(
@@ -110,7 +110,7 @@ class _Text:
         return char
 
     def read_value(self, what: str) -> Any:
-        """The JSON value that begins here."""
+        """Parse the JSON value that begins here."""
         self.peek()
         while True:
             try:
@@ -129,7 +129,9 @@ class _Text:
                     return value
 
     def _read_on_or_raise(self, error: json.JSONDecodeError, what: str) -> None:
-        """Reads on, if that can be the cure."""
+        """Read more text if the decoder failed only because the text in memory
+        ends; otherwise raise the error.
+        """
         cut = error.pos >= len(self._text) - _CUT or error.msg.startswith("Unterminated")
         place = self._describe_position(error.pos)
         if cut and len(self._text) - self._at > LONGEST:
@@ -140,7 +142,7 @@ class _Text:
             raise _FaultError(f"{what} is not JSON: {error.msg}{place}")
 
     def _read_more(self) -> bool:
-        """Reads as much again as there is; False at the end."""
+        """Read at least as much again as is in memory; False at the end."""
         rest = self._text[self._at :]
         self._before += self._at
         read = self._file.read(max(_CHUNK, len(rest)))
@@ -185,7 +187,7 @@ def _read_entries(text: _Text) -> Iterator[JsonObject]:
 
 
 def _read_member_names(text: _Text) -> Iterator[str]:
-    """The names in an object; whoever takes one reads its value before the next."""
+    """Yield the names in an object; the caller must read each value before it takes the next name."""
     text.take("{", "a list of entries, or an object with one,")
     more = text.peek() != "}" or text.take("}", "`}`") == ""
     while more:

@@ -1,4 +1,4 @@
-"""jobHistory.json on disk: reading on from a place, durable appends, recovery of the end."""
+"""jobHistory.json on disk: reading from a position, durable appends, recovery of a torn end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CHUNK = 1 << 20
 
 
 class Appended(NamedTuple):
-    """What an append wrote: the completed entries, where each line begins, and the new end."""
+    """The result of an append: the completed entries, where each line begins, and the new end."""
 
     entries: list[JsonObject]
     offsets: list[int]
@@ -49,7 +49,7 @@ class Appended(NamedTuple):
 
 
 class HistoryProblem(NamedTuple):
-    """Something that does not verify."""
+    """One thing in a history that does not verify."""
 
     message: str
     sequence: int | None = None
@@ -57,19 +57,20 @@ class HistoryProblem(NamedTuple):
 
 
 def create_history(path: Path) -> None:
-    """An empty history, durable."""
+    """Create an empty history, durably."""
     files.replace_file(path, format_header() + CLOSING)
 
 
 def open_history(path: Path) -> AbstractContextManager[BinaryIO]:
-    """The live file of a history for reading; Damaged if there is none."""
+    """Open the live file of a history for reading. Raises Damaged if it is missing."""
     return files.open_required_file(path, "the history", suggest_restore(path))
 
 
 def read_all_entries(path: Path) -> Iterator[JsonObject]:
-    """Every entry from the first one on, one in memory at a time; Damaged at the first bad one.
+    """Yield every entry from the first one on, one in memory at a time. Raises Damaged at the first bad one.
 
-    The live file is opened first: whatever is rotated meanwhile, it and the segments below it are one history.
+    The live file is opened first: even if it is rotated meanwhile, it and the segments below it are one
+    history.
     """
     with open_history(path) as file:
         header = read_header(file, path)
@@ -79,9 +80,10 @@ def read_all_entries(path: Path) -> Iterator[JsonObject]:
 
 
 def read_entries_after(path: Path, head: Position | None) -> tuple[list[JsonObject], Position, bytes]:
-    """What follows `head`, which is read again, the last entry, and the torn tail. None: from the start.
+    """Read what follows `head`, which is verified again; return the entries, the last position and the torn
+    tail.
 
-    Only the live file is read, unless `head` is older than that.
+    From the start if `head` is None. Only the live file is read, unless `head` is older than that.
     """
     with open_history(path) as file:
         header = read_header(file, path)
@@ -97,7 +99,7 @@ def read_entries_after(path: Path, head: Position | None) -> tuple[list[JsonObje
 
 
 def has_entry(path: Path, head: Position) -> bool:
-    """Whether the entry is there, where it says. Raises Damaged, Refused for a history that does not read."""
+    """True if the entry is at its position. Raises Damaged, Refused for a history that can't be read."""
     with open_history(path) as file:
         header = read_header(file, path)
         if head.sequence >= header.first_sequence - 1:
@@ -106,7 +108,7 @@ def has_entry(path: Path, head: Position) -> bool:
 
 
 def find_entry_end(file: BinaryIO, header: Header, position: Position) -> int | None:
-    """The byte after the entry at `position`, which is read again and verified; None if it is not there."""
+    """The offset after the entry at `position`, which is read and verified again; None if it is not there."""
     sequence, digest, offset = position
     if sequence < header.first_sequence:
         file.seek(header.size)
@@ -126,9 +128,9 @@ def find_entry_end(file: BinaryIO, header: Header, position: Position) -> int | 
 class HistoryScan:
     """The entries after `begin`, in order, each verified; afterwards, where they end and what follows.
 
-    What follows the last good entry is a torn tail: an append that was cut off and never
-    acknowledged. If a complete entry stands in it, or it is longer than an append, the middle is
-    damaged instead: Damaged is raised. It is read a line at a time, and not kept.
+    What follows the last good entry is a torn tail: an append that was cut off and never acknowledged. If it
+    contains a complete entry, or is longer than an append, the middle of the file is damaged instead: Damaged
+    is raised. It is read a line at a time, and not kept.
     """
 
     def __init__(self, file: BinaryIO, path: Path, header: Header, begin: Position, end: int) -> None:
@@ -158,7 +160,7 @@ class HistoryScan:
             )
 
     def read_torn_tail(self) -> bytes:
-        """The torn tail, if there is one; the file must be open."""
+        """Read the torn tail, empty if there is none; the file must be open."""
         if self.closing is not None:
             return b""
         seek_afresh(self._file, self.end)
@@ -173,7 +175,7 @@ class HistoryScan:
             line = self._file.readline(LONGEST)
 
     def _describe_damage(self) -> str | None:
-        """Why what follows is no append that was cut off."""
+        """Why the rest can't be an append that was cut off; None if it can be."""
         # By the size alone, where that will do: a file that was put here may go on for gigabytes.
         if excess := describe_excess(os.fstat(self._file.fileno()).st_size - self.end):
             return excess
@@ -185,7 +187,9 @@ class HistoryScan:
 
 
 def scan_history(file: BinaryIO, path: Path, begin: Position | None = None) -> HistoryScan:
-    """A Scan of what follows `begin` (None: of the whole file); Damaged if `begin` is not in the file."""
+    """A HistoryScan of what follows `begin` (None: of the whole file).
+    Raises Damaged if `begin` is not in the file.
+    """
     header = read_header(file, path)
     if begin is None or begin[:2] == header.start_position()[:2]:
         begin = header.start_position()
@@ -206,12 +210,15 @@ def append_entries(
     replace_below: int = REPLACE_BELOW,
     rotate_at: int = NEVER,
 ) -> Appended:
-    """Write all entries after `expected` as one durable append (DESIGN §9, Append).
+    """Write all entries after `expected` as one durable append.
 
-    A file that has `rotate_at` bytes is closed first, and the entries begin a new one (see _rotate).
+    A file that has `rotate_at` bytes is closed first, and the entries begin a new one (see _rotate_history).
+    The new bytes are written over the closing bytes, or, below `replace_below` bytes, the whole file is
+    replaced by a rename, so that readers without a lock always see valid JSON.
 
-    Refused if the history does not end at `expected`, with nothing or `torn` behind it. A torn tail
-    is copied to `logs` first. StorageError when the disk will not take it: then the old end stands.
+    Raises Refused if the history does not end at `expected`, followed by nothing or by `torn`. A torn tail is
+    copied to `logs` first. Raises StorageError when the disk does not take it: then the old end is still in
+    place.
     """
     files.require_trust(path)
     with open_history(path) as file:
@@ -236,12 +243,12 @@ def append_entries(
 def _rotate_history(
     file: BinaryIO, path: Path, expected: Position, entries: list[JsonObject], end: int, lead: bytes
 ) -> Appended | None:
-    """The file becomes a segment, and the entries begin the next one; None where it must stay as it is.
+    """Close the file as a segment and begin the next one with the entries; None if the file must stay as it is.
 
-    First the segment is durable, and read again; then one rename puts the new file in the place of the old one,
-    with the entries in it. Until then the old file is the history, and the segment is nothing that is read.
-    What can't be closed is left alone, be it for want of room or because it does not verify: then an append as
-    ever may still succeed.
+    First the segment is made durable and read again; then one rename puts the new file, entries included, in
+    the place of the old one. Until then the old file is the history, and nothing reads the segment.
+    A file that can't be closed, because the disk is full or because it does not verify, is left alone: a
+    plain append may still succeed.
     """
     file.seek(0)
     number = read_header(file, path).segment
@@ -271,7 +278,11 @@ def _require_end(segment: segments.HistorySegment, expected: Position) -> None:
 def _confirm_end(
     file: BinaryIO, path: Path, expected: Position, torn: bytes
 ) -> tuple[int, HistoryScan, bytes]:
-    """Where the append begins, what is there now, and the newline that a cut took, if it did."""
+    """The offset where the append begins, a scan of what is there now, and the newline to add if a cut removed
+    it.
+
+    Raises Refused if the history is not as it was when `expected` and `torn` were read.
+    """
     file.seek(0)
     header = read_header(file, path)
     end = find_entry_end(file, header, expected)
@@ -284,7 +295,7 @@ def _confirm_end(
 
 
 def _save_torn_tail(logs: Path, sequence: int, torn: bytes) -> None:
-    """Copy a torn tail to logs/torn-<sequence>.txt; one that is kept already is never overwritten."""
+    """Copy a torn tail to logs/torn-<sequence>.txt; a tail saved earlier is never overwritten."""
     if not torn:
         return
     files.ensure_directory(logs)
@@ -299,7 +310,7 @@ def _save_torn_tail(logs: Path, sequence: int, torn: bytes) -> None:
 def _seal_block(
     entries: list[JsonObject], after: Position, offset: int, first_sequence: int
 ) -> tuple[bytes, Appended]:
-    """The bytes from `offset` on, closing included, and what they hold."""
+    """Seal the entries into the bytes from `offset` on, closing included, and describe what they hold."""
     lines, completed, offsets = [], [], []
     for entry in entries:
         complete, line = seal_entry(entry, after.sequence + 1, after.hash)
@@ -319,7 +330,7 @@ def _read_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: bool) -> None:
-    """One write over the closing bytes; `whole` says that they are all there, and nothing else is."""
+    """Write once over the closing bytes; `whole`: they are complete, and nothing else is there."""
     with files.convert_os_errors(path):
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -336,9 +347,9 @@ def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: b
 
 
 def _restore_closing(fd: int, path: Path, end: int, closing: bytes) -> None:
-    """The old end again. The closing goes over bytes that exist, so a full disk has room for it.
+    """Write the old end again. The closing overwrites existing bytes, so a full disk has room for it.
 
-    Errors are left alone: the file reads without the closing too, and one error is on its way already.
+    Errors are ignored: the file can be read without the closing too, and one error is being raised already.
     """
     with suppress(OSError):
         files.write_all(fd, closing, end)

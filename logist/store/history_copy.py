@@ -1,4 +1,4 @@
-"""The entries of one history as the beginning of another: byte for byte, or in a chain of their own."""
+"""Copies the entries of one history to the beginning of another: byte for byte, or in a new chain."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from logist.store.entries import CLOSING, Position, format_header, seal_entry
 
 
 def copy_history(path: Path, entries: Iterable[JsonObject]) -> Position:
-    """Makes `path` the history that holds `entries`, as another history has them, and returns its end.
+    """Make `path` a history of these entries, unchanged from another history, and return its end.
 
-    Their numbers, links and checksums stay: the chain goes on from them. One entry is in memory at a
-    time; whole and durable, or not there. Raises Damaged for one whose checksum is not that of its bytes.
+    Their numbers, links and checksums stay, so the chain can continue from them. One entry is in memory at a
+    time; the file appears complete and durable, or not at all. Raises Damaged for an entry whose checksum
+    does not match.
     """
     return _write_entries(path, entries, _require_same_checksum)
 
@@ -23,7 +24,10 @@ def copy_history(path: Path, entries: Iterable[JsonObject]) -> Position:
 def rechain_history(
     path: Path, entries: Iterable[JsonObject], each: Callable[[JsonObject], None]
 ) -> Position:
-    """The same with numbers from 1, links and checksums of their own; `each` is told every entry as it stands."""
+    """Like copy_history, but with a new chain: numbers from 1, new links and checksums.
+
+    `each` is called with every completed entry.
+    """
 
     def report_complete(given: JsonObject, complete: JsonObject) -> None:
         each(complete)

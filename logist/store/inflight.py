@@ -1,6 +1,6 @@
-"""inflight/: what was asked of an agent and what came back, on disk before anything is concluded.
+"""inflight/: what was requested of an agent and what came back, on disk before the history records it.
 
-One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each there
+One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each present
 only if that much has happened; and `<k>.tools`, the results of the tools that the response calls for.
 """
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response|tools)")
 
 
 class Exchange(NamedTuple):
-    """How far one paid call came."""
+    """How far one paid call has come."""
 
     k: int
     request: JsonObject | None
@@ -32,7 +32,9 @@ class Exchange(NamedTuple):
 
 
 class Exchanges(list[Exchange]):
-    """Those of one ask, and the directory they are in: who finds them senseless can say where to look."""
+    """The exchanges of one request, and the directory they are in, so that
+    an error about them can name it.
+    """
 
     def __init__(self, found: Iterable[Exchange] = (), folder: Path | None = None) -> None:
         super().__init__(found)
@@ -40,7 +42,7 @@ class Exchanges(list[Exchange]):
 
 
 def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
-    """Record what will be asked; durable before anything is spent."""
+    """Record a request before it is sent; durable before any money is spent."""
     data = files.dump_json(request)
     files.make_directory(folder)
     files.replace_file(folder / f"{k}.request", data)
@@ -55,17 +57,20 @@ def mark_exchange_sent(folder: Path, k: int) -> None:
 
 
 def save_response(folder: Path, k: int, response: JsonObject) -> None:
-    """Record what came back, the moment it is there."""
+    """Record a response as soon as it arrives."""
     files.replace_file(folder / f"{k}.response", files.dump_json(response))
 
 
 def save_tool_results(folder: Path, k: int, results: JsonObject) -> None:
-    """Record what the tools gave back, before the model is told."""
+    """Record the results of the tools before the model gets them."""
     files.replace_file(folder / f"{k}.tools", files.dump_json(results))
 
 
 def put_back_exchanges(folder: Path, turns: Iterable[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
-    """Makes it as it was after exchanges that are over: request, response, tools of each; all of it or nothing."""
+    """Recreate the directory as it was after completed exchanges: request, response, tool results of each.
+
+    All of it appears at once, or nothing.
+    """
     # The name that a finished ask is moved to: if we are killed here, the next command removes it as
     # left-over.
     unfinished = folder.with_name(".inflight-done")
@@ -83,7 +88,9 @@ def put_back_exchanges(folder: Path, turns: Iterable[tuple[JsonObject, JsonObjec
 
 
 def read_exchanges(folder: Path) -> Exchanges:
-    """What the directory holds, in order; [] if there is none. Damaged if a file does not read."""
+    """Read the exchanges of the directory in order; empty if there is none.
+    Raises Damaged for an unreadable file.
+    """
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -105,7 +112,7 @@ def _read_exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
 
 
 def damaged_exchange_error(folder: Path | None, message: str, where: Path | None = None) -> Damaged:
-    """What to do about exchanges that make no sense."""
+    """The error for exchanges that make no sense; its fix is to move the directory away."""
     fix = "look at it, then move it away: its exchange counts as not recorded"
     if folder is not None:
         fix = f"look at it, then move it away: {files.format_move_command(folder)} (it then counts as not recorded)"
@@ -127,10 +134,10 @@ def _read_record(path: Path) -> JsonObject:
 
 
 def set_aside_exchanges(folder: Path) -> bool:
-    """Take the exchanges out of sight, all at once; False if there are none.
+    """Rename the directory of exchanges out of the way, all at once; False if there is none.
 
-    Not flushed: after a power cut they may be there again, so who concludes them must see that the
-    history has them already.
+    Not flushed: after a power cut it may be back under its name, so whoever records the exchanges must check
+    whether the history already has them.
     """
     files.remove_tree(_aside_path(folder))
     with files.convert_os_errors(folder):
@@ -142,12 +149,15 @@ def set_aside_exchanges(folder: Path) -> bool:
 
 
 def discard_exchanges(folder: Path) -> None:
-    """Remove what was set aside; the names in its directory must be durable, or a part of it could come back."""
+    """Remove what was set aside.
+
+    The renaming must be durable before, or a part of the directory could come back.
+    """
     files.remove_tree(_aside_path(folder))
 
 
 def end_exchanges(folder: Path) -> None:
-    """Both, durably, and what a crash left of an earlier end."""
+    """Set aside and discard, durably, with anything that a crash left of an earlier end."""
     if set_aside_exchanges(folder):
         files.sync_directory(folder.parent)
         discard_exchanges(folder)

@@ -1,4 +1,4 @@
-"""The job directory: the names of its files, and what may be done with each."""
+"""The job directory: the names of its files, and the operations on each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 class LoadedJob(NamedTuple):
-    """A job as it lies on disk."""
+    """A job as it is on disk."""
 
     state: JsonObject | None
     """None if state.json is missing: then `entries` is everything from the start."""
@@ -48,7 +48,9 @@ class LoadedJob(NamedTuple):
 
 
 class JobDir:
-    """One job's directory. Nothing else knows the names in it; all it takes and gives are JSON objects."""
+    """One job's directory. Only this class knows the names of its files; it
+    takes and returns JSON objects.
+    """
 
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
@@ -72,10 +74,11 @@ class JobDir:
     @classmethod
     @contextmanager
     def create_job(cls, jobs_dir: Path, job_id: str) -> Iterator[JobDir]:
-        """A job that appears, whole and durable, when the block ends; an error leaves nothing.
+        """Create a job that appears, complete and durable, when the block ends; an error leaves nothing behind.
 
-        Inside, `path` is a hidden directory beside the jobs, with an empty history, and nothing in it is
-        flushed; afterwards it is the job's own. Refused if the job exists, then or meanwhile.
+        Inside the block, `path` is a hidden directory in the jobs directory with an empty history, and
+        nothing in it is flushed; afterwards `path` is the job's own. Raises Refused if the job exists
+        already, before or after the block.
         """
         final = _job_path(jobs_dir, job_id)
         require_local(jobs_dir)
@@ -118,7 +121,7 @@ class JobDir:
 
     @classmethod
     def open(cls, jobs_dir: Path, job_id: str) -> JobDir:
-        """A job that exists; UsageError for an unknown one, or for what is no id."""
+        """Open an existing job. Raises UsageError for an unknown job, or an invalid id."""
         path = _job_path(jobs_dir, job_id)
         if not _is_directory(path):
             fix = "'logist job list' shows the jobs there are"
@@ -136,7 +139,7 @@ class JobDir:
         on_wait: Callable[[Holder], None] | None = None,
         on_poll: Callable[[], None] | None = None,
     ) -> Iterator[Lock]:
-        """Hold the job's lock (see lock.acquire); needed by everything here that writes."""
+        """Hold the job's lock inside the block (see lock.acquire_lock); every method that writes needs it."""
         lock = locks.acquire_lock(
             self.path,
             command=command,
@@ -153,7 +156,7 @@ class JobDir:
             lock.release()
 
     def _remove_half_written_files(self) -> None:
-        """Remove half-written files of a process that was killed: under the lock nobody else writes."""
+        """Remove half-written files of a process that was killed: under the lock there is no other writer."""
         with files.convert_os_errors(self.path):
             for folder in filter(_is_directory, (self.path, self.logs)):
                 for name in os.listdir(folder):
@@ -161,25 +164,28 @@ class JobDir:
                         os.unlink(folder / name)
 
     def find_lock_holder(self) -> Holder | None:
-        """Who is at work on the job now; for readers, never in anybody's way."""
+        """The processes that work on the job now, None if there are none; never blocks a writer."""
         return locks.find_lock_holder(self.path)
 
     def has_running_agent(self) -> bool:
-        """Whether an agent is out for the job."""
+        """True while an agent works for the job."""
         return (self.inflight / "1.request").exists() and self.find_lock_holder() is not None
 
     def load(self) -> LoadedJob:
-        """The state, and what the history has after it; nothing before its head is read, nothing written.
+        """Load the state, and what the history has after it; reads nothing before the head, writes nothing.
 
-        Damaged if state.json does not verify, if its head is not in the history, or if an entry after
-        that does not verify though a complete one follows (DESIGN §9, Recovery).
+        Raises Damaged if state.json does not verify, if its head is not in the history, or if an entry after
+        it does not verify though a complete one follows: only an incomplete end can come from an append that
+        was cut off.
         """
         # The state first: it is written after the history, so it can't be ahead by a writer's haste.
         state = self._verify_state(self.read_state())
         return LoadedJob(state, *history.read_entries_after(self.history_file, self._parse_head(state)))
 
     def read_entries(self) -> Iterator[JsonObject]:
-        """The whole history in order, one entry in memory at a time; Damaged at the first bad one."""
+        """Yield the whole history in order, one entry in memory at a time.
+        Raises Damaged at the first bad one.
+        """
         head, last = self._parse_head(self.read_state()), 0
         for entry in history.read_all_entries(self.history_file):
             last = entry["sequence"]
@@ -197,9 +203,9 @@ class JobDir:
         replace_below: int = REPLACE_BELOW,
         rotate_at: int = history.NEVER,
     ) -> Appended:
-        """Commit: all entries as one durable append after `loaded_position` (see history.append).
+        """Write all entries as one durable append after `loaded_position` (see history.append_entries).
 
-        `sequence`, `previous` and `checksum` are filled in. Refused if the history has changed.
+        `sequence`, `previous` and `checksum` are filled in. Raises Refused if the history has changed.
         """
         return history.append_entries(
             self.history_file,
@@ -212,7 +218,9 @@ class JobDir:
         )
 
     def write_state(self, state: JsonObject) -> None:
-        """Replace state.json; its checksum is filled in. StorageError for one that could not be read again."""
+        """Replace state.json, with its checksum filled in. Raises StorageError
+        for one too large to be read again.
+        """
         body = {key: value for key, value in state.items() if key != "checksum"}
         data = files.dump_pretty({**body, "checksum": compute_checksum(body)})
         if len(data) > MOST:
@@ -221,11 +229,11 @@ class JobDir:
         files.replace_file(self.state_file, data)
 
     def read_state(self) -> JsonObject | None:
-        """state.json as it reads, quickly, its checksum unproved; None if it is missing."""
+        """Read state.json quickly, without checking its checksum; None if it is missing."""
         return self._parse_state(files.read_bytes(self.state_file))
 
     def is_behind(self, state: JsonObject) -> bool:
-        """Whether the history goes on after what `state` has seen; True also where it has to be read to know."""
+        """True if the history has entries that `state` does not cover, or must be read to find out."""
         return not has_seen_all(str(self.path), state)
 
     def _parse_state(self, data: bytes | None) -> JsonObject | None:
@@ -247,7 +255,7 @@ class JobDir:
         return state
 
     def _parse_head(self, state: JsonObject | None) -> Position | None:
-        """The last interaction a state has seen; None if it has seen none."""
+        """The position of the last interaction that a state covers; None if there is none."""
         match state:
             case None | {"head": None}:
                 return None
@@ -259,13 +267,13 @@ class JobDir:
         return Damaged(message, where=str(self.state_file), fix=REBUILD)
 
     def verify(self) -> list[HistoryProblem]:
-        """All that is wrong with the history and with the state's link to it. Repairs nothing."""
+        """Find all problems of the history and of the state's link to it. Repairs nothing."""
         problems = list(self.examine_history().problems)
         message = "state.json is missing; the next command that writes makes it again"
         return problems if os.path.lexists(self.state_file) else [*problems, HistoryProblem(message)]
 
     def examine_history(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
-        """How far the history is proven, and what is wrong beside it; `each` is told every proven entry."""
+        """How far the history is proven, and all problems; `each` is called with every proven entry."""
         proof = verification.examine_history(self.history_file, each)
         state_problem = self._find_state_problem(proof)
         if state_problem is None:
@@ -289,11 +297,11 @@ class JobDir:
         return verification.lost_entries_problem(head, found) if head and is_lost else None
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
-        """Record paid call `k`; durable before anything is spent."""
+        """Record paid call `k`; durable before any money is spent."""
         inflight.begin_exchange(self.inflight, k, request)
 
     def mark_sent(self, k: int) -> None:
-        """Record that call `k` leaves now; durable before it does."""
+        """Record that call `k` is about to be sent; durable before it is."""
         inflight.mark_exchange_sent(self.inflight, k)
 
     def save_response(self, k: int, response: JsonObject) -> None:
@@ -301,47 +309,51 @@ class JobDir:
         inflight.save_response(self.inflight, k, response)
 
     def save_tool_results(self, k: int, results: JsonObject) -> None:
-        """Record what the tools gave back that the answer to call `k` asked for, durably."""
+        """Record the results of the tools that the answer to call `k` called for, durably."""
         inflight.save_tool_results(self.inflight, k, results)
 
     def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
-        """Make it as it was after these paid calls, all at once and durably."""
+        """Recreate inflight/ as it was after these paid calls, all at once and durably."""
         inflight.put_back_exchanges(self.inflight, turns)
 
     def read_exchanges(self) -> Exchanges:
-        """The paid calls that are not concluded yet, in order."""
+        """The paid calls that are not recorded in the history yet, in order."""
         return inflight.read_exchanges(self.inflight)
 
     def end_exchanges(self) -> None:
-        """Forget the paid calls, durably: nothing came of them, or the history has them."""
+        """Remove the paid calls, durably: they came to nothing, or the history has them."""
         inflight.end_exchanges(self.inflight)
 
     def set_aside_exchanges(self) -> None:
-        """Take the paid calls out of sight; durable with the next write_state. The history has them."""
+        """Move the paid calls out of the way, once the history has them; durable
+        with the next write_state.
+        """
         inflight.set_aside_exchanges(self.inflight)
 
     def discard_exchanges(self) -> None:
-        """Remove what was set aside, after that."""
+        """Remove the paid calls that were set aside; call it after write_state."""
         inflight.discard_exchanges(self.inflight)
 
     def begin_restore(self, sequence: int, kept: str, *, setup: bool = False) -> None:
-        """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
+        """Record that the workspace leaves checkpoint `kept`, for the coming interaction `sequence`."""
         restore_record.begin_restore(self.restoring, sequence, kept, setup=setup)
 
     def is_restore_for_setup(self) -> bool:
-        """Whether that was recorded for the setup of the workspace."""
+        """True if a restore was begun for the setup of the workspace."""
         return restore_record.is_restore_for_setup(self.restoring)
 
     def find_unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
-        """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""
+        """The checkpoint to return to, if a restore was cut off (see
+        restore_record.find_unfinished_restore).
+        """
         return restore_record.find_unfinished_restore(self.restoring, recorded)
 
     def read_restore_sequence(self) -> int | None:
-        """The number of the interaction that a restore was begun for, if one was (see restoring.begun_for)."""
+        """The number of the interaction that a restore was begun for; None if no restore was begun."""
         return restore_record.read_restore_sequence(self.restoring)
 
     def end_restore(self) -> None:
-        """Forget the restore: it is recorded, or undone."""
+        """Remove the record of a restore: the history has it, or it is undone."""
         restore_record.end_restore(self.restoring)
 
     def write_log(self, name: str, data: bytes) -> Path:
@@ -364,7 +376,7 @@ def _job_path(jobs_dir: Path, job_id: str) -> Path:
 
 
 def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
-    """Makes the hidden directory of a job, and takes its lock, which `held` keeps."""
+    """Create the hidden directory of a job and take its lock, which `held` keeps."""
     while True:
         path = jobs_dir / f"{IN_THE_MAKING}{job_id}-{os.urandom(6).hex()}"
         with files.convert_os_errors(path):
@@ -382,7 +394,10 @@ def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
 
 
 def _remove_abandoned(jobs_dir: Path) -> None:
-    """Removes what was left behind by commands that were killed while they made a job; what fails stays for `doctor`."""
+    """Remove directories left by commands that were killed while they created a job.
+
+    One that can't be removed stays for `doctor`.
+    """
     with suppress(OSError), os.scandir(jobs_dir) as scanned:
         abandoned = [jobs_dir / entry.name for entry in scanned if _UNFINISHED.fullmatch(entry.name)]
         for path in abandoned:

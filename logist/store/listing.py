@@ -1,4 +1,4 @@
-"""Many jobs at a glance: ids and states as they lie, for `job list`. Imports next to nothing."""
+"""Ids and states of many jobs, read cheaply for `job list`. Imports next to nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDING = b'"checksum":"%b"}\n]}\n'
 
 
 class Glance(NamedTuple):
-    """A job as a listing sees it."""
+    """A job as a listing shows it."""
 
     id: str
     state: dict[str, Any] | None
@@ -36,7 +36,7 @@ class Glance(NamedTuple):
 
 
 def list_job_ids(jobs_dir: str) -> list[str]:
-    """The ids of all jobs in a directory, sorted; none if there is no directory."""
+    """The ids of all jobs in a directory, sorted; empty if the directory does not exist."""
     try:
         with os.scandir(jobs_dir) as scanned:
             return sorted(e.name for e in scanned if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
@@ -51,7 +51,9 @@ def list_job_ids(jobs_dir: str) -> list[str]:
 
 
 def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
-    """Every job of a directory, or these; one that can't be read hides no other."""
+    """Read every job of a directory, or those with the given ids; an
+    unreadable job does not hide the others.
+    """
     for job_id in list_job_ids(jobs_dir) if ids is None else ids:
         folder = f"{jobs_dir}/{job_id}"
         try:
@@ -73,9 +75,9 @@ def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance
 
 
 def has_seen_all(folder: str, state: dict[str, Any]) -> bool:
-    """Whether the history of the job in `folder` ends with the entry that `state` names as its head.
+    """True if the history of the job in `folder` ends with the entry that `state` names as its head.
 
-    False also for a history that must be looked at closely: one that is missing, or cut off or damaged at its end.
+    False also for a history that needs a closer look: missing, or cut off or damaged at its end.
     """
     try:
         ending: bytes = _ENDING % state["head"]["hash"].encode()

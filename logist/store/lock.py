@@ -1,7 +1,7 @@
 """The job's lock: one stepper at a time, shared with its courier, never broken by age.
 
-It is an flock on the job directory itself: it goes with the job when that is moved, and no file that
-a person may delete carries it. The file `lock` only tells who holds it.
+It is an flock on the job directory itself: it moves with the job, and deleting a file in the directory does
+not affect it. The file `lock` only says who holds it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SIGNING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LockProcess(NamedTuple):
-    """A process that signed the lock. A pid is used again; with its start time and host it is one."""
+    """A process that signed the lock. Pids are reused; together with start time and host they are unique."""
 
     pid: int
     start_time: int
@@ -53,14 +53,14 @@ class LockProcess(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who holds a lock; those that signed it and still live. Neither: a courier that did not come to sign."""
+    """The living processes that signed a lock. Both None: a courier holds it without having signed."""
 
     stepper: LockProcess | None
     courier: LockProcess | None
 
     @property
     def is_courier_alone(self) -> bool:
-        """The stepper is gone, and the agent's answer is still on its way."""
+        """True when the stepper is gone, but the agent's answer is still on its way."""
         return self.stepper is None
 
     def __str__(self) -> str:
@@ -72,10 +72,10 @@ class Holder(NamedTuple):
 
 
 class Lock:
-    """A lock that is held, until the last process that has its descriptor is gone.
+    """A lock that is held until the last process with its descriptor is gone.
 
-    `fd` is the open job directory; it goes to a courier by `pass_fds`. It is an flock: it belongs to
-    the open directory, so a child that inherits it keeps it when its parent is killed.
+    `fd` is the open job directory; a courier inherits it through `pass_fds`. An flock belongs to the open
+    directory, so a child that inherits it keeps it when its parent is killed.
     """
 
     def __init__(self, fd: int, *, waited_for_courier: bool = False) -> None:
@@ -84,23 +84,25 @@ class Lock:
 
     @classmethod
     def from_inherited_fd(cls, fd: int) -> Lock:
-        """The courier's end: signs the lock, and keeps the descriptor from the courier's own children."""
+        """Adopt the lock in the courier: sign it, and keep the descriptor from the courier's own children."""
         os.set_inheritable(fd, False)
         lock = cls(fd)
         lock.sign_for_courier(os.getpid())
         return lock
 
     def sign_for_courier(self, pid: int) -> None:
-        """Sign for a courier; by the stepper that started it or by itself, with the same outcome."""
+        """Sign for a courier. The stepper that started it and the courier itself
+        both do so, with the same result.
+        """
         stepper = _parse_signatures(_read_signatures(self.fd)).get("stepper") or LockProcess(0, 0)
         _write_signature(self.fd, "courier", stepper._replace(pid=pid, start_time=read_start_time(pid) or 0))
 
     def is_at(self, folder: Path) -> bool:
-        """Whether `folder` is the job that is locked, and not another in the place of one that was moved."""
+        """True if `folder` is the job that is locked, and not another directory that replaced it."""
         return _is_still_at(folder, self.fd)
 
     def release(self) -> None:
-        """Let go. Only closing: LOCK_UN would take the lock from a courier that shares it."""
+        """Release the lock. Only by closing: LOCK_UN would also release it for a courier that shares it."""
         with ExitStack() as last:
             last.callback(os.close, self.fd)
             with suppress(StorageError):  # it is for people: what was done is done, and is to be told
@@ -108,7 +110,7 @@ class Lock:
 
 
 def create_signatures(folder: Path) -> None:
-    """The file of signatures as it is when nobody holds the lock."""
+    """Create the file of signatures, with neither slot signed."""
     files.replace_file(folder / SIGNATURES, _format_slot("stepper", None) + _format_slot("courier", None))
 
 
@@ -124,10 +126,9 @@ def acquire_lock(
 ) -> Lock:
     """Take the lock of the job in `folder` for `command`, begun at `since` (UTC).
 
-    Held by a live stepper: Busy after `wait` seconds. Held by a courier alone: the same, or with
-    `wait_for_courier` it is waited for without limit, and then a little longer for the command that
-    records what it brought. `on_wait` is told once for each holder;
-    `on_poll` is called at every look, and may raise to give up.
+    While a live stepper holds it: Busy after `wait` seconds. While only a courier does: the same, or with
+    `wait_for_courier` wait without limit, and then a little longer for the command that records the answer.
+    `on_wait` is called once for each holder; `on_poll` is called at every attempt, and may raise to give up.
     """
     require_local(folder)
     began = time.monotonic()
@@ -176,10 +177,10 @@ def _sign_new_lock(fd: int, stepper: LockProcess, waited: bool) -> Lock:
 
 @contextmanager
 def lock_limits(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold off everybody else who reserves a part of the limits of the job in `folder`, for the moment it takes.
+    """Keep others from reserving a part of the limits of the job in `folder`, inside the block.
 
-    It is an flock on the file of signatures: the job's own lock, on its directory, may be held by a command
-    meanwhile. The kernel frees it when its holder dies. `on_poll` is called at every look, and may raise.
+    It is an flock on the file of signatures, because a command may hold the job's own lock, on its directory,
+    meanwhile. The kernel frees it when its holder dies. `on_poll` is called at every attempt, and may raise.
     """
     while (fd := _try_lock_limits(folder)) is None:
         on_poll()
@@ -191,7 +192,9 @@ def lock_limits(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Ite
 
 
 def _try_lock_limits(folder: Path) -> int | None:
-    """The locked file; None if another process holds it, or removed it meanwhile: then the next try makes it."""
+    """Return the locked file; None if another process holds it or has
+    removed it: then the next attempt creates it.
+    """
     with files.convert_os_errors(folder):
         fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
         try:
@@ -211,10 +214,11 @@ def _try_lock_limits(folder: Path) -> int | None:
 
 @contextmanager
 def claim_unfinished_job(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a job that is being made; False if another process has it, or the directory is gone.
+    """Hold the lock of a job that is being created.
 
-    Its maker holds it from the start until the job has its name, and the kernel lets go of it when the maker dies.
-    So whoever can claim such a directory, and has not made it, knows that its maker is gone.
+    Yields False if another process has it, or the directory is gone. The creator holds the lock from the
+    start until the job has its name, and the kernel releases it when the creator dies. So any other process
+    that can claim such a directory knows that its creator is gone.
     """
     try:
         fd = _try_lock_folder(folder)
@@ -228,7 +232,9 @@ def claim_unfinished_job(folder: Path) -> Iterator[bool]:
 
 
 def _try_lock_folder(folder: Path) -> int | None:
-    """The locked directory, or None if another has it. UsageError if it is gone, or was moved meanwhile."""
+    """Return the locked directory, None if another process holds it.
+    UsageError if it is gone or was moved.
+    """
     with files.convert_os_errors(folder):
         try:
             fd = os.open(folder, _DIRECTORY)
@@ -269,13 +275,13 @@ def _busy_error(folder: Path, found: Holder) -> Busy:
 
 
 def find_lock_holder(folder: Path) -> Holder | None:
-    """Who holds the lock now, None if it is free. Touches nothing, so no stepper can fail by it.
+    """Find out who holds the lock now, None if it is free. Touches nothing, so it can't make a stepper fail.
 
-    Taking the lock for a moment to see whether it is free would make a stepper that starts in
-    that moment fail as busy; flock has no query. So the kernel's list of locks is read. It has
-    gaps: a container does not see locks taken by processes that are gone or outside, and some
-    file systems (btrfs, overlay) show other device numbers there. Hence the second source: those
-    who signed the file, live, and a signature is taken back on release.
+    Taking the lock for a moment to see whether it is free would make a stepper that starts in that moment
+    fail as busy; flock has no query. So the kernel's list of locks is read. It has gaps: a container does not
+    see locks taken by processes that are gone or outside, and some file systems (btrfs, overlay) show other
+    device numbers there. Hence the second source: living processes that signed the file; they withdraw the
+    signature on release.
     """
     is_listed = _is_listed(folder)
     signers = _read_live_signers(folder, held=is_listed)
@@ -283,13 +289,15 @@ def find_lock_holder(folder: Path) -> Holder | None:
 
 
 def _read_live_signers(folder: Path, *, held: bool) -> Holder:
-    """Those who signed the file and live."""
+    """The processes that signed the file and are alive."""
     record = _parse_signatures(files.read_start(folder / SIGNATURES, 2 * _SLOT))
     return Holder(*(_keep_if_alive(record.get(role), folder, held) for role in ("stepper", "courier")))
 
 
 def _is_listed(folder: Path) -> bool:
-    """Whether /proc/locks has the directory: `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF`."""
+    """True if /proc/locks has the directory: `1: FLOCK ADVISORY WRITE <pid>
+    <major>:<minor>:<inode> 0 EOF`.
+    """
     try:
         file = os.stat(folder, follow_symlinks=False)
         with open("/proc/locks", encoding="ascii") as locks:
@@ -301,7 +309,10 @@ def _is_listed(folder: Path) -> bool:
 
 
 def _keep_if_alive(process: LockProcess | None, folder: Path, held: bool) -> LockProcess | None:
-    """The process, if it is at work. One of another host (a container) can't be seen: while `held`, it is."""
+    """Return the process if it is at work, else None.
+
+    A process of another host (a container) can't be checked: it counts as alive while the lock is `held`.
+    """
     if process is None:
         return None
     alive = is_at_work(process, folder) if process.host == read_host_name() else held
@@ -309,15 +320,15 @@ def _keep_if_alive(process: LockProcess | None, folder: Path, held: bool) -> Loc
 
 
 def is_at_work(process: LockProcess, folder: Path) -> bool:
-    """Whether a process of this machine lives, is not another that got its pid, and has the job open.
+    """True if a process of this machine lives, is not another one with its reused pid, and has the job open.
 
-    Who has not has signed the file of another job, of which this one is a copy.
+    A process that does not have it open has signed the file of another job, of which this one is a copy.
     """
     return read_start_time(process.pid) == process.start_time and _has_open(process.pid, folder)
 
 
 def _has_open(pid: int, folder: Path) -> bool:
-    """Whether the directory is among the open ones of a process; those of other people can't be seen: yes."""
+    """True if a process has the directory open; also if it belongs to another user and can't be checked."""
     try:
         wanted = os.stat(folder)
         links = [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
@@ -346,7 +357,7 @@ def read_start_time(pid: int) -> int | None:
 
 
 def read_host_name() -> str:
-    """This machine, as signatures name it."""
+    """The name of this machine, as in signatures."""
     return os.uname().nodename
 
 
@@ -370,7 +381,7 @@ def _read_signatures(fd: int) -> bytes:
 
 
 def _signature_path(fd: int) -> Path:
-    """Where the file of signatures is, for a message."""
+    """The path of the file of signatures, for a message."""
     try:
         return Path(os.readlink(f"/proc/self/fd/{fd}"), SIGNATURES)
     except OSError:
@@ -379,7 +390,7 @@ def _signature_path(fd: int) -> Path:
 
 @contextmanager
 def _open_signatures(fd: int) -> Iterator[int]:
-    """The file of signatures in the job directory `fd`; made if somebody removed it."""
+    """Open the file of signatures in the job directory `fd`; create it if it was removed."""
     file = os.open(SIGNATURES, _SIGNING, 0o600, dir_fd=fd)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -391,7 +402,7 @@ def _open_signatures(fd: int) -> Iterator[int]:
 
 
 def _parse_signatures(data: bytes) -> dict[str, LockProcess | None]:
-    """The signatures; none if the file is not whole, as a moment after it was made."""
+    """Parse the signatures; empty if the file is incomplete, as just after it was created."""
     try:
         return {role: value and LockProcess(**value) for role, value in json.loads(data).items()}
     except (ValueError, TypeError, AttributeError, RecursionError):

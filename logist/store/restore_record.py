@@ -1,4 +1,4 @@
-"""The file `restoring`: a workspace is being put back for an interaction that is not recorded yet."""
+"""The file `restoring`: the workspace is being restored for an interaction that is not recorded yet."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _MOST = 4096
 
 
 def begin_restore(path: Path, sequence: int, kept: str, *, setup: bool = False) -> None:
-    """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say.
+    """Record that the workspace leaves checkpoint `kept`, for the coming interaction `sequence`.
 
-    `setup`: for the setup of the workspace.
+    `setup`: the restore is for the setup of the workspace.
     """
     begun = {"sequence": sequence, "kept": kept, **({"setup": True} if setup else {})}
     files.replace_file(path, files.dump_json(begun))
 
 
 def find_unfinished_restore(path: Path, recorded: Callable[[int], bool]) -> str | None:
-    """The checkpoint to go back to, if a restore was cut off before its interaction was `recorded`.
+    """The checkpoint to return to, if a restore was cut off before its interaction was `recorded`.
 
-    Damaged if its record does not read.
+    Raises Damaged if the record can't be read.
     """
     begun = _read_record(path)
     return None if begun is None or recorded(begun["sequence"]) else begun["kept"]
 
 
 def read_restore_sequence(path: Path) -> int | None:
-    """The number of the interaction that the workspace is put back for; None if it is not. Damaged as above."""
+    """The number of the interaction that the workspace is restored for, or None. Raises Damaged as above."""
     begun = _read_record(path)
     return None if begun is None else begun["sequence"]
 
 
 def is_restore_for_setup(path: Path) -> bool:
-    """Whether it was begun for the setup of the workspace. Damaged as above."""
+    """True if a restore was begun for the setup of the workspace. Raises Damaged as above."""
     begun = _read_record(path)
     return begun is not None and begun["setup"]
 
@@ -69,6 +69,6 @@ def _read_record(path: Path) -> _Begun | None:
 
 
 def end_restore(path: Path) -> None:
-    """Forget the restore: it is recorded, or undone."""
+    """Remove the record of a restore: the history has it, or it is undone."""
     with files.convert_os_errors(path), suppress(FileNotFoundError):
         os.unlink(path)

@@ -1,8 +1,8 @@
 """Closed segments of a long history: `jobHistory.<n>.json.gz`, numbered from 1, each verified as it is read.
 
-A segment holds, compressed, the bytes that jobHistory.json had when it was rotated: a whole history file.
-The first line of the live file says which segment it is itself; those below it belong to the history, and
-never change. One that is not below was left by a rotation that was cut off, and nobody reads it.
+A segment holds, compressed, the bytes that jobHistory.json had when it was rotated: a complete history file.
+The first line of the live file has its own segment number; segments with lower numbers belong to the history
+and never change. One with the same or a higher number was left by an interrupted rotation and is never read.
 """
 
 from __future__ import annotations
@@ -46,18 +46,20 @@ _BLOCK = 1 << 18
 
 
 def segment_path(history: Path, number: int) -> Path:
-    """Where segment `number` of a history lies: beside it."""
+    """The path of segment `number` of a history, in the same directory."""
     return history.with_name(f"{history.stem}.{number}.json.gz")
 
 
 def live_path(path: Path) -> Path:
-    """The live file that a segment belongs to; any other path as it is."""
+    """The live file that a segment belongs to; any other path is returned unchanged."""
     match = NAME.fullmatch(path.name)
     return path.with_name(f"{match[1]}.json") if match else path
 
 
 def find_segments(history: Path) -> dict[int, Path]:
-    """What lies beside a history under the name of a segment, by number; whatever it is."""
+    """Find everything in the directory of a history that has the name of a
+    segment, by number, whatever it is.
+    """
     with files.convert_os_errors(history.parent):
         names = os.listdir(history.parent)
     matches = [match for match in map(NAME.fullmatch, names) if match and match[1] == history.stem]
@@ -65,7 +67,7 @@ def find_segments(history: Path) -> dict[int, Path]:
 
 
 def find_missing_segments(history: Path, live: Header) -> list[tuple[int, int, str]]:
-    """The segments below the live file that are not there, as stretches of numbers, each in words."""
+    """Find the missing segments below the live file, as (first number, last number, description)."""
     there = [0, *(number for number in find_segments(history) if number < live.segment), live.segment]
     gaps = [(before + 1, after - 1) for before, after in itertools.pairwise(there) if before + 1 < after]
     return [(*gap, _describe_missing(history, *gap)) for gap in gaps]
@@ -77,18 +79,23 @@ def _describe_missing(history: Path, first: int, last: int) -> str:
 
 
 def write_segment(history: Path, number: int, chunks: Iterable[bytes]) -> None:
-    """Makes a segment of the bytes of a live file; durable, or not there."""
+    """Write a segment from the bytes of a live file; it becomes durable, or does not appear at all."""
     files.replace_chunks(segment_path(history, number), _compress_chunks(chunks))
 
 
 def find_later_segments(history: Path, number: int) -> list[int]:
-    """The segments that no live file of this number leaves behind: an older file was put in the place of a later one."""
+    """The segments numbered above `number`. A live file never leaves such:
+    an older file has replaced a later one.
+    """
     return [each for each in find_segments(history) if each > number]
 
 
 def has_later_entries(history: Path, number: int, last: int) -> bool:
-    """Whether a live file of this number, which ends with interaction `last`, lacks what a segment of that
-    number or a later one has. Such a segment is no left-over: it must not be written over."""
+    """True if segments hold entries that a live file of this number, ending with interaction `last`, lacks.
+
+    These are segments with that number or a higher one; such a segment is no leftover and must not be
+    overwritten.
+    """
     if find_later_segments(history, number):
         return True
     if not os.path.lexists(segment_path(history, number)):
@@ -101,16 +108,18 @@ def has_later_entries(history: Path, number: int, last: int) -> bool:
 
 
 def remove_segment(history: Path, number: int) -> None:
-    """Removes a segment whose bytes the live file still has; one that can't be removed is in nobody's way."""
+    """Remove a segment whose bytes the live file still has. A failure is
+    ignored: such a segment does no harm.
+    """
     with suppress(OSError):
         os.unlink(segment_path(history, number))
 
 
 def read_older_entries(history: Path, live: Header, since: Position | None = None) -> Iterator[JsonObject]:
-    """The entries of all segments below the live file, in order, each verified; one is in memory at a time.
+    """Yield the entries of all segments below the live file, in order and verified, one in memory at a time.
 
-    With `since` only those after it. Raises Damaged, with its name, at the first segment that is missing, is not
-    whole, or does not go on where the one before it ends; and where no segment holds `since`.
+    With `since`, only those after it. Raises Damaged, with the name of the segment, at the first that is
+    missing, incomplete, or does not continue where the one before it ends; and if no segment holds `since`.
     """
     number = 1 if since is None else _find_segment_number(history, live, since.sequence)
     end = Position(0, None, 0) if number == 1 else None
@@ -131,27 +140,31 @@ def read_older_entries(history: Path, live: Header, since: Position | None = Non
 
 
 def has_own_header(history: Path, number: int) -> bool:
-    """Whether a segment begins with the bytes that Logist writes. Raises Damaged where it is no file."""
+    """True if a segment begins with the gzip header that Logist writes.
+    Raises Damaged if it is not a regular file.
+    """
     path = segment_path(history, number)
     with files.open_required_file(path, path.name, suggest_restore(path)) as file:
         return file.read(len(_HEADER)) == _HEADER
 
 
 def is_in_segment(history: Path, live: Header, position: Position) -> bool:
-    """Whether the entry is there in its segment. Raises Damaged for a segment that does not read so far."""
+    """True if the entry at `position` is in its segment. Raises Damaged if
+    the segment can't be read up to it.
+    """
     segment = HistorySegment(history, _find_segment_number(history, live, position.sequence))
     return any(segment.position == position for _ in segment)
 
 
 def broken_link_error(later: Path, earlier: Path, start: Position, end: Position) -> Damaged:
-    """A file of the history does not go on where the one before it ends."""
+    """The error for a history file that does not continue where the one before it ends."""
     message = f"{later.name} goes on from interaction {start.sequence}, and {earlier.name} ends with "
     message += "another one of that number" if start.sequence == end.sequence else str(end.sequence)
     return Damaged(message, where=str(later), fix=suggest_restore(later, f"{earlier.name} and {later.name}"))
 
 
 def _find_segment_number(history: Path, live: Header, sequence: int) -> int:
-    """The number of the segment that has an interaction."""
+    """Find the number of the segment that holds an interaction."""
     number = live.segment - 1
     while number > 1 and HistorySegment(history, number).load_header().first_sequence > sequence:
         number -= 1
@@ -161,12 +174,12 @@ def _find_segment_number(history: Path, live: Header, sequence: int) -> int:
 class HistorySegment:
     """The entries of one segment, in order, each verified; afterwards, where they end.
 
-    Raises Damaged, with the name of the file, at the first that does not verify: nothing can be torn here, for a
-    segment is there whole or not at all.
+    Raises Damaged, with the name of the file, at the first entry that does not verify: nothing can be torn
+    here, because a segment is written completely or not at all.
     """
 
     def __init__(self, history: Path, number: int, after: Position | None = None) -> None:
-        """`after`: the entry it must go on from, if that is known."""
+        """`after`: the entry that the segment must continue from, if that is known."""
         self.path = segment_path(history, number)
         self._before = segment_path(history, number - 1)
         self.number = number
@@ -176,7 +189,7 @@ class HistorySegment:
         """The number of its first entry; 0 if its first line does not read."""
 
     def load_header(self) -> Header:
-        """What its first line says."""
+        """Open the segment and parse its first line."""
         with self._open_text() as file:
             return self._parse_header(file)
 
@@ -232,15 +245,17 @@ class HistorySegment:
 
 
 def open_inflated(file: BinaryIO) -> io.BufferedReader:
-    """What a segment holds; a block is in memory at a time.
+    """Open the decompressed content of a segment; one block is in memory at a time.
 
-    Reading raises zlib.error or EOFError for what is not exactly one whole gzip member.
+    Reading raises zlib.error or EOFError for anything but exactly one complete gzip member.
     """
     return io.BufferedReader(_Inflated(file), _BLOCK)
 
 
 class _Inflated(io.RawIOBase):
-    """The bytes of one gzip member, as many at a time as are asked for: a small file may hold no end of them."""
+    """The bytes of one gzip member, decompressed only as far as requested: a
+    small file may expand without end.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._member = file, zlib.decompressobj(_GZIP)
@@ -249,7 +264,7 @@ class _Inflated(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fills the buffer as far as it goes; 0 at the end."""
+        """Fill the buffer as far as possible; 0 at the end."""
         view = memoryview(buffer)
         while not self._member.eof:
             data = self._member.unconsumed_tail or self._file.read(_CHUNK)
@@ -265,7 +280,7 @@ class _Inflated(io.RawIOBase):
 
 
 def _compress_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes give the same file, whenever and wherever."""
+    """Compress to gzip, reproducibly: the same bytes always give the same file, on any machine."""
     press, checksum, size = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW), 0, 0
     yield _HEADER
     for chunk in chunks:

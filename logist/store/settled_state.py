@@ -1,4 +1,4 @@
-"""A state.json that verifies and has seen the whole history, without reading that: for `job status`."""
+"""Loads a state.json that verifies and is up to date, without reading the history: for `job status`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from logist.store.listing import has_seen_all
 
 
 def load_settled_state(folder: str) -> dict[str, Any] | None:
-    """The state of the job in `folder`, if it verifies and nothing follows that it does not know.
+    """Load the state of the job in `folder` if it verifies and covers the whole history.
 
-    None for whatever must be looked at closely.
+    None for anything that needs a closer look.
     """
     try:
         state: dict[str, Any] = json.loads(read_regular(f"{folder}/state.json"))
@@ -26,7 +26,9 @@ def load_settled_state(folder: str) -> dict[str, Any] | None:
 
 
 def compute_checksum(state: dict[str, Any]) -> str:
-    """Of everything in a state but the checksum itself; empty for what could not have been written."""
+    """The checksum of a state without its `checksum` member; empty for a
+    state that could not have been written.
+    """
     body = {key: value for key, value in state.items() if key != "checksum"}
     try:
         return hashlib.sha256(dump_json(body)).hexdigest()

@@ -1,4 +1,6 @@
-"""How far a history is proven: line by line, in constant memory. Nothing is written."""
+"""Verifies a history line by line, in constant memory: how much is
+proven, and what is damaged. Writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class Stretch(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What of a history holds, and what does not."""
+    """Which part of a history verifies, and which does not."""
 
     problems: tuple[HistoryProblem, ...] = ()
     trusted: Stretch | None = None
@@ -70,17 +72,17 @@ class Proof(NamedTuple):
 
     @property
     def faults(self) -> tuple[HistoryProblem, ...]:
-        """The problems that nothing repairs by itself."""
+        """The problems that the next append does not repair."""
         return tuple(problem for problem in self.problems if problem != self.ending)
 
     @property
     def next_sequence(self) -> int:
-        """The number of the entry that follows the proven ones, or would."""
+        """The number of the entry after the proven ones."""
         return self.trusted.last + 1 if self.trusted else 1
 
 
 def lost_entries_problem(head: Position, found: Proof) -> HistoryProblem:
-    """The state has seen what its history does not hold."""
+    """The problem that the state covers entries which its history does not have."""
     if head.sequence < found.next_sequence:
         message = (
             f"state.json is of another history: this interaction {head.sequence} is not the one it has seen"
@@ -92,13 +94,14 @@ def lost_entries_problem(head: Position, found: Proof) -> HistoryProblem:
 
 
 def _ignore_entry(entry: JsonObject) -> None:
-    """Nobody wants to be told."""
+    """The default for `each`: do nothing."""
 
 
 def examine_history(path: Path, each: Callable[[JsonObject], None] = _ignore_entry) -> Proof:
-    """All that is to say about the history at `path`; `each` is told every entry that is proven, in order.
+    """Verify the history at `path` and return all findings; `each` is called with every proven entry, in order.
 
-    The segments below the live file come first. Of one that is damaged, what follows is only whole in itself.
+    The segments below the live file come first. After a damaged segment, entries can only be complete, not
+    proven.
     """
     try:
         with open_history(path) as file:
@@ -117,7 +120,7 @@ def examine_history(path: Path, each: Callable[[JsonObject], None] = _ignore_ent
 
 
 def _examine_segments(path: Path, live: Header, each: Callable[[JsonObject], None]) -> Proof:
-    """What of the segments below the live file holds; as many are looked at as there are."""
+    """Verify the segments below the live file, all that exist."""
     proven = Position(0, None, 0)
     problems: list[HistoryProblem] = []
     whole: tuple[Stretch, ...] = ()
@@ -152,7 +155,10 @@ def _examine_segments(path: Path, live: Header, each: Callable[[JsonObject], Non
 
 
 def _find_later_segments(path: Path, live: Header) -> Iterator[HistoryProblem]:
-    """What shows that the live file is an older one: segments above it. A writer may close some meanwhile."""
+    """Detect that the live file is an older one put in place: there are segments above it.
+
+    The live file is read again first, because a writer may close segments meanwhile.
+    """
     if numbers := find_later_segments(path, live.segment):
         with open_history(path) as file:
             current = read_header(file, path).segment
@@ -164,7 +170,10 @@ def _find_later_segments(path: Path, live: Header) -> Iterator[HistoryProblem]:
 
 
 def _find_changed_headers(path: Path, live: Header) -> Iterator[HistoryProblem]:
-    """Segments with another gzip header: every interaction in them verifies, yet somebody changed the file."""
+    """Find segments with a gzip header that Logist did not write.
+
+    Every interaction in them verifies, but the file was changed.
+    """
     for number in range(1, live.segment):
         if not has_own_header(path, number):
             name = segment_path(path, number).name
@@ -172,7 +181,7 @@ def _find_changed_headers(path: Path, live: Header) -> Iterator[HistoryProblem]:
 
 
 def _read_segment(segment: HistorySegment, each: Callable[[JsonObject], None]) -> str | None:
-    """Reads a segment; what is wrong with it, if anything is."""
+    """Read a segment to its end; return what is wrong with it, None if nothing is."""
     try:
         for entry in segment:
             each(entry)
@@ -182,7 +191,7 @@ def _read_segment(segment: HistorySegment, each: Callable[[JsonObject], None]) -
 
 
 def _join_proofs(older: Proof, live: Proof) -> Proof:
-    """What is proven from the first entry on, where all segments are."""
+    """What is proven from the first entry on, when no segment is damaged."""
     if older.trusted is None:
         return live
     if live.trusted is None:
@@ -191,7 +200,7 @@ def _join_proofs(older: Proof, live: Proof) -> Proof:
 
 
 def _extend_broken_proof(older: Proof, live: Proof) -> Proof:
-    """Behind a bad segment: what the live file holds is whole in itself, and no more."""
+    """Add the live file to a proof with a damaged segment: its entries count as complete, not as proven."""
     whole = older.whole
     for stretch in (*filter(None, [live.trusted]), *live.whole):
         whole = _add_stretch(whole, stretch)
@@ -245,7 +254,7 @@ def _examine_rest(proven: Proof, file: BinaryIO, rest: _Rest) -> Proof:
 
 
 def _examine_without_header(file: BinaryIO, problem: HistoryProblem) -> Proof:
-    """Without its first line nothing of a history is proven; entries may still be whole."""
+    """Collect complete entries of a history without a valid first line; nothing of it is proven."""
     rest = _Rest(Position(0, None, 0), 0, 1)
     file.seek(0)
     for line in read_lines(file):
@@ -254,7 +263,7 @@ def _examine_without_header(file: BinaryIO, problem: HistoryProblem) -> Proof:
 
 
 class _Rest:
-    """What stands behind the last proven entry."""
+    """What follows the last proven entry."""
 
     def __init__(self, before: Position, offset: int, first: int) -> None:
         self.holds_an_entry = False
@@ -267,7 +276,7 @@ class _Rest:
         self._lines = 0
 
     def check_line(self, line: bytes) -> None:
-        """Judges the next line."""
+        """Check the next line."""
         bare = line.removeprefix(b",").removesuffix(b"\n")
         entry = _parse_sealed_entry(bare)
         self._lines += 1
@@ -298,7 +307,9 @@ class _Rest:
             self.whole.append(Stretch(sequence, sequence))
 
     def list_problems(self) -> tuple[HistoryProblem, ...]:
-        """What does not verify or does not follow; of many the first, and how many more."""
+        """The entries that do not verify or do not follow; of many, the first
+        ones and the number of the rest.
+        """
         more = [HistoryProblem(f"{self._more} more entries do not verify, or do not follow")] * bool(
             self._more
         )
@@ -306,7 +317,7 @@ class _Rest:
 
 
 def _parse_sealed_entry(bare: bytes) -> JsonObject | None:
-    """The entry of a line that is whole in itself, wherever it belongs."""
+    """Parse the entry of a line whose checksum is correct, whatever its number."""
     if verify_line(bare) is None:
         return None
     try:

@@ -1,6 +1,6 @@
-"""Logist in a person's own tests: what the pytest plugin is made of, and the job that it gives to a test.
+"""Logist in users' own tests: the parts of the pytest plugin, and the job that it gives to a test.
 
-Names are loaded when they are first asked for: a history is replayed without what makes a job.
+Names are loaded on first use: a history is replayed without what is needed to create a job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recorded histories as tests: which there are, how pytest walks to them, and what one of them is."""
+"""Recorded histories as tests: finds them, and makes pytest collect them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logist.testing.replayed import Replay, load_drift_finder
 
 @dataclass
 class Histories:
-    """The histories that were named, and the folders on the way to them."""
+    """The requested histories, and the folders on the way to them."""
 
     by_file: dict[Path, Archive] = field(default_factory=dict)
     """With the names that tests are called by: the path below what was named."""
@@ -35,7 +35,7 @@ class Histories:
     """What pytest is to visit, of what was named; absolute."""
 
     def add_place(self, place: str) -> None:
-        """All that lie at `place`, an absolute path or a glob. Raises UsageError where there is none."""
+        """Add all histories at `place`, an absolute path or a glob. Raises UsageError if there is none."""
         is_glob = not os.path.lexists(place)
         if not is_glob:
             self.places.append(place)
@@ -57,12 +57,12 @@ class Histories:
             path = parent
 
     def is_on_the_way(self, path: Path) -> bool:
-        """Whether it is a folder below which a history lies, or a history."""
+        """True for a history, or a folder that contains one at any depth."""
         return path in self.below or path in self.by_file
 
 
 def _make_name(path: Path, place: Path) -> str:
-    """What a person tells it from others by: the path of the job below what was named."""
+    """The name of a test: the path of the job below the requested place."""
     named_path = path.parent if path.name == HISTORY else path
     return (
         str(named_path.relative_to(place))
@@ -77,9 +77,11 @@ KEY = pytest.StashKey[Histories]()
 def find_requested_histories(
     config: pytest.Config, given: Sequence[str], listed: Sequence[str], named: Sequence[str] = ()
 ) -> None:
-    """Finds what was asked for, and has pytest visit it: `given` on the command line, `listed` in the ini file.
+    """Find the requested histories, and make pytest visit them: `given` on the command line, `listed` in the ini
+    file.
 
-    `named` are histories among the arguments, which pytest visits anyway. What is listed is visited where no argument says what to run, and else only if an argument leads there.
+    `named` are histories among the arguments, which pytest visits anyway. Listed places are visited in a run
+    without arguments, else only if an argument leads there.
     Raises pytest.UsageError for a place without a history.
     """
     histories = config.stash[KEY] = Histories()
@@ -112,7 +114,7 @@ def _add_requested(histories: Histories, place: str, visited: bool) -> None:
 
 
 def decide_ignored(path: Path, config: pytest.Config, by_others: Callable[..., object]) -> bool | None:
-    """Whether the walk passes by `path`; None where it is for others to say, whom `by_others` asks."""
+    """Whether pytest skips `path`; None leaves it to the other plugins, which `by_others` calls."""
     histories = config.stash[KEY]
     if not histories.is_on_the_way(path):
         return None
@@ -124,7 +126,7 @@ def decide_ignored(path: Path, config: pytest.Config, by_others: Callable[..., o
 
 
 def make_folder(path: Path, parent: pytest.Collector) -> Folder | None:
-    """The folder as one that is entered for its histories alone; None where it is like any other."""
+    """The folder as a collector of its histories only; None if it is an ordinary folder."""
     histories = parent.config.stash[KEY]
     if path not in histories.jobs and path not in histories.shut:
         return None
@@ -133,15 +135,15 @@ def make_folder(path: Path, parent: pytest.Collector) -> Folder | None:
 
 
 def make_history_file(path: Path, parent: pytest.Collector) -> HistoryFile | None:
-    """The file as a history: one of those that were asked for, or that a person named outright."""
+    """The file as a collector of its replay, if it was requested or is named as an argument."""
     archive = parent.config.stash[KEY].by_file.get(path)
     return HistoryFile.from_parent(parent, path=path, archive=archive) if archive else None
 
 
 class Folder(pytest.File):
-    """A folder of which pytest sees the histories and nothing else.
+    """A folder of which pytest sees only the histories.
 
-    It is a File to pytest, which would run the conftest.py of a Directory: nobody's code comes out of a job.
+    It is a File to pytest, because a Directory would run its conftest.py: no code from a job is ever run.
     """
 
     def collect(self) -> Iterator[pytest.Collector]:
@@ -155,7 +157,7 @@ class Folder(pytest.File):
 
 
 class HistoryFile(pytest.File):
-    """A history file; its one test is that it replays."""
+    """A history file; its only test is that it replays."""
 
     def __init__(self, *, archive: Archive, parent: pytest.Collector, **rest: Any) -> None:
         root = parent.config.rootpath

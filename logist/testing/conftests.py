@@ -1,4 +1,4 @@
-"""Where pytest looks for conftest.py before it collects: not in fixtures, whose code nobody asked for."""
+"""Decides where pytest looks for conftest.py before it collects: not in fixtures, whose code must not run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ CONFTEST = "conftest.py"
 
 
 def find_anchors(arguments: Sequence[str]) -> Iterator[str]:
-    """What pytest is to start from instead of `arguments`, which are absolute; nothing where no fixture is in its way.
+    """The paths for pytest to start from instead of the absolute `arguments`; nothing if no fixture is involved.
 
-    It loads the conftest.py of each directory that is named, of those above, and of those below that are called
-    `test...`. A conftest.py that is named itself brings the same without the last ones.
+    Pytest loads the conftest.py of each named directory, of those above, and of those below with a name like
+    `test...`. Naming a conftest.py itself has the same effect, without the last ones.
     """
     anchors: list[str | None] = []
     has_fixture = False

@@ -1,4 +1,4 @@
-"""A job for a test: its answers come from the test, and the rest is as in life, files and git too."""
+"""A job for a test: its answers come from the test; everything else, files and git too, is real."""
 
 from __future__ import annotations
 
@@ -54,16 +54,17 @@ def answer(
     files: Mapping[str, str | None] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """An exit command, and the files that the agent leaves behind; None deletes one.
+    """Build an exit command, and the files that the agent leaves behind; None deletes a file.
 
-    `more` are other fields of the command (`output`, `metadata`), or of the answer (`role`, `usage`, `finish`).
+    `more` are other fields of the command (`output`, `metadata`), or of the answer (`role`, `usage`,
+    `finish`).
     """
     command = {"action": action, "evidence_files": list(evidence), "summary_for_supervisor": summary}
     return {**command, **({"files": dict(files)} if files else {}), **more}
 
 
 def to_script_answer(given: Given | object) -> dict[str, Any]:
-    """The answer as a script file has it. Raises UsageError for what is no answer at all."""
+    """Convert an answer to the form of a script file. Raises UsageError if it is not an answer."""
     if isinstance(given, str):
         return {"text": given}
     if not isinstance(given, Mapping):
@@ -91,7 +92,7 @@ class Ticking:
 
 @dataclass
 class LogistJob:
-    """A job with the verbs of `logist job`. Whatever goes wrong is raised as the LogistError that it is."""
+    """A job with the verbs of `logist job`. Every failure is raised as a LogistError."""
 
     id: str
     project: Project
@@ -105,12 +106,12 @@ class LogistJob:
 
     @property
     def workspace(self) -> Path:
-        """Where the agent works."""
+        """The working directory of the agent."""
         return self.folder / "workspace"
 
     @property
     def state(self) -> State:
-        """Where the job stands, as its history gives it."""
+        """The current state of the job, as its history gives it."""
         return load_session(self.project, self.project.open_job(self.id)).state
 
     @property
@@ -119,18 +120,20 @@ class LogistJob:
 
     @property
     def history(self) -> list[Interaction]:
-        """All that happened, the newest last."""
+        """All interactions, the newest last."""
         return list(job_reader.read_interactions(self.project.open_job(self.id)))
 
     @property
     def prompts(self) -> list[str]:
-        """What agents were told so far, one prompt for each ask."""
+        """The prompts so far, one for each request."""
         return [entry.request.prompt for entry in self.history if entry.kind is Kind.ASK]
 
     def script(self, *answers: Given, steps: Mapping[str, Sequence[Given]] | None = None) -> None:
-        """Other answers from here on: an ask takes the one of its number, counted from the job's first ask.
+        """Replace the answers from here on: a request gets the answer of its number, counted from the job's
+        first one.
 
-        `steps` are those at the steps of a workflow, by their ids. Raises InvalidFile for what is no answer.
+        `steps`: the answers at the steps of a workflow, by their ids. Raises InvalidFile for an invalid
+        answer.
         """
         path = Path(self.project.agent.removeprefix(SCRIPTED))
         by_step = {step: [*map(to_script_answer, given)] for step, given in (steps or {}).items()}
@@ -139,17 +142,17 @@ class LogistJob:
         assert self.project.script
 
     def step(self, **choice: Any) -> CommandResult:
-        """One step: `job step`. `choice` is what its options choose: `role`, `model`."""
+        """Do one step, as `job step`. `choice` are the options `role` and `model`."""
         with forbid_network():
             return do_step(self.project, self.id, Choice(**choice))
 
     def run(self) -> CommandResult:
-        """Steps until the job waits for a person or has ended: `run`."""
+        """Step until the job waits for a person or has ended, as `run`."""
         with forbid_network():
             return job_queue.run_job(self.project, self.id, lambda _: None)
 
     def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> CommandResult:
-        """A step with an answer that is given instead of asked for: `job poststep`."""
+        """Do a step with an answer that is supplied instead of requested, as `job poststep`."""
         script_answer = to_script_answer(given)
         text = (
             json.dumps(script_answer["exit"], ensure_ascii=False)
@@ -160,7 +163,7 @@ class LogistJob:
             return do_poststep(self.project, self.id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
 
     def decide(self, kind: Kind | str, note: str | None = None, **command: Any) -> CommandResult:
-        """What a steward decides: `approve`, `reject`, `resubmit`, `suspend`, `resume`, `cancel`, `fail`, ...
+        """Record a decision: `approve`, `reject`, `resubmit`, `suspend`, `resume`, `cancel`, `fail`, ...
 
         `command` holds the options as the history records them.
         """
@@ -189,31 +192,31 @@ class LogistJob:
         return self.decide(Kind.RESUBMIT, note, **command)
 
     def restep(self, to: int, note: str | None = None) -> CommandResult:
-        """`job restep`: back to what interaction `to` found."""
+        """`job restep`: back to before interaction `to`."""
         with forbid_network():
             return steward_decisions.restep_job(self.project, self.id, to, note=note)
 
     def rerun(self, **options: Any) -> CommandResult:
-        """`job rerun`: from the start, with nothing used."""
+        """`job rerun`: start over, with no usage."""
         with forbid_network():
             return steward_decisions.rerun_job(self.project, self.id, **options)
 
     def replay(self) -> archive_replay.Replayed:
-        """The history so far through today's rules: what goes another way is in `.differences`."""
+        """Replay the history so far under today's rules; other results are in `.differences`."""
         with forbid_network():
             return archive_replay.replay_job(self.project, self.project.open_job(self.id))
 
     def export(
         self, folder: str | Path, *, redacted: bool = False, force: bool = False
     ) -> fixture_export.ExportedFixture:
-        """The history so far as a fixture in `folder`: `job export --fixture`."""
+        """Write the history so far as a fixture to `folder`, as `job export --fixture`."""
         folder = Path(folder)
         return fixture_export.export_fixture(
             self.project, self.project.open_job(self.id), folder, redacted=redacted, force=force
         )
 
     def verify(self) -> job_reader.Verified:
-        """Whether the files of the job are whole: `job verify`."""
+        """Verify the files of the job, as `job verify`."""
         return job_reader.verify_job(self.project, self.project.open_job(self.id))
 
 
@@ -231,7 +234,7 @@ def make_job(
     job_id: str = "job",
     **spec: Any,
 ) -> LogistJob:
-    """A job in a project of its own at `place`; see the fixture `logist_job` for what it is made from."""
+    """Create a job in a new project at `place`; see the fixture `logist_job` for its arguments."""
     home = place / PROJECT_DIRECTORY
     home.mkdir(parents=True)
     if project is not None:
@@ -279,7 +282,7 @@ def _build_project(place: Path, home: Path, said: list[str]) -> Project:
 
 
 def _copy_project_files(project: Path, home: Path) -> None:
-    """Copies what a project says into the one of the test: config, roles and workflows, not its jobs."""
+    """Copy the config, roles and workflows of a project into that of the test, but not its jobs."""
     source = project if project.name == PROJECT_DIRECTORY else project / PROJECT_DIRECTORY
     if not source.is_dir():
         raise UsageError(f"no {PROJECT_DIRECTORY} in {project}", where="project", fix="name its directory")
@@ -291,7 +294,7 @@ def _copy_project_files(project: Path, home: Path) -> None:
 
 
 def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -> None:
-    """A role as a file: its fields, the text of a file, or a file that is there."""
+    """Write a role file from its fields, its text, or an existing file."""
     if Path(name).name != name:
         raise UsageError(f"{name!r} is no name of a file", where="roles", fix="the name of the role")
     if isinstance(role, Mapping):
@@ -305,14 +308,14 @@ def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -
 
 
 def _write_config(home: Path, config: Mapping[str, Any]) -> None:
-    """The config of the test over that of the project it was taken from."""
+    """Write the config of the test, merged over that of the project it was copied from."""
     path = home / CONFIG_FILE
     base = documents.read_document(path).data if path.is_file() else {}
     _write_json(path, merge_settings(base, dict(config)))
 
 
 def _write_workspace_file(workspace: Path, name: str, text: str) -> None:
-    """A file that is there before the first step; UsageError for a name that leads out of the workspace."""
+    """Write a file before the first step; UsageError for a path that leads out of the workspace."""
     path = workspace / name
     if Path(name).is_absolute() or ".." in Path(name).parts or not Path(name).parts:
         raise UsageError(f"{name!r} does not stay in the workspace", where="files", fix="a relative path")

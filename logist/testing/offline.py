@@ -1,4 +1,4 @@
-"""No network while recorded answers stand in for a model: whoever makes a socket there fails the test."""
+"""Forbids network access while recorded answers replace a model: creating a socket fails the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OFFLINE: ContextVar[bool] = ContextVar("logist_offline", default=False)
 
 @contextmanager
 def forbid_network() -> Iterator[None]:
-    """Inside, this thread makes no socket and looks up no host: the test fails at once, whoever tried."""
+    """Inside the block, this thread must not create a socket or look up a host: the test fails at once."""
     _add_audit_hook()
     before = _OFFLINE.set(True)
     try:
@@ -27,7 +27,7 @@ def forbid_network() -> Iterator[None]:
 
 @cache
 def _add_audit_hook() -> None:
-    """An audit hook can't be taken away again, so there is one, and only where it is needed at all."""
+    """Add the audit hook. It can't be removed, so there is only one, and only if it is needed."""
     sys.addaudithook(_refuse_network)
 
 

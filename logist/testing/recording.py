@@ -1,4 +1,4 @@
-"""`--logist-record rewrite`: the configured agent is asked again what a history asked, for a new one in its place."""
+"""`--logist-record rewrite`: calls the configured agent again for a recorded history, and replaces that."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OWN = ("job.yaml", "state.json", "git")
 
 
 class NotRecordedError(Exception):
-    """Why the old history stays; the message is for a person."""
+    """Why the old history was not replaced; the message is for a person."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Rewritten:
     """Which interactions lead elsewhere than in the old one, and what was left out, in words."""
 
     def format_lines(self, name: str) -> Iterator[str]:
-        """All of it for a person."""
+        """The summary for a person."""
         yield f"{name}: recorded again with {format_count(self.asks, 'ask')} ({format_money(self.microcents)}); the old one is {BEFORE}"
         yield from (f"  {change}" for change in self.changes)
 
 
 @dataclass
 class _Course:
-    """The new job on its way along the old history."""
+    """The new job while it repeats the old history."""
 
     project: Project
     job_id: str
@@ -79,10 +79,10 @@ class _Course:
 
 
 def rewrite_history(project: Project, archive: Archive, say: Callable[[str], None]) -> Rewritten:
-    """Asks what `archive` asked, with the prompts of today, and writes what came of it in its place.
+    """Repeat the requests of `archive` with today's prompts, and replace it with the result.
 
-    The steps go as `job step`, what a person decided is decided again where the job stands as it stood then.
-    Raises NotRecordedError where that can't be; then the old history stays, and what was answered is kept.
+    Steps are done as by `job step`; a person's decision is repeated if the job has the same status as then.
+    Raises NotRecordedError if that is impossible; then the old history stays, and the new answers are kept.
     """
     entries = list(archive.read_interactions())
     _require_fixture(archive, entries)
@@ -114,7 +114,7 @@ def rewrite_history(project: Project, archive: Archive, say: Callable[[str], Non
 
 
 def _describe_kept_answers(course: _Course) -> str:
-    """Where the answers are that were paid for and lead to nothing, in words; "" if there are none."""
+    """Describe where the paid but unused answers are; empty if there are none."""
     if not course.asks:
         shutil.rmtree(course.project.jobs_dir.parent)
         return ""
@@ -123,7 +123,7 @@ def _describe_kept_answers(course: _Course) -> str:
 
 
 def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:
-    """Refuses what a history alone can't be recorded from."""
+    """Raise NotRecordedError for histories that can't be recorded again from their entries alone."""
     folder = archive.path.parent
     if archive.path.name != HISTORY or any((folder / name).exists() for name in OWN):
         fix = "make a fixture of it: logist job export JOB --fixture DIR"
@@ -145,7 +145,7 @@ def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:
 
 
 def _read_listed_files(ask: Interaction) -> Iterator[str]:
-    """The files that an agent was told of."""
+    """The files in the listing of an agent's prompt."""
     for part in ask.request.parts:
         if part.source == "listing":
             lines = ask.request.prompt[part.start : part.end].split("\n")
@@ -168,7 +168,7 @@ def _repeat_history(course: _Course, entries: list[Interaction], scratch: Path) 
 
 
 def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> ChildOrigin:
-    """What the job begins with: the files of then, as a checkpoint, and the workflow that was frozen."""
+    """What the job begins with: the original files as a checkpoint, and the frozen workflow."""
     workspace = Workspace(scratch / "start", scratch / "git")
     workspace.populate(None)
     if course.start is not None:
@@ -177,7 +177,7 @@ def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> Chi
 
 
 def _repeat_interaction(course: _Course, entry: Interaction) -> bool:
-    """Does again what `entry` did; False once the job asks nothing more."""
+    """Repeat what `entry` did; False once the job makes no more requests."""
     if entry.kind is Kind.SPEC:
         _repeat_spec_change(course, entry)
         return True
@@ -198,7 +198,7 @@ def _repeat_interaction(course: _Course, entry: Interaction) -> bool:
 
 
 def _repeat_spec_change(course: _Course, entry: Interaction) -> None:
-    """What a person changed in job.yaml meanwhile, changed again; what changed in role files and config is today's."""
+    """Repeat a person's changes of job.yaml; role files and config are used as they are today."""
     assert entry.spec
     fields = _flatten_fields(repairs.as_asked(entry.spec))
     changes = {
@@ -212,7 +212,7 @@ def _repeat_spec_change(course: _Course, entry: Interaction) -> None:
 
 
 def _flatten_fields(asked: JsonObject) -> dict[tuple[str, ...], object]:
-    """The fields of a job.yaml by their paths; of those that hold others, it is only the limits."""
+    """The fields of a job.yaml by their paths; only the limits are nested."""
     limits = asked.get("limits") or {}
     top_fields: dict[tuple[str, ...], object] = {
         (key,): value for key, value in asked.items() if key not in ("limits", "workflow")
@@ -221,7 +221,7 @@ def _flatten_fields(asked: JsonObject) -> dict[tuple[str, ...], object]:
 
 
 def _record_outcome(course: _Course, entry: Interaction, result: CommandResult) -> None:
-    """Notes what came of it, and raises for an ask that nobody answered."""
+    """Record the outcome, and raise for a request without an answer."""
     course.numbers[entry.sequence] = result.entries[-1].sequence
     for made in result.entries:
         if made.kind is Kind.ASK and not made.simulated:
@@ -236,7 +236,7 @@ def _record_outcome(course: _Course, entry: Interaction, result: CommandResult) 
 
 
 def _repeat_decision(course: _Course, entry: Interaction) -> CommandResult:
-    """What a person decided, once more; only where the job stands as it stood then."""
+    """Repeat a person's decision, if the job has the same status as then."""
     project, job_id, command = course.project, course.job_id, kinds.command_of(entry)
     status = load_session(project, project.open_job(job_id)).state.status
     if status is not entry.state_before:
@@ -261,7 +261,7 @@ def _repeat_decision(course: _Course, entry: Interaction) -> CommandResult:
 
 
 def _replace_fixture(made: Path, history: Path) -> None:
-    """Both files in the place of the old ones, the manifest last: until then it says that they disagree."""
+    """Replace both files, the manifest last: until then it shows that the two don't belong together."""
     mode = history.stat().st_mode & 0o777
     before = history.with_name(BEFORE)
     if before.exists():
@@ -274,10 +274,10 @@ def _replace_fixture(made: Path, history: Path) -> None:
 
 
 class Rewrite(Replay):
-    """One history that is recorded again and then replayed, under the id of its replay."""
+    """One history that is recorded again and then replayed, with the id of its replay."""
 
     def setup(self) -> None:
-        """Nothing is read before it is there."""
+        """Do nothing: there is nothing to replay before the history is recorded."""
 
     def runtest(self) -> None:
         try:

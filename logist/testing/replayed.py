@@ -1,4 +1,4 @@
-"""The replay of one history as a test: an error where it can't be read, a failure where it goes another way."""
+"""The replay of one history as a test: an error if it can't be read, a failure if the result differs."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from logist.testing.offline import forbid_network
 
 
 class PromptDrift(UserWarning):
-    """An agent would be told something else today than it was told when the history was recorded."""
+    """A prompt would be different today from the one that was recorded."""
 
 
 class DiffersError(Exception):
-    """The history goes another way today, or is not the one it is said to be; the message says where."""
+    """The replay has another result, or the history is not the one of its
+    manifest; the message says where.
+    """
 
 
 _PROMPTS = pytest.StashKey["Prompts | None"]()
 
 
 def load_drift_finder(config: pytest.Config) -> Prompts | None:
-    """What compares prompts with those of the project around the current directory; the same for the whole run."""
+    """The function that compares prompts with the project around the current
+    directory; one for the whole run.
+    """
     if _PROMPTS not in config.stash:
         config.stash[_PROMPTS] = load_prompts(
             Environment.from_process(), None, config.getoption("--logist-prompts")
@@ -45,7 +49,9 @@ def load_drift_finder(config: pytest.Config) -> Prompts | None:
 
 
 class Replay(pytest.Item):
-    """One history through today's rules, as `logist replay` does it: no model, no network, nothing written."""
+    """One history replayed under today's rules, as by `logist replay`: no
+    model, no network, nothing written.
+    """
 
     def __init__(self, *, archive: Archive, prompts: Prompts | None, **rest: Any) -> None:
         super().__init__(**rest)
@@ -56,7 +62,7 @@ class Replay(pytest.Item):
         self.extra_keyword_matches.add(archive.name)
 
     def setup(self) -> None:
-        """Reads and replays the history: one that is damaged is an error, for nothing was tested."""
+        """Read and replay the history: a damaged one is an error, because nothing was tested."""
         with forbid_network():
             result = replay_archive(self.archive, _load_schema(), prompts=self.prompts)
         self.found = replace(result, name=self.archive.name)
@@ -67,7 +73,7 @@ class Replay(pytest.Item):
             )  # of a set-up, nothing else goes without traceback
 
     def runtest(self) -> None:
-        """Fails for what goes another way today, and where the history is not the one its manifest vouches for."""
+        """Fail if the result differs, or if the history is not the one of its manifest."""
         assert self.found
         prompts, strict = map(self.config.getoption, ("--logist-prompts", "--logist-strict"))
         if self.found.has_failed(prompts=prompts == "fail", rules=strict):
@@ -88,7 +94,7 @@ class Replay(pytest.Item):
         self.found = None
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What `logist replay` says, and no traceback of it."""
+        """The output of `logist replay`, without a traceback."""
         if isinstance(excinfo.value, DiffersError | LogistError | PromptDrift):
             return clean_for_terminal(str(excinfo.value))
         return super().repr_failure(excinfo, style)
@@ -98,7 +104,7 @@ class Replay(pytest.Item):
 
 
 def _summarize_drifts(found: Replayed) -> Iterator[str]:
-    """What has drifted and why, once each; the diffs are for those who ask."""
+    """Each drift and its cause once, without the diffs."""
     yield f"{found.name}: {format_replay_verdict(found)}"
     yield from dict.fromkeys(f"  {each.source} {each.change}: {each.cause}" for each in found.drifts)
     yield "  logist replay shows the diffs; --logist-prompts=accept does not look"
@@ -106,5 +112,5 @@ def _summarize_drifts(found: Replayed) -> Iterator[str]:
 
 @cache
 def _load_schema() -> JsonObject:
-    """The same one for all histories: what is made of it is made once."""
+    """The schema, shared by all histories so that it is compiled once."""
     return load_schema("llm-chat-schema")

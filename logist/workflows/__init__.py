@@ -1,4 +1,4 @@
-"""Workflow files: found on the search path, read whatever their format, and frozen for a job."""
+"""Workflow files: found on the search path, read in every format, and frozen for a job."""
 
 from logist.workflows.finding import (
     ListedWorkflow,

@@ -1,4 +1,4 @@
-"""Workflows by name or by file: the project's over the user's over the shipped ones."""
+"""Finds workflows by name or by file: the project's over the user's over the shipped ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Held = Callable[[Path], "list[LoadedWorkflow]"]
 
 @dataclass(frozen=True)
 class LoadedWorkflow:
-    """A workflow of a file, or None and why; `path` is where it was read from."""
+    """A workflow of a file, or None and the reasons; `path` is where it was read from."""
 
     workflow: Workflow | None
     problems: tuple[WorkflowProblem, ...]
@@ -40,7 +40,7 @@ class LoadedWorkflow:
 
     @property
     def errors(self) -> list[WorkflowProblem]:
-        """What stops it from being used."""
+        """The problems that make it unusable."""
         return [problem for problem in self.problems if problem.severity == "error"]
 
 
@@ -53,16 +53,16 @@ class ListedWorkflow:
 
 
 def list_workflow_search_path(layers: Sequence[Path]) -> tuple[Path, ...]:
-    """Where workflows are looked for by name, the first first; of `layers`, a later one wins."""
+    """The directories to search for workflows, strongest first; in `layers`, a later one is stronger."""
     return tuple(layer / "workflows" for layer in reversed(layers))
 
 
 def load_workflow(name: str, directories: Sequence[Path], here: Path | None = None) -> LoadedWorkflow:
-    """The workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
+    """Load the workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
 
-    `directories` are searched in their order, the strongest first; a file is taken relative to `here`. The body
-    of a loop is named as a workflow of its file. UsageError if there is none, or if a file has several and none
-    is named.
+    `directories` are searched in order, the strongest first; a file path is relative to `here`. The body of a
+    loop is named like a workflow of its file. Raises UsageError if there is none, or if a file has several
+    and none is named.
     """
     return _find_workflow(name, directories, here, _read_all)
 
@@ -113,7 +113,7 @@ def _list_workflows(directories: Sequence[Path], held: Held) -> list[ListedWorkf
 
 
 def freeze_subflows(loaded: LoadedWorkflow, directories: Sequence[Path]) -> LoadedWorkflow:
-    """The same with every workflow that its steps name in `subflows`; with an error, none."""
+    """The same workflow with every workflow that its steps name in `subflows`; with an error, None."""
     if loaded.workflow is None:
         return loaded
     nested_result = find_nested_workflows(
@@ -130,9 +130,9 @@ def freeze_subflows(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Load
 def find_workflow_problems(
     loaded: LoadedWorkflow, directories: Sequence[Path], around: Around | None = None
 ) -> list[WorkflowProblem]:
-    """Everything that is wrong with a workflow, and the warnings about it, in the order of the file.
+    """All problems of a workflow, warnings included, in the order of the file.
 
-    `around` says which roles there are; other workflows are looked for in its file and on the search path.
+    `around` says which roles exist; other workflows are searched in its file and on the search path.
     """
     draft = loaded.draft
     if draft is None:
@@ -147,9 +147,9 @@ def find_workflow_problems(
 
 
 class WorkflowFinder:
-    """Looks for the workflows that steps name; each file is read once.
+    """Finds the workflows that steps name; each file is read once.
 
-    After the file itself and the search path come the directories of the files that were found so far, so that
+    After the file itself and the search path, the directories of the files found so far are searched, so that
     a workflow finds its neighbours.
     """
 
@@ -160,7 +160,7 @@ class WorkflowFinder:
         self._add_neighbours(path)
 
     def __call__(self, name: str) -> Workflow:
-        """The workflow of that name. LookupError with the reason."""
+        """The workflow of that name. Raises LookupError with the reason."""
         loaded = self._find_sibling(name)
         if loaded is None:
             try:
@@ -189,12 +189,12 @@ class WorkflowFinder:
 
 
 def _remove_subflows(workflow: Workflow) -> Workflow:
-    """Only the outermost workflow has the others."""
+    """Remove the subflows: only the outermost workflow keeps them."""
     return workflow.model_copy(update={"subflows": {}})
 
 
 def _resolve_file(path: str, here: Path | None) -> Path | None:
-    """The file a name stands for, if it is one: it has a suffix of ours, or a slash."""
+    """The file that a name means, if it is one: it has a workflow suffix, or a slash."""
     if not path.lower().endswith(SUFFIXES) and "/" not in path:
         return None
     file = (here or Path()) / path
@@ -227,7 +227,7 @@ def _choose_workflow(file: Path, wanted: str, held: Held) -> LoadedWorkflow:
 
 
 def _find_in_directory(directory: Path, name: str, wanted: str, held: Held) -> LoadedWorkflow | None:
-    """The workflow of that name, or that file's, in one directory."""
+    """The workflow of that name, or of the file of that name, in one directory."""
     for file in _find_similar_files(directory, name):
         if wanted or len(held(file)) == 1:
             return _choose_workflow(file, wanted, held)
@@ -238,7 +238,7 @@ def _find_in_directory(directory: Path, name: str, wanted: str, held: Held) -> L
 
 
 def _find_similar_files(directory: Path, name: str) -> list[Path]:
-    """The files of a directory that a name may stand for, those that are called exactly so first."""
+    """The files of a directory that a name may mean, exact matches first."""
     files = _list_files(directory)
     exact = [file for file in files if name in (file.stem, file.name)]
     return exact + [file for file in files if file not in exact and _is_similar_name(file.stem, name)]
@@ -247,7 +247,7 @@ def _find_similar_files(directory: Path, name: str) -> list[Path]:
 def _find_loop_body(
     found: Sequence[LoadedWorkflow], is_meant: Callable[[str], bool]
 ) -> LoadedWorkflow | None:
-    """The body of a loop as a workflow of its own, with the others that its steps may name."""
+    """The body of a loop as a separate workflow, with the others that its steps may name."""
     for loaded in found:
         bodies = loaded.draft.subflows if loaded.draft else {}
         for name in filter(is_meant, bodies):
@@ -271,7 +271,7 @@ def _is_same_name(one: str, other: str) -> bool:
 
 
 def _is_similar_name(one: str, other: str) -> bool:
-    """`Security Scan` is as good as `security-scan`."""
+    """True for names of the same words: `Security Scan` matches `security-scan`."""
     return bool(_split_words(one)) and _split_words(one) == _split_words(other)
 
 
@@ -280,7 +280,7 @@ def _split_words(name: str) -> list[str]:
 
 
 def _list_files(directory: Path) -> list[Path]:
-    """The workflow files of a directory, which need not be there."""
+    """The workflow files of a directory, which may not exist."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -294,7 +294,7 @@ def _read_all(file: Path) -> list[LoadedWorkflow]:
 
 
 def _has_no_diagram(loaded: LoadedWorkflow) -> bool:
-    """A page without a diagram is no broken workflow: it lies there to be read."""
+    """True for a page without a diagram: it is not a broken workflow, only text."""
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
 

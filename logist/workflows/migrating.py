@@ -1,4 +1,4 @@
-"""Moves words to the agent out of the prompts of a workflow file; every other byte stays."""
+"""Moves the role instruction out of the prompts of a workflow file; every other byte is unchanged."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ROLES = frozenset({"agentRole", "agent_role"})
 
 
 def migrate_prompts(text: str, name: str) -> Migrated:
-    """The text with each leading `**Agent's Role:** ...` as the agentRole of its step.
+    """The text with each leading `**Agent's Role:** ...` moved to the agentRole of its step.
 
-    `name` tells the format by its suffix. A role that can't be moved stays, with a problem. InvalidFile if the
-    file is no valid document.
+    The suffix of `name` determines the format. A role that can't be moved stays, with a problem. Raises
+    InvalidFile if the file is not a valid document.
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix == ".json":
@@ -64,7 +64,7 @@ def _migrate_yaml(text: str, name: str) -> Migrated:
 
 
 def _find_prompts(node: Node | None, path: str) -> Iterator[tuple[str, ScalarNode]]:
-    """Every prompt in the order of the text, with the path of the step that has it."""
+    """Yield every prompt in the order of the text, with the path of its step."""
     if isinstance(node, SequenceNode):
         for number, item in enumerate(node.value):
             yield from _find_prompts(item, f"{path}[{number}]")
@@ -88,7 +88,9 @@ def _get_at_path(data: Any, path: str) -> Any:
 
 
 def _replace_prompt(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
-    """The text with the prompt shortened, and the role in a line of its own before it, or beside it."""
+    """The text with the prompt shortened, and the role as a key after it: on
+    its own line, or in the same mapping.
+    """
     start, end = prompt.start_mark.index, prompt.end_mark.index
     line = text.rfind("\n", 0, start) + 1
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -108,7 +110,7 @@ def _replace_prompt(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
 
 
 def _shorten_literal(scalar: str, rest: str) -> str | None:
-    """A literal block with the lines of `rest` only, each as it stands there; None if they can't be told."""
+    """A literal block with only the lines of `rest`, unchanged; None if they can't be identified."""
     lines = scalar.splitlines(keepends=True)
     count = len(rest.rstrip("\n").split("\n"))
     body = [number for number, line in enumerate(lines) if number and line.strip()]

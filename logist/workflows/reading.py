@@ -1,4 +1,4 @@
-"""One file to the workflows in it: a diagram, Markdown with diagrams, or a document of steps."""
+"""Reads the workflows of a file: a diagram, Markdown with diagrams, or a document of steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _PLACE = re.compile(r":(\d+)(?::(\d+))?$")
 
 
 def read_workflow_file(path: Path) -> list[Read]:
-    """The workflows of a file, always at least one; why it can't be read is a problem of the first."""
+    """Read the workflows of a file, always at least one; if it can't be
+    read, the first has the reason as a problem.
+    """
     try:
         text = read_file_text(path)
     except OSError as error:
@@ -41,7 +43,9 @@ def read_workflow_file(path: Path) -> list[Read]:
 
 
 def parse_workflow_text(text: str, name: str) -> list[Read]:
-    """The workflows of a text; `name` is its file's, whose suffix tells the format and whose stem is a name."""
+    """Read the workflows of a text; the suffix of its file `name` determines
+    the format, the stem is a name.
+    """
     stem, suffix = os.path.splitext(os.path.basename(name))
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         message = f"is larger than {MAX_BYTES:,} bytes"
@@ -54,7 +58,9 @@ def parse_workflow_text(text: str, name: str) -> list[Read]:
 
 
 def _check_front_matter(diagram: str, reads: list[Read]) -> list[Read]:
-    """The workflows of a diagram, with an error where its front matter is no YAML: mermaid draws nothing then."""
+    """Add an error to the workflows of a diagram if its front matter is not
+    YAML: mermaid draws nothing then.
+    """
     body = mermaid.extract_front_matter(diagram)
     try:
         parse_document("front:\n" + "".join(f"  {line}\n" for line in body.split("\n")), "front matter.yaml")
@@ -66,7 +72,7 @@ def _check_front_matter(diagram: str, reads: list[Read]) -> list[Read]:
 
 
 def read_file_text(path: Path) -> str:
-    """The text of a file, every byte of it. InvalidFile if it is too large or none, OSError if it can't be read."""
+    """The text of a file. Raises InvalidFile if it is too large or not UTF-8, OSError if it can't be read."""
     name = os.fspath(path)
     data = read_content(path)
     if len(data) > MAX_BYTES:
@@ -94,7 +100,7 @@ def _read_document(text: str, name: str, stem: str) -> list[Read]:
 
 
 def _parse_with_twins(text: str, name: str) -> tuple[Document, list[WorkflowProblem]] | None:
-    """A foreign JSON file with keys that are there twice, as its own servers read it: the last one holds."""
+    """Parse a foreign JSON file with duplicate keys as its own servers do: the last one applies."""
     if not name.lower().endswith(".json"):
         return None
     twin_keys = list(find_duplicate_keys(text))
@@ -111,7 +117,9 @@ def _parse_with_twins(text: str, name: str) -> tuple[Document, list[WorkflowProb
 
 
 def _read_page(text: str, name: str, stem: str) -> list[Read]:
-    """The flowcharts of a page: one is named by the front matter or the file, several by their headings too."""
+    """Read the flowcharts of a page: one is named by the front matter or the
+    file, several also by their headings.
+    """
     markdown = read_page(text)
     flows = [block for block in markdown.blocks if block.is_flow]
     if not flows:
@@ -134,7 +142,7 @@ def _read_block(block: DiagramBlock, name: str, description: str) -> list[Read]:
 
 
 def _number_duplicates(reads: list[Read]) -> list[Read]:
-    """Two diagrams under one heading: the later ones get a number."""
+    """Number diagrams with the same heading: the later ones get a number."""
     counts: dict[str, int] = {}
     unique = []
     for read in reads:
@@ -161,7 +169,7 @@ def _get_text(document: Document, key: str) -> str:
 
 
 def _error_to_problem(error: InvalidFile) -> WorkflowProblem:
-    """What a document can't be read for, its place as numbers."""
+    """Convert the error of an unreadable document to a problem, with its location as numbers."""
     place = _PLACE.search(error.where or "")
     line = int(place[1]) if place else None
     column = int(place[2]) if place and place[2] else None

@@ -1,4 +1,6 @@
-"""The workspace of a job: checkpoints in a repository of its own, differences, and opening files safely."""
+"""The workspace of a job: its checkpoints in a separate repository,
+differences, and safe opening of files.
+"""
 
 from logist.core.prompt.prompt import FileText
 from logist.core.text.cache_patterns import DEFAULT_CACHES

@@ -1,4 +1,6 @@
-"""The checkpoints of one job into the repository of another: those a fork begins with, and nothing that came later."""
+"""Copies checkpoints of one job into the repository of another: those a
+fork begins with, and nothing later.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,12 @@ FROM_BACKUP = "put the git directory of the job back from a backup"
 
 
 def populate_fork(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
-    """Makes the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds it.
+    """Create the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds
+    it.
 
-    `original` is the repository of another job; it is only read, and somebody may be at work on that job.
-    Nothing is flushed: that is for the maker of the job. Raises Damaged for a checkpoint that is not there or not
-    whole, StorageError.
+    `original` is the repository of another job; it is only read, and a command may be at work on that job.
+    Nothing is flushed: that is for the maker of the job. Raises Damaged for a missing or incomplete
+    checkpoint, StorageError.
     """
     _require_commits(original, {*commits, at})
     try:
@@ -54,7 +57,7 @@ def _fetch_checkpoints(workspace: Workspace, original: Path, commits: Collection
 
 
 def _require_commits(original: Path, commits: Collection[str]) -> None:
-    """Raises Damaged unless the repository has all of them."""
+    """Raise Damaged unless the repository has all of them."""
     git = Git(original, of_job=True)
     missing = packs.find_lacking(original, {objects.require_commit(commit, git) for commit in commits})
     if missing:
@@ -64,7 +67,7 @@ def _require_commits(original: Path, commits: Collection[str]) -> None:
 
 
 def _find_ends(git: Git, commits: Collection[str]) -> set[str]:
-    """Those of the commits that no other of them comes from: with them come all."""
+    """Return those of the commits that are no ancestor of another: fetching them brings all."""
     revisions = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
     lines = git.run_with_input(revisions, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
     return set(commits) - {parent for line in lines for parent in line.split()[1:]}

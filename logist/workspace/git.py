@@ -1,4 +1,6 @@
-"""The one way git is called: the repository named, nothing of the caller's or the agent's configuration."""
+"""The only place that calls git: the repository is named, and no
+configuration of the caller or the agent is used.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ Argument = str | bytes | Path
 
 
 def build_git_environment(path: str) -> dict[str, str]:
-    """The complete environment of a git process; `path` is where programs are looked for."""
+    """Return the complete environment of a git process; `path` is where programs are searched."""
     return {
         "PATH": path,
         "HOME": "/nonexistent",
@@ -78,7 +80,9 @@ def build_git_environment(path: str) -> dict[str, str]:
 
 
 def open_unnamed_file() -> IO[bytes]:
-    """A new file without a name; in memory where the system can, for who only looks at a job writes to no disk."""
+    """Open a new file without a name, in memory where the system can: a command that only reads a job writes
+    to no disk.
+    """
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("logist"), "w+b")
     return tempfile.TemporaryFile()
@@ -103,18 +107,20 @@ class Git:
     """A repository of checkpoints, which may have come from elsewhere with its job: what is no file is refused."""
 
     def flush(self, descriptor: int) -> None:
-        """Makes a file or directory of the job durable."""
+        """Make a file or directory of the job durable."""
         if self.flushing:
             os.fsync(descriptor)
 
     def run(self, *arguments: Argument) -> bytes:
-        """What git printed. Raises StorageError with git's own last word."""
+        """Return git's output. Raises StorageError with git's own error line."""
         with self.open_stream(*arguments) as process:
             assert process.stdout is not None
             return process.stdout.read()
 
     def run_with_input(self, data: bytes, *arguments: Argument) -> bytes:
-        """What git printed when it was given `data` to read. Raises StorageError with git's own last word."""
+        """Return git's output when it reads `data` as its input. Raises
+        StorageError with git's own error line.
+        """
         with open_unnamed_file() as input_file:
             input_file.write(data)
             input_file.seek(0)
@@ -123,7 +129,7 @@ class Git:
                 return process.stdout.read()
 
     def run_for_status(self, *arguments: Argument) -> tuple[int, bytes, str]:
-        """`(status, what git printed, its last word)`, where a status that is not 0 is an answer too."""
+        """Return `(status, output, error line)`, where a status that is not 0 is an answer too."""
         with open_unnamed_file() as complaints:
             process = self._start_process(arguments, subprocess.DEVNULL, complaints)
             assert process.stdout is not None
@@ -137,7 +143,7 @@ class Git:
             return process.returncode, printed, _find_error_line(complaints.read())
 
     def read_beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
-        """The first `most` bytes of what git prints, and whether that is all; it is ended then."""
+        """Return the first `most` bytes of git's output, and whether that is all; then git is ended."""
         with open_unnamed_file() as complaints:
             process = self._start_process(arguments, subprocess.DEVNULL, complaints)
             assert process.stdout is not None
@@ -155,7 +161,7 @@ class Git:
     def open_stream(
         self, *arguments: Argument, stdin: int | IO[bytes] = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A running git with its stdout on a pipe; ended and judged when the block is left."""
+        """Run git with its stdout on a pipe; when the block is left, git is ended and its status checked."""
         with open_unnamed_file() as complaints:
             process = self._start_process(arguments, stdin, complaints)
             ended_early = False
@@ -211,7 +217,7 @@ class Git:
 
 
 def require_files(git_dir: Path) -> None:
-    """Raises Damaged where a pipe or device is in the place of a file that git opens: git would wait for it for ever."""
+    """Raise Damaged where a pipe or device replaces a file that git opens: git would wait for it for ever."""
     for folder in _OPENED:
         with suppress(OSError), os.scandir(git_dir / folder) as entries:
             irregular = next((entry.path for entry in entries if _is_irregular(entry)), None)

@@ -1,4 +1,4 @@
-"""The files of a workspace as a prompt lists them."""
+"""The list of a workspace's files for a prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_files(
     limit: int,
     left_out: Callable[[str], bool] = lambda path: False,
 ) -> Listing:
-    """The regular files without caches and without any `.git`, in the order of their bytes."""
+    """Return the regular files without caches and without any `.git`, in the order of their bytes."""
     rules = ScanRules(caches | {b".git"})
     with safe_open.open_root(workspace) as top:
         scanned = scan_workspace(top, rules)

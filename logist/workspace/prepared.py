@@ -1,7 +1,7 @@
-"""What the setup of a workspace makes: an environment, node modules, generated files.
+"""What the setup of a workspace creates: an environment, node modules, generated files.
 
-No checkpoint holds it. It can be copied to another workspace: text that names the old one is rewritten there, for a
-virtual environment has its own path in its programs.
+No checkpoint holds it. It can be copied to another workspace: text that names the old one is rewritten there,
+because a virtual environment has its own path in its programs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class SetupStamp:
 
     @classmethod
     def load(cls, path: Path) -> SetupStamp | None:
-        """None where there is none, or what is there is no stamp: then the setup has to be done again."""
+        """Read the stamp; None where there is none, or the file is not valid:
+        then the setup has to be done again.
+        """
         try:
             with (
                 safe_open.open_root(path.parent) as top,
@@ -78,7 +80,7 @@ class SetupStamp:
             return None
 
     def belongs_to(self, root: Path) -> bool:
-        """Whether it is about the workspace that is at `root` now."""
+        """Whether it describes the workspace that is at `root` now."""
         try:
             return self.place == identify_workspace(root)
         except OSError:
@@ -90,7 +92,7 @@ class SetupStamp:
 
 @dataclass(frozen=True)
 class SetupProducts:
-    """What a setup made: paths as `names.to_json` writes them."""
+    """What a setup created: paths as `file_names.to_json` writes them."""
 
     outputs: tuple[str, ...]
     """Caches, and new files that git ignores."""
@@ -112,13 +114,15 @@ class Saved:
 
 
 def identify_workspace(root: Path) -> str:
-    """By which a stamp knows the workspace it belongs to; another one in the same place is not it."""
+    """Return the name by which a stamp knows its workspace; another
+    workspace in the same place has another.
+    """
     status = os.stat(root, follow_symlinks=False)
     return f"{os.path.realpath(root)} {status.st_dev}:{status.st_ino}"
 
 
 def read_setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
-    """The paths that a setup made in this workspace; none where its stamp is of another one."""
+    """Return the paths that a setup made in this workspace; none where its stamp is of another one."""
     stamp = SetupStamp.load(file)
     return stamp.outputs if stamp is not None and stamp.belongs_to(root) else ()
 
@@ -148,7 +152,10 @@ def _hash_content(top: int, raw: bytes) -> str:
 
 
 def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
-    """What differs from a checkpoint. New files that git ignores are outputs, by the new directory that holds them."""
+    """Return what differs from a checkpoint.
+
+    New files that git ignores are outputs, as the new directory that holds them.
+    """
     caches = (raw for raw, thing in now.unstored.items() if thing.why == CACHE)
     outputs = {raw for raw in caches if os.fsdecode(raw.rpartition(b"/")[2]) not in VOLATILE_CACHES}
     differing = {path for path in now.tree.keys() | before.keys() if now.tree.get(path) != before.get(path)}
@@ -162,7 +169,9 @@ def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Trac
 
 
 def _find_topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
-    """The outermost directory above a path that holds nothing but what is new and ignored, else the path itself."""
+    """Return the outermost directory above a path that holds only what is
+    new and ignored, else the path itself.
+    """
     parts = raw.split(b"/")
     for count in range(1, len(parts)):
         above = b"/".join(parts[:count])
@@ -176,7 +185,10 @@ def _to_sorted_json(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def compute_digest(top: int, outputs: Sequence[str]) -> str:
-    """Of all names, sizes, times and inodes. Only the kernel sets the time of a change, so no change goes unnoticed."""
+    """Return a digest of all names, sizes, times and inodes.
+
+    Only the kernel sets the time of a change, so no change goes unnoticed.
+    """
     hashed = hashlib.sha256()
     for output in outputs:
         for line in _iter_stamps(top, file_names.from_json(output)):
@@ -209,7 +221,9 @@ def _iter_stamps(top: int, raw: bytes) -> Iterator[bytes]:
 
 
 def save_outputs(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
-    """Copies outputs of the workspace `root` into `folder`, and looks for what names it in them."""
+    """Copy outputs of the workspace `root` into `folder`, and find the files
+    in them that name the workspace.
+    """
     places = _list_spellings(root)
     naming: list[str] = []
     movable = True
@@ -227,7 +241,9 @@ def save_outputs(top: int, root: Path, outputs: Sequence[str], folder: Path) -> 
 
 
 def restore_outputs(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str, ...]:
-    """Copies outputs out of `folder` into the workspace `root`: each appears at once, in place of what is there."""
+    """Copy outputs out of `folder` into the workspace `root`: each appears
+    at once, and replaces what is there.
+    """
     staging = git.git_dir / STAGING
     removal.remove_directory(staging)
     staging.mkdir(mode=0o700)
@@ -257,18 +273,22 @@ def restore_outputs(git: Git, top: int, root: Path, saved: Saved, folder: Path) 
 
 
 def _list_spellings(root: Path) -> list[bytes]:
-    """How a workspace may be spelled: its real path, which is the one to write, as it is configured, and both in URLs."""
+    """Return the ways a workspace may be spelled: its real path, which is the one to write, its configured
+    path, and both in URLs.
+    """
     paths = dict.fromkeys([os.path.realpath(root), str(root)])
     return [os.fsencode(path) for path in dict.fromkeys([*paths, *map(quote, paths)])]
 
 
 def _make_fd_path(parent: int, name: bytes) -> bytes:
-    """A name in an opened directory, for another process that gets the descriptor."""
+    """Return a name in an opened directory, for another process that gets the descriptor."""
     return b"/proc/self/fd/%d/%s" % (parent, name)
 
 
 def _copy_tree(source: bytes, target: bytes, *descriptors: int) -> None:
-    """By cp, which is several times as fast as Python, and shares the blocks where the file system can."""
+    """Copy with cp, which is several times as fast as Python, and shares the
+    blocks where the file system can.
+    """
     done = subprocess.run(
         ["cp", "-a", "--reflink=auto", "-T", "--", source, target],
         env={"PATH": os.defpath, "LC_ALL": "C"},
@@ -286,7 +306,7 @@ def _copy_tree(source: bytes, target: bytes, *descriptors: int) -> None:
 
 
 def _iter_files(path: bytes) -> Iterator[bytes]:
-    """The files and links of a copy."""
+    """Yield the files and links of a copy."""
     if os.path.islink(path) or not os.path.isdir(path):
         yield path
         return
@@ -296,7 +316,7 @@ def _iter_files(path: bytes) -> Iterator[bytes]:
 
 
 def _classify_mention(path: bytes, places: Sequence[bytes]) -> str:
-    """Whether a file names one of these places: `text`, `link`, `binary`, or nothing."""
+    """Return how a file names one of these places: `text`, `link`, `binary`, or "" if it does not."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         return "link" if any(os.readlink(path).startswith(place) for place in places) else ""
@@ -310,7 +330,9 @@ def _classify_mention(path: bytes, places: Sequence[bytes]) -> str:
 
 
 def _rewrite_place(path: bytes, old: Sequence[bytes], new: bytes) -> None:
-    """Puts the new place into a file or link. Its time changes too: else Python would trust what it has compiled."""
+    """Put the new place into a file or link. Its time changes too: else
+    Python would trust what it has compiled.
+    """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         target = _replace_places(os.readlink(path), old, new)

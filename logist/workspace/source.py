@@ -1,4 +1,6 @@
-"""Where a workspace comes from: the user's repository, which is only read, and the `.git` for the agent's tools."""
+"""The source of a workspace: the user's repository, which is only read,
+and the `.git` for the agent's tools.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ FETCH = (
 
 
 def find_repository(start: Path) -> Path | None:
-    """The git work tree that holds `start`: the nearest directory upward with a `.git` that is a repository's."""
+    """Return the git work tree that holds `start`: the nearest directory upward with a `.git` that is a
+    repository's.
+    """
     here = start.absolute()
     return next((place for place in (here, *here.parents) if _is_work_tree(place)), None)
 
@@ -48,7 +52,7 @@ def _is_work_tree(place: Path) -> bool:
 
 
 def _has_prefix(file: Path, wanted: bytes) -> bool:
-    """Whether the file begins like that; no more of it is read."""
+    """Whether the file begins with these bytes; no more of it is read."""
     with open(file, "rb") as opened:
         return opened.read(len(wanted)) == wanted
 
@@ -58,7 +62,9 @@ def _is_repository(place: Path) -> bool:
 
 
 def resolve_source(source: Path) -> Path:
-    """The repository to fetch from: a bare one itself, else the work tree around. Raises UsageError."""
+    """Return the repository to fetch from: a bare one itself, else the work
+    tree around it. Raises UsageError.
+    """
     bare = _is_repository(source) and source.name != ".git"
     repository_path = source.absolute() if bare else find_repository(source)
     if repository_path is None:
@@ -69,7 +75,7 @@ def resolve_source(source: Path) -> Path:
 
 
 def read_head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
-    """The commit HEAD names; None while there are no commits."""
+    """Return the commit HEAD names; None while there are no commits."""
     nowhere = Git(Path("/nonexistent"), path)
     try:
         fields = nowhere.run("ls-remote", f"--upload-pack={UPLOAD_PACK}", "--", repository, "HEAD").split()
@@ -81,15 +87,19 @@ def read_head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
 
 
 def fetch_head(git: Git, repository: Path) -> None:
-    """Copies the commit at HEAD, without its ancestors, to be the first checkpoint. Nothing is shared or linked."""
+    """Copy the commit at HEAD, without its ancestors, as the first
+    checkpoint. Nothing is shared or linked.
+    """
     git.run(*FETCH, repository, f"HEAD:{BRANCH}")
 
 
 def create_agent_git(git: Git, root: Path, only: str | None = None) -> None:
-    """Makes `root/.git` for the agent's own use where there is none, with the first checkpoint as its only commit.
+    """Create `root/.git` for the agent's own use where there is none, with the first checkpoint as its only
+    commit.
 
-    Logist never reads it again. Its objects are copies, so that nothing in it leads anywhere else. It is made out
-    of reach and moved in when it is complete. `only` is the first checkpoint, if the repository holds no other yet.
+    Logist never reads it again. Its objects are copies, so that nothing in it refers to anything else. It is
+    created out of reach and moved in when it is complete. `only` is the first checkpoint, if the repository
+    holds no other yet.
     """
     if os.path.lexists(root / ".git"):
         return
@@ -112,7 +122,9 @@ def create_agent_git(git: Git, root: Path, only: str | None = None) -> None:
 
 
 def _copy_objects(git_dir: Path, inner: Path, commit: str) -> None:
-    """Gives `inner` all objects of `git_dir`, and `commit` as its branch: a fetch would start five processes."""
+    """Give `inner` all objects of `git_dir`, and `commit` as its branch: a
+    fetch would start five processes.
+    """
     for path in (git_dir / PACKS).iterdir():
         shutil.copy(path, inner / PACKS)
     if (git_dir / SHALLOW).exists():
@@ -121,7 +133,10 @@ def _copy_objects(git_dir: Path, inner: Path, commit: str) -> None:
 
 
 def list_uncommitted(repo: Path) -> list[str]:
-    """Paths that differ from the last commit, or are new and not ignored. Runs nothing that the repository sets up."""
+    """Return paths that differ from the last commit, or are new and not ignored.
+
+    Runs nothing that the repository sets up.
+    """
     output = disable_filters(Git(repo / ".git")).run(
         f"--work-tree={repo}",
         "status",
@@ -135,7 +150,7 @@ def list_uncommitted(repo: Path) -> list[str]:
 
 
 def disable_filters(git: Git) -> Git:
-    """The same with settings that take the place of the repository's own filter drivers, which are programs."""
+    """Return the same with settings that override the repository's own filter drivers, which are programs."""
     names = git.run("config", "--list", "--name-only", "-z").split(b"\0")
     drivers = {name.rpartition(b".")[0] for name in names if name.startswith(b"filter.")}
     overrides = ((b".clean", b""), (b".process", b""), (b".required", b"false"))

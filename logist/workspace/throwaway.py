@@ -1,4 +1,6 @@
-"""The workspace's own `.git`, which is the agents': nothing that one planted there works on the next one."""
+"""The workspace's own `.git`, which belongs to the agents: nothing that
+one planted there affects the next one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ PLANTED_BELOW = ((b"info", b"attributes"), (b"objects", b"info", b"alternates"))
 
 
 def disarm_git(git: Git, root: int) -> bool:
-    """Takes hooks, settings and ways out of `.git` in the workspace `root`; False if it has to be made anew."""
+    """Remove hooks, settings and references to elsewhere from `.git` in the workspace `root`; False if it has
+    to be created anew.
+    """
     try:
         status = os.stat(b".git", dir_fd=root, follow_symlinks=False)
     except FileNotFoundError:

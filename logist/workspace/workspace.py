@@ -1,4 +1,6 @@
-"""One job's workspace: the directory an agent works in, and the repository of its checkpoints out of reach."""
+"""One job's workspace: the directory an agent works in, and the repository of its checkpoints, which the
+agent can't reach.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Undone:
-    """What was taken back."""
+    """The changes that were undone."""
 
     changes: list[Change]
     """What was found, sorted by path; at most OFFENCES."""
@@ -67,7 +69,10 @@ class Undone:
 
 
 class Workspace:
-    """The caller holds the job's lock for everything that writes: populate, checkpoint, restore."""
+    """One job's workspace.
+
+    The caller holds the job's lock for everything that writes: populate, create_checkpoint, restore.
+    """
 
     def __init__(
         self,
@@ -79,7 +84,9 @@ class Workspace:
         path: str | None = None,
         outputs: Collection[str] = (),
     ) -> None:
-        """`path` is where git is looked for, as in PATH; `outputs` what a setup made: no checkpoint holds it."""
+        """`path` is where git is searched, as in PATH; `outputs` what a setup
+        made: no checkpoint holds it.
+        """
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
         self.caches = frozenset(os.fsencode(name) for name in caches)
@@ -88,11 +95,11 @@ class Workspace:
         self.source_has_no_commits = False
 
     def populate(self, source_path: Path | None) -> str:
-        """Makes the repository, the workspace and its throw-away `.git`; returns the first checkpoint.
+        """Create the repository, the workspace and its throw-away `.git`; return the first checkpoint.
 
-        From a git repository (or a place in one), its commit at HEAD is the first checkpoint; without one, or where
-        it has no commit yet (`source_has_no_commits`), the workspace starts empty. The source is only read.
-        Nothing is flushed: that is for the maker of the job, once for all of it.
+        From a git repository (or a directory in one), its commit at HEAD is the first checkpoint; without
+        one, or where it has no commit yet (`source_has_no_commits`), the workspace starts empty. The source
+        is only read. Nothing is flushed: that is for the maker of the job, once for all of it.
         """
         with self.without_flushing():
             origin = source.resolve_source(source_path) if source_path is not None else None
@@ -114,7 +121,9 @@ class Workspace:
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
-        """Inside, nothing is flushed: whoever makes the job flushes all of it before the job gets its name."""
+        """Flush nothing inside the block: the maker of the job flushes all of it
+        before the job gets its name.
+        """
         flushing = self.git
         self.git = replace(flushing, flushing=False)
         try:
@@ -126,13 +135,17 @@ class Workspace:
     def merge_children(
         self, ours: str, children: Sequence[merge_children.Theirs]
     ) -> merge_children.MergedChildren:
-        """The work of children on top of a checkpoint; the workspace itself stays as it is (see `restore`)."""
+        """Merge the work of children into a checkpoint; the workspace itself
+        stays as it is (see `restore`).
+        """
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
             return merge_children.merge_children(self.git, ours, children)
 
     def _create_workspace(self) -> str:
-        """The workspace as the only checkpoint of a new repository has it; an empty one where there is none yet."""
+        """Make the workspace equal to the only checkpoint of a new repository; to an empty one where there is
+        none yet.
+        """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         commit = objects.read_tip(self.git)
         if commit is None:
@@ -144,7 +157,9 @@ class Workspace:
         return commit
 
     def create_checkpoint(self, message: str) -> Checkpoint:
-        """Stores what the workspace holds, durably. If nothing changed, it is the last checkpoint, and no git runs."""
+        """Store the workspace durably. If nothing changed, return the last
+        checkpoint, without running git.
+        """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             last = baseline.load_baseline(self.git)
             now = self._take_snapshot(top, last, last.list_directories())
@@ -159,10 +174,11 @@ class Workspace:
             return Checkpoint(commit, _list_skipped(now.unstored))
 
     def restore(self, commit: str, *, clearing: bool = False) -> None:
-        """Makes the workspace equal to a checkpoint, which is then the last one. Raises Damaged if it is not there.
+        """Make the workspace equal to a checkpoint, which is then the last one.
 
-        Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way; with `clearing`, what
-        no checkpoint holds and was not there then goes too. A lost `.git` is made again.
+        Raises Damaged if the checkpoint is missing. Its `.git`, caches, and what no checkpoint holds stay,
+        unless they are in the way; with `clearing`, what no checkpoint holds and was not there then is
+        removed too. A lost `.git` is created again.
         """
         with self._wrap_os_errors():
             self._restore_commit(commit, clearing=clearing)
@@ -186,13 +202,15 @@ class Workspace:
         baseline.save_baseline(self.git, Baseline(commit, target, unstored, stamps))
 
     def disarm_git(self) -> None:
-        """Takes out of the workspace's own `.git` what makes git run programs; made again where it is not sound."""
+        """Remove from the workspace's own `.git` what makes git run programs; create it again where it is not
+        sound.
+        """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             if not throwaway.disarm_git(self.git, top):
                 source.create_agent_git(self.git, self.root)
 
     def _move_tip(self, old: str | None, new: str) -> None:
-        """What was checked in after the checkpoint stays reachable."""
+        """Make `new` the last checkpoint; what was checked in after it stays reachable."""
         if old == new:
             return
         if old is not None:
@@ -201,7 +219,8 @@ class Workspace:
         checkpoint.flush_directories(self.git)
 
     def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
-        """What differs between two checkpoints, sorted by path, at most `limit`; and how many more there are.
+        """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more there
+        are.
 
         None is the workspace as it is now, as if it had been checked in; nothing is written for that.
         """
@@ -217,10 +236,11 @@ class Workspace:
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False
     ) -> tuple[list[Change], int]:
-        """What differs between a checkpoint and the workspace as it is, but for caches; nothing is written.
+        """Return what differs between a checkpoint and the workspace as it is, except caches; nothing is
+        written.
 
         A file whose size, times, inode and mode are as at the last checkpoint is taken for unchanged; with
-        `read_all`, every file is read. Raises Damaged, StorageError where the checkpoint is not all there.
+        `read_all`, every file is read. Raises Damaged, StorageError where the checkpoint is incomplete.
         """
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
@@ -232,7 +252,7 @@ class Workspace:
             return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
 
     def _require_contents(self, commit: str) -> None:
-        """Raises Damaged unless the repository names everything that a checkpoint holds."""
+        """Raise Damaged unless the repository names everything that a checkpoint holds."""
         entries = objects.read_tree(self.git, commit).values()
         missing = packs.find_lacking(
             self.git.git_dir, {entry.id for entry in entries if entry.mode != objects.GITLINK_MODE}
@@ -243,7 +263,7 @@ class Workspace:
             raise Damaged(message, where=str(self.git.git_dir), fix=_NO_GIT)
 
     def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
-        """Every checkpoint in the repository, by its commit."""
+        """Return every checkpoint in the repository, by its commit."""
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
             return objects.list_checkpoints(self.git)
@@ -262,13 +282,15 @@ class Workspace:
         max_bytes: int,
         left_out: Callable[[str], bool] = lambda path: False,
     ) -> patches.Patch:
-        """What differs between two checkpoints as a patch of at most about `max_bytes`, and whether that is all.
+        """Return the difference between two checkpoints as a patch of at most about `max_bytes`, and whether
+        that is all.
 
-        For a reviewer's prompt: `patch(state.start_checkpoint, state.checkpoint, ...)` is all that the job has
-        changed, with the doer's last answer, in `step` as in `preview` (nothing is written). What was there before
-        comes before what is new, the shorter first. Binary files, and those above 1 MB, are named only; of the others
-        each has a share, in whole lines; what is cut is said in brackets.
-        `left_out` says of a path that it is not shown, only named. Valid text, not redacted. Raises Damaged, StorageError.
+        For a reviewer's prompt: `build_patch(state.start_checkpoint, state.checkpoint, ...)` is all that the
+        job has changed, including the doer's last answer, in `step` as in `preview` (nothing is written).
+        What was there before comes before what is new, the shorter first. Binary files, and those above 1 MB,
+        are only named; of the others each has a share, in complete lines; cuts are noted in brackets.
+        `left_out` returns True for a path that is only named. Valid text, not redacted. Raises Damaged,
+        StorageError.
         """
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
@@ -277,10 +299,10 @@ class Workspace:
     def undo_changes(
         self, before: str, after: str, forbidden: Collection[str], matters: Callable[[Change], bool]
     ) -> Undone | None:
-        """Takes back every change between two checkpoints whose kind is forbidden; the workspace is as `after`.
+        """Undo every change between two checkpoints whose kind is forbidden; the workspace is as `after`.
 
-        Ends with a checkpoint of its own. `matters` says which changes those are; None if there are none. What no
-        checkpoint holds can only be removed, not put back. What it does, `restore(after)` undoes.
+        Ends with its own checkpoint. `matters` selects those changes; None if there are none. What no
+        checkpoint holds can only be removed, not put back. `restore(after)` reverts this.
         """
         with self._wrap_os_errors():
             forbidden_changes, more = changes.list_changes_between(self.git, before, after, OFFENCES, matters)
@@ -304,12 +326,14 @@ class Workspace:
                 undoing.remove_path(top, beside, raw)
 
     def list_files(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
-        """The regular files, without `.git` and caches, sorted; `left_out` says of a path that it is not shown."""
+        """Return the regular files, without `.git` and caches, sorted; `left_out` returns True for a path to
+        leave out.
+        """
         with self._wrap_os_errors():
             return listing.list_files(self.root, self.caches, limit, left_out)
 
     def survey_files(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
-        """What a prompt may tell of: no file that is git-ignored, a cache, `excluded`, or elsewhere.
+        """Return what a prompt may mention: no file that is git-ignored, a cache, `excluded`, or elsewhere.
 
         `first` is the job's first checkpoint (`state.start_checkpoint`): what is in it is not ignored.
         """
@@ -319,7 +343,7 @@ class Workspace:
             )
 
     def describe_structure(self, survey: context.FileSurvey) -> str:
-        """The tree two levels deep, as text."""
+        """Return the directory tree two levels deep, as text."""
         return context.format_structure(survey)
 
     def find_relevant(
@@ -332,15 +356,18 @@ class Workspace:
         max_total_bytes: int,
         known: Collection[str] = (),
     ) -> list[Relevant]:
-        """At most `limit` files that matter for a task, the best first; not those in `known`, which are shown anyway."""
+        """Return at most `limit` files that matter for a task, the best first; not those in `known`, which
+        the prompt contains anyway.
+        """
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._wrap_os_errors():
             return context.find_relevant_files(self.root, survey, task, bounds, known)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
-        """Of paths that an agent named, those whose text no prompt shows, and why: git-ignored, or a place of keys.
+        """Of paths that an agent named, return those whose text no prompt contains, with the reason:
+        git-ignored, or a place of keys.
 
-        `first` as in `survey`.
+        `first` as in `survey_files`.
         """
         with self._wrap_os_errors():
             return (
@@ -348,31 +375,33 @@ class Workspace:
             )
 
     def read_file(self, path: str, max_bytes: int) -> FileText:
-        """A file for a prompt. Whatever is wrong with it is a note, never an error."""
+        """Read a file for a prompt. Any problem with it becomes a note, never an error."""
         return agent_files.read_file(self.root, path, max_bytes)
 
     def check_evidence(self, path: str) -> Evidence:
-        """Whether a file that an agent named is there. Whatever is wrong with it: it is not."""
+        """Check whether a file that an agent named exists. Any problem with it counts as missing."""
         return agent_files.check_evidence(self.root, path, self.max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
-        """Copies a regular file of the workspace to `target`, durably; what is there is replaced.
+        """Copy a regular file of the workspace to `target`, durably; an existing target is replaced.
 
-        The copy is 0600, in directories that are made 0700 where missing. Raises UsageError for a path that is
-        no such file (links, second names and what is locked are not).
+        The copy is 0600, in directories that are created 0700 where missing. Raises UsageError for a path
+        that is no such file (links, second names and what is locked are not).
         """
         with self._wrap_os_errors():
             file_copy.copy_file(self.root, path, target)
 
     def hash_lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
-        """The files that decide what is installed (see core.text.lock_files), each with the sha256 of its content."""
+        """Return the files that decide what is installed (see core.text.lock_files), each with the sha256 of
+        its content.
+        """
         with self._wrap_os_errors(), self._open_root() as top:
             return prepared.hash_lock_files(
                 top, ScanRules(self.caches | {b".git"}, prepared=self.prepared), patterns
             )
 
     def find_setup_products(self, commit: str, first: str | None) -> prepared.SetupProducts:
-        """What a setup made since a checkpoint; `first` as in `survey`."""
+        """Return what a setup made since a checkpoint; `first` as in `survey_files`."""
         with self._wrap_os_errors(), self._open_root() as top:
             last = baseline.load_baseline(self.git)
             now = self._take_snapshot(top, last, last.list_directories(), writing=False)
@@ -380,12 +409,12 @@ class Workspace:
             return prepared.find_products(self.root, now, objects.read_tree(self.git, commit), tracked)
 
     def compute_prepared_digest(self, outputs: Sequence[str]) -> str:
-        """By which a later change of these paths is noticed; no content is read."""
+        """Return a digest by which a later change of these paths is noticed; no content is read."""
         with self._wrap_os_errors(), self._open_root() as top:
             return prepared.compute_digest(top, outputs)
 
     def remove_prepared(self, outputs: Sequence[str], *, caches: bool = False) -> None:
-        """Removes these paths, and with `caches` every cache that no checkpoint holds files of."""
+        """Remove these paths, and with `caches` every cache that no checkpoint holds files of."""
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             raw = set(map(file_names.from_json, outputs))
             if caches:
@@ -395,18 +424,20 @@ class Workspace:
             self._remove_paths(top, sorted(raw))
 
     def save_prepared(self, outputs: Sequence[str], folder: Path) -> prepared.Saved:
-        """Copies these paths into a new directory."""
+        """Copy these paths into a new directory."""
         with self._wrap_os_errors(), self._open_root() as top:
             return prepared.save_outputs(top, self.root, outputs, folder)
 
     def restore_prepared(self, saved: prepared.Saved, folder: Path) -> tuple[str, ...]:
-        """Copies them back into this workspace, in place of what is there; returns those that have a place here."""
+        """Copy them back into this workspace, replacing what is there; return
+        those that have a place here.
+        """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             return prepared.restore_outputs(self.git, top, self.root, saved, folder)
 
     @contextmanager
     def _open_root(self, *, unlocking: bool = False) -> Iterator[int]:
-        """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
+        """Open the workspace. Raises Damaged where it, or the repository, is missing."""
         _require_directory(self.git.git_dir, _NO_GIT)
         _require_directory(
             self.root, f"'logist doctor --fix' makes it again; or: mkdir -m 700 {quote(str(self.root))}"

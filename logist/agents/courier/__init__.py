@@ -1,1 +1,1 @@
-"""The courier: the process that pays for answers, and what its files say to others."""
+"""The courier: the process that pays for answers, and the meaning of its files."""

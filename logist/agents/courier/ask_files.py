@@ -1,4 +1,4 @@
-"""The files of an ask: what is recorded of it before it is sent, how far it came, and what came of it."""
+"""What the files of an ask mean: how far it progressed, and its outcome."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class AskPosition(NamedTuple):
 
 @dataclass(frozen=True)
 class Collected:
-    """What is on disk of an ask."""
+    """The files of an ask, interpreted."""
 
     kind: Literal["none", "not_sent", "unfinished", "answered", "in_doubt"]
     """`unfinished`: the model called for tools, and the courier ended before it could go on."""
@@ -184,7 +184,7 @@ class Collected:
 
 
 class ToolResult(BaseModel):
-    """What one tool gave back."""
+    """The result of one tool."""
 
     id: str
     name: str
@@ -193,14 +193,14 @@ class ToolResult(BaseModel):
 
 
 class End(BaseModel):
-    """What ended the ask although tools were called for."""
+    """Why the ask ended although the model called tools."""
 
     kind: Ending
     message: str = ""
 
 
 class Worked(BaseModel):
-    """What the tools came to that one answer called for."""
+    """The results of the tools that one answer called."""
 
     results: list[ToolResult]
     refusals: list[Refusal]
@@ -221,9 +221,9 @@ def position_of(exchanges: Sequence[Exchange]) -> AskPosition:
 
 
 def collect_ask(exchanges: Sequence[Exchange]) -> Collected:
-    """What the files of an ask say; only to be believed while its lock is free, or held by us alone.
+    """Interpret the files of an ask; only reliable while its lock is free, or held by us alone.
 
-    Damaged if they could not have been written by an ask.
+    Raises Damaged if no ask could have written them.
     """
     if not exchanges:
         return Collected("none")
@@ -259,7 +259,7 @@ def _classify_exchanges(
 
 
 def _apply_end(reply: Reply, end: JsonObject) -> Reply:
-    """What it comes to that the ask ended with tools that were called for."""
+    """Return the reply of an ask that ended although the model called tools."""
     kind, message = end["kind"], str(end.get("message", ""))
     if kind in (Ending.TURNS, Ending.UNKNOWN_TOOLS):
         return reply.model_copy(update={"finish": kind})
@@ -281,7 +281,7 @@ def _read_ask(exchanges: Sequence[Exchange]) -> RecordedAsk:
 
 
 def _require_sound_tools(exchanges: Sequence[Exchange], replies: Sequence[Reply]) -> None:
-    """ValueError if what the tools came to is not as we write it, or does not fit the calls."""
+    """Raise ValueError if the tool results are not as Logist writes them, or don't match the calls."""
     for place, exchange in enumerate(exchanges):
         calls = replies[place].calls if exchange.response is not None else ()
         if exchange.tools is not None:
@@ -298,7 +298,7 @@ def _require_fitting(calls: Sequence[Call], worked: Worked, *, is_over: bool) ->
 
 
 def _summarize_error(error: Exception) -> str:
-    """Without what was in the files: that may be long, or private."""
+    """Summarize the error without the content of the files: that may be long, or private."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         return ".".join(map(str, first["loc"])) + f": {first['msg']}"
@@ -313,13 +313,13 @@ def _make_doubtful_reply(exchanges: Sequence[Exchange], before: Reply) -> Reply:
 
 
 def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
-    """The worst case of the last exchange, in microcents, as it was written before it was sent."""
+    """Return the worst case of an exchange, in microcents, as it was written before it was sent."""
     last, first = exchanges[-1].request or {}, exchanges[0].request or {}
     return last.get("reserved_microcents", first.get("reserved_microcents"))
 
 
 def _count_failures(worked: Sequence[JsonObject]) -> JsonObject | None:
-    """How many calls of each tool failed; None if none did."""
+    """Count the failed calls of each tool; None if none failed."""
     results = [result for each in worked for result in each.get("results", ())]
     counts = Counter(result["name"] for result in results if _has_failed(result))
     return {
@@ -335,7 +335,7 @@ def _has_failed(result: JsonObject) -> bool:
 
 
 def _sum_replies(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
-    """The last answer, with what all of them used, and what their tools came to."""
+    """Return the last answer with the usage of all answers, and the results of their tools."""
     worked = [each.tools for each in exchanges if each.tools is not None]
     counts = Counter(call.name for reply in replies for call in reply.calls)
     usage = booking.sum_usages([reply.usage for reply in replies])

@@ -1,4 +1,4 @@
-"""What an exchange comes to: its text made safe for the disk, and what it cost."""
+"""Turns an exchange into what is recorded: its text made safe for the disk, and its cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def build_reply(
     reserved: int | None = None,
     sent: bool = True,
 ) -> Reply:
-    """What an exchange comes to: clean text without secrets, and what is booked for it.
+    """Return what is recorded for an exchange: clean text without secrets, and its cost.
 
     `reserved`: its worst case, in microcents.
     """
@@ -61,7 +61,7 @@ def build_reply(
 
 
 def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
-    """The call as it may reach a file; a model that gave it no id gets one."""
+    """Return the call as it may be written to a file; a call without an id gets one."""
     id_, name = (
         redact(repair_surrogates(text), secrets)[0][:LONGEST_ID]
         for text in (call.id or f"call_{number}", call.name)
@@ -72,7 +72,7 @@ def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
 
 
 def sum_usages(usages: Sequence[Usage]) -> Usage:
-    """Several exchanges of one ask as one; its source is the least sure of theirs."""
+    """Sum the exchanges of one ask; the source is the least certain of theirs."""
     cost = sum(usage.cost_cents * MICROCENTS + usage.cost_microcents for usage in usages)
     cents, fraction = money.split_cents(cost)
     sources = {usage.source for usage in usages}
@@ -90,7 +90,7 @@ def sum_usages(usages: Sequence[Usage]) -> Usage:
 
 
 def book_worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:
-    """What is booked for an exchange that was sent and whose price nobody told."""
+    """Return the usage for an exchange that was sent and whose price is unknown."""
     cents, fraction = money.split_cents(reserved_microcents or 0)
     return Usage(cost_cents=cents, cost_microcents=fraction, seconds=seconds, source="worst_case")
 
@@ -124,5 +124,5 @@ def _price_tokens(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tupl
 
 
 def repair_surrogates(text: str) -> str:
-    """Surrogate pairs that were cut apart joined again, lone ones replaced: bytes a file can hold."""
+    """Join surrogate pairs that were cut apart and replace lone ones, so that a file can hold the text."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,4 +1,4 @@
-"""Ending a courier: asked first, then killed. Only one that is surely the one that signed the lock."""
+"""Ends a courier: asks first, then kills. Only a process that is certainly the one that signed the lock."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ POLL_SECONDS = 0.05
 
 
 def is_here(process: LockProcess, folder: Path) -> bool:
-    """Whether it lives on this machine, has the job in `folder` open, and is a courier at all.
+    """Whether it is alive on this machine, has the job in `folder` open, and is a courier at all.
 
-    The file of signatures can be written by anybody who may write to the job.
+    Anyone with write access to the job can write the file of signatures.
     """
     return process.host == read_host_name() and is_at_work(process, folder) and _is_courier(process.pid)
 
@@ -35,7 +35,10 @@ def _is_courier(pid: int) -> bool:
 
 
 def end_courier(process: LockProcess, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
-    """Asks, waits, kills; returns once it is gone. False if it was not there, or not of this machine."""
+    """Ask it to end, wait, then kill it; return once it is gone.
+
+    False if it was not running, or not on this machine.
+    """
     if not _signal_courier(process, folder, signal.SIGTERM):
         return False
     until = time.monotonic() + seconds

@@ -1,4 +1,6 @@
-"""The courier's errand with an agent program: started once, confined, and read when it has ended."""
+"""The courier's errand with an agent program: started once, confined,
+and its output read when it has ended.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class ProgramErrand:
         self.redactions = 0
 
     def run(self) -> None:
-        """Until what came of it is on disk. Nothing is sent when it can't be started."""
+        """Run until the outcome is on disk. Nothing is marked as sent if the program can't be started."""
         try:
             agent = load_errand_program(self.ask.agent, self.ask.work.program)
             invocation = agent.invocation(self._build_run())
@@ -68,11 +70,11 @@ class ProgramErrand:
         self._save_record(record)
 
     def stop(self, *_: object) -> None:
-        """Ends the program, and records what is known of it."""
+        """End the program, and record what is known of it."""
         self.stopped = True
 
     def record_failure(self, error: Exception) -> None:
-        """Records that the courier itself failed; once the program was started, it stays in doubt."""
+        """Record that the courier itself failed; if the program was started, the ask stays in doubt."""
         if not self.sent:
             self._save_record(self._build_record(_make_failed_reply(f"{type(error).__name__}: {error}")))
 
@@ -129,7 +131,7 @@ class ProgramErrand:
         )
 
     def _redact_text(self, data: bytes | None) -> str | None:
-        """What a file holds as text without secrets."""
+        """Decode a file's bytes as text without secrets."""
         if data is None:
             return None
         text, count = redact(booking.repair_surrogates(data.decode("utf-8", "replace")), self.secrets)
@@ -137,14 +139,14 @@ class ProgramErrand:
         return text
 
     def _archive_output(self, invocation: Invocation, finished: Finished) -> None:
-        """What `read` was given, so that it can be read again."""
+        """Keep the input of `read`, so that it can be read again."""
         kept = {"program": self.ask.agent, "argv": list(invocation.argv), **vars(finished)}
         kept["files"] = dict(finished.files)
         text, _ = redact(json.dumps(kept, ensure_ascii=False), self.secrets)
         (self.place.scratch / ARCHIVE).write_text(text, "utf-8")
 
     def _read_output(self, agent: Program, finished: Finished, seconds: float) -> JsonObject:
-        """What is recorded of a program that ran, whatever a third party's `read` does or gives."""
+        """Return the record of a program that ran, whatever a third party's `read` does or returns."""
         try:
             record = self._build_record(self._build_reply(agent, agent.read(finished), seconds))
             json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
@@ -172,7 +174,9 @@ class ProgramErrand:
         )
 
     def _build_record(self, reply: Reply) -> JsonObject:
-        """The reply as it may reach a file: valid text without secrets, its words of bounded length."""
+        """Return the reply as it may be written to a file: valid text without
+        secrets, messages of bounded length.
+        """
         error = reply.error
         if error is not None:
             message = self._make_safe(error.message)[: booking.LONGEST_MESSAGE]
@@ -194,7 +198,7 @@ class ProgramErrand:
 
 
 def choose_profile(permissions: Permissions) -> Profile:
-    """The program's own mode that comes nearest to what a role may do; never more."""
+    """Return the program's permission mode nearest to what a role may do; never more."""
     if permissions.can_execute_commands:
         return "full"
     if permissions.can_write_files or permissions.can_create_files:
@@ -203,11 +207,12 @@ def choose_profile(permissions: Permissions) -> Profile:
 
 
 def _book_usage(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Usage, tuple[str, ...]]:
-    """What is booked for a run: its tokens at the prices of the config, beside its own figure.
+    """Return the usage to record for a run: its tokens at the prices of the config, and the program's own
+    figure.
 
-    A metered program that told neither has spent nobody knows how much, most likely because it was ended.
-    What one exchange with its model can cost at most is booked then, within what the job may spend: not
-    all of that, which one failure would use up, and not nothing, by which no cost limit would ever hold.
+    A metered program that reported neither has spent an unknown amount, most likely because it was ended.
+    Then the most that one exchange with its model can cost is booked, within what the job may spend: not all
+    of that, which one failure would use up, and not nothing, because then no cost limit would ever hold.
     """
     reported = None if result.reported_microcents is None else max(0, result.reported_microcents)
     spent = result.spent
@@ -254,7 +259,7 @@ def _make_failed_reply(message: str) -> Reply:
 
 
 def _read_tail(path: Path, most: int) -> bytes | None:
-    """The end of a file that only we write."""
+    """Return the end of a file that only Logist writes."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - most))

@@ -1,23 +1,23 @@
 """The courier's loop: the exchanges of one ask, each on disk before the next begins.
 
-How an exchange that was sent may end. Here it is tried again only where nothing can have been billed;
-all the rest is for the stepper, which records it with what it may have cost before anybody pays again.
+How an exchange that was sent may end. Here it is tried again only where it can't have been billed;
+everything else is left to the stepper, which records it with its possible cost before another call is paid.
 
 | End                                              | Saved as    | Booked     | Again here |
 | ------------------------------------------------ | ----------- | ---------- | ---------- |
-| a whole answer                                   | the answer  | as counted | no         |
+| a complete answer                                | the answer  | as counted | no         |
 | status 425, 429, 500, 502, 503 or 529 at once    | transient   | nothing    | yes        |
-| nobody there: no name, no connection             | refused     | nothing    | no         |
+| server not reached: no name, no connection       | refused     | nothing    | no         |
 | status 401, 402, 403                             | auth        | nothing    | no         |
-| any other status below 500 but 408               | bad_request | nothing    | no         |
-| status 408, 504, 524; nothing more was heard     | timeout     | worst case | no         |
+| any other status below 500 except 408            | bad_request | nothing    | no         |
+| status 408, 504, 524; no further response        | timeout     | worst case | no         |
 | any other status from 500 on                     | transient   | worst case | no         |
 | an answer that was cut, garbled or without end   | transient   | worst case | no         |
 | the deadline                                     | timeout     | worst case | no         |
-| told to end (SIGTERM), or a fault of the courier | not at all  | in doubt   | no         |
+| stopped (SIGTERM), or a fault of the courier     | not at all  | in doubt   | no         |
 
-Told to end before anything was sent, it leaves no trace; between two tries, the last one counts; between
-two turns of a model that works with tools, the next courier goes on from there.
+Stopped before anything was sent, it leaves no trace; between two tries, the last one counts; between
+two turns of a model that works with tools, the next courier continues from there.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ExchangeEnd:
 
 @dataclass(frozen=True)
 class Stop:
-    """The courier is told to end."""
+    """The courier was asked to end."""
 
 
 Event = LoadedLitellm | ExchangeEnd | Stop | str
@@ -79,7 +79,7 @@ Event = LoadedLitellm | ExchangeEnd | Stop | str
 def compute_pause(
     tries: int, failure: ExchangeFailure, backoff: float, left: float, chance: float
 ) -> float | None:
-    """Seconds to wait after a failed try; None when there is no sense in another.
+    """Return the seconds to wait after a failed try; None if another try is useless.
 
     `left`: seconds to the deadline. `chance`: 0 to 1, spreads couriers that failed together.
     """
@@ -91,7 +91,9 @@ def compute_pause(
 
 
 class Errand:
-    """One ask: its exchanges one after the other, and the tools between them. Only this thread touches the disk."""
+    """One ask: its exchanges one after the other, and the tools between
+    them. Only this thread writes to the disk.
+    """
 
     def __init__(
         self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Workplace
@@ -106,7 +108,7 @@ class Errand:
         self.sent = self.over = self.stopped = False
 
     def run(self) -> None:
-        """Until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
+        """Run until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
         loaded = self._wait_for_litellm()
         if isinstance(loaded, ExchangeEnd):
             self._save_reply(loaded, "", 0.0)
@@ -116,7 +118,7 @@ class Errand:
             self.toolbox.place.clear_home()
 
     def _run_turns(self, loaded: LoadedLitellm, deadline: float) -> None:
-        """The model's turn, then the tools it called for, until it calls for none."""
+        """Alternate the model's turns and the tools it calls, until it calls none."""
         # An earlier courier of this ask may have been killed after its last answer: then there is nothing to
         # ask, and its tool calls are carried out first.
         if self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
@@ -125,18 +127,22 @@ class Errand:
             self._run_turn(loaded, deadline)
 
     def _is_reserved(self) -> bool:
-        """Whether the exchange that is begun has its room: its stepper has kept that, or it shares no limit."""
+        """Whether room is already reserved for the exchange in hand: its stepper did so, or the job shares no
+        limit.
+        """
         return self.at.k == 1 or self.ask.shares_limits_of is None
 
     def _reserve_again(self, deadline: float) -> bool:
-        """Reserves once more what a killed courier had begun: after the kill, another job may have taken the room."""
+        """Reserve once more what a killed courier had begun: after the kill,
+        another job may have taken the room.
+        """
         end = self._begin_exchange(deadline, self.at.k, {})
         if end is not None and not self.stopped:
             self._save_reply(_make_failed_end(ERRORS[end], self._describe_limit(end)), "", 0.0)
         return end is None and not self.stopped
 
     def _begin_next(self, deadline: float) -> bool:
-        """The next turn, or the end of the ask where a limit leaves no room for it."""
+        """Begin the next turn, or end the ask where a limit leaves no room for it."""
         end = self._begin_exchange(deadline, self.at.k + 1, {})
         if end is not None and self.at.done is not None:
             ending = {"kind": end.value, "message": self._describe_limit(end)}
@@ -145,7 +151,10 @@ class Errand:
         return end is None and not self.stopped
 
     def _run_called_tools(self, deadline: float) -> bool:
-        """Runs what the model called for. False when nothing was, when that ends the ask, or we are told to end."""
+        """Run the tools that the model called.
+
+        False if it called none, if that ends the ask, or if the courier was stopped.
+        """
         reply, done = self.at.reply, self.at.done
         if reply is None or not reply.calls:
             return False
@@ -161,7 +170,7 @@ class Errand:
     def _use_tools(
         self, calls: tuple[Call, ...], done: JsonObject | None, deadline: float
     ) -> JsonObject | None:
-        """What the tools came to, on disk, with what ends the ask (`end`), if anything does."""
+        """Return the tool results, on disk, with the reason for the ask's end (`end`), if it ends."""
         k, reply = self.at.k, self.at.reply
         assert reply is not None
         if len(self.at.turns) + 1 < self.ask.work.rules.max_turns:
@@ -180,7 +189,7 @@ class Errand:
         return used
 
     def _find_limit(self, deadline: float) -> JsonObject | None:
-        """What stands before the next exchange: the deadline, or the cost limit."""
+        """Return the limit that prevents the next exchange: the deadline, or the cost limit."""
         if time.monotonic() >= deadline:
             message = f"not at an end within {self.ask.deadline_seconds:g} seconds"
             return {"kind": Ending.TIME.value, "message": message}
@@ -193,9 +202,10 @@ class Errand:
         return None
 
     def _begin_exchange(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
-        """Exchange `k`, durable before anything of it is sent; or the limit that leaves no room for it.
+        """Record exchange `k` durably before anything of it is sent; or return the limit that leaves no room for
+        it.
 
-        Waits while only calls of other jobs that are out stand in the way. Begins nothing after `stop`.
+        Waits while only unfinished calls of other jobs occupy the room. Begins nothing after `stop`.
         """
         ask, at = self.ask, self.at
         while not self.stopped:
@@ -240,7 +250,7 @@ class Errand:
         return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
     def _run_turn(self, loaded: LoadedLitellm, deadline: float) -> None:
-        """One answer, tried again where that is free of risk."""
+        """Get one answer, trying again where that can't cost anything."""
         self.tries = 1
         while not self.stopped:
             failure = self._run_exchange(loaded, deadline)
@@ -252,7 +262,7 @@ class Errand:
             self.tries += 1
 
     def stop(self, *_: object) -> None:
-        """Ends the ask; safe in a signal handler, as a SimpleQueue is reentrant.
+        """End the ask; safe in a signal handler, because a SimpleQueue is reentrant.
 
         An exchange that was sent gets `GRACE` to bring its answer, and is left in doubt without one.
         """
@@ -260,7 +270,9 @@ class Errand:
         self.events.put(Stop())
 
     def record_failure(self, error: Exception) -> None:
-        """Records that the courier itself failed; not where money may have been spent: that stays in doubt."""
+        """Record that the courier itself failed, except where money may have
+        been spent: that stays in doubt.
+        """
         message = f"the courier failed: {type(error).__name__}: {error}"
         reply = self.at.reply
         if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
@@ -291,7 +303,7 @@ class Errand:
             self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(failed))))
 
     def _run_exchange(self, loaded: LoadedLitellm, deadline: float) -> ExchangeFailure | None:
-        """One exchange, on disk when this returns; unless it was stopped, for then it is in doubt."""
+        """Run one exchange; it is on disk when this returns, unless it was stopped: then it is in doubt."""
         pieces: list[str] = []
         coming = self.coming
         assert coming is not None  # else it would not have been begun
@@ -320,7 +332,7 @@ class Errand:
         self.events.put(ExchangeEnd(answer))
 
     def _wait_for_end(self, pieces: list[str], deadline: float) -> ExchangeEnd | None:
-        """Collects the pieces; None when told to end before the end has come."""
+        """Collect the pieces of the answer; None if the courier was stopped before the end arrived."""
         while True:
             event = self._next_event(deadline - time.monotonic())
             if isinstance(event, ExchangeEnd):
@@ -337,7 +349,7 @@ class Errand:
         return _make_failed_end(ErrorKind.TIMEOUT, message)
 
     def _next_event(self, seconds: float) -> Event | None:
-        """The next event; None once the time is over, even if a slow stream never pauses."""
+        """Return the next event; None once the time is over, even if a slow stream never pauses."""
         if seconds <= 0:
             return None
         try:
@@ -346,7 +358,7 @@ class Errand:
             return None
 
     def _sleep_unless_stopped(self, seconds: float) -> bool:
-        """Waits before another try; False when told to stop."""
+        """Wait so many seconds; False if stopped or interrupted by an event."""
         return not self.stopped and self._next_event(seconds) is None and not self.stopped
 
     def _choose_pause(self, failure: ExchangeFailure | None, deadline: float) -> float | None:
@@ -369,12 +381,12 @@ class Errand:
         return redact(booking.repair_surrogates(text), self.secrets)[0]
 
     def _log_cut_answer(self, text: str) -> None:
-        """What came of an answer that is in doubt: in the logs, where no one takes it for an answer."""
+        """Keep the text of an answer in doubt in the logs, where nothing takes it for an answer."""
         self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean_text(text).encode())
 
 
 def _make_failed_end(kind: ErrorKind, message: str) -> ExchangeEnd:
-    """The courier ends the exchange itself; the provider may be at work."""
+    """Return the end of an exchange that the courier ends itself; the provider may still be at work."""
     return ExchangeEnd(
         ModelAnswer(failure=ExchangeFailure(TransportError(kind=kind, message=message), billed=True))
     )

@@ -1,7 +1,7 @@
-"""The courier: a process of its own that pays for answers and brings each to disk itself.
+"""The courier: a separate process that pays for answers and writes each to disk itself.
 
 `python -m logist.agents.courier.process JOBDIR LOCK_FD`, private values as one JSON object on stdin. It holds
-the job's lock by the inherited descriptor, so whoever started it may die.
+the job's lock by the inherited descriptor, so the process that started it may die.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LOG = "courier.log"
 def launch_courier(
     job: JobDir, lock: Lock, private: JsonObject, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Starts the courier for the ask that `begin_exchange(1, ...)` made durable, and notes its pid.
+    """Start the courier for the envelope that `begin_exchange(1, ...)` made durable, and note its pid.
 
-    `private`: {"api_key": str|null, "secrets": [str]}; it travels through a pipe, so it is in no argv,
-    environment or file. `environment` is complete: nothing is added but the way to this package.
+    `private`: {"api_key": str|null, "secrets": [str]}; it is passed through a pipe, so it is in no argv,
+    environment or file. `environment` is complete: nothing is added but the path of this package.
     """
     log = _open_log(job)
     # Secrets travel by a pipe, written after the start: a command line and an environment can be read by
@@ -81,7 +81,7 @@ def _hand_over(pipe: int, private: JsonObject) -> None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Runs the courier of a job; ends the process without waiting for litellm's threads."""
+    """Run the courier of a job; end the process without waiting for litellm's threads."""
     directory, descriptor = Path(arguments[0]), int(arguments[1])
     # Before anything that may fail: from here on the lock is held for as long as this process lives.
     Lock.from_inherited_fd(descriptor)
@@ -95,24 +95,24 @@ def main(arguments: list[str]) -> NoReturn:
 
 
 def _open_job(directory: Path, descriptor: int) -> JobDir:
-    """The job by its open directory, which it stays when somebody moves it while the agent is out."""
+    """Open the job by its open directory, which stays valid if the job is moved while the agent works."""
     held = Path(f"/proc/self/fd/{descriptor}")
     return JobDir(held, directory.name) if held.is_dir() else JobDir.open(directory.parent, directory.name)
 
 
 class Errands(Protocol):
-    """What a courier does: it asks a model, or runs a program."""
+    """The courier's work: it asks a model, or runs a program."""
 
     def run(self) -> None:
-        """Until what came of it is on disk, or until `stop`."""
+        """Run until the outcome is on disk, or until `stop`."""
         ...
 
     def stop(self, *_: object) -> None:
-        """Ends it; safe in a signal handler."""
+        """End it; safe in a signal handler."""
         ...
 
     def record_failure(self, error: Exception) -> None:
-        """Records that the courier itself failed, where that leaves nothing in doubt."""
+        """Record that the courier itself failed, where that leaves nothing in doubt."""
         ...
 
 
@@ -150,7 +150,9 @@ def _run_errand(job: JobDir, private: JsonObject, log: TextIO) -> int:
 
 
 def _silence_output() -> TextIO:
-    """Our own way to the log; what libraries print may hold prompts and keys, and goes nowhere."""
+    """Redirect stdin, stdout and stderr to nowhere, and return the log: what libraries print may hold prompts
+    and keys.
+    """
     log = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

@@ -1,7 +1,8 @@
-"""The limits that a job shares: what a job above it allows, and what all jobs that share that use of it.
+"""The limits that a job shares with the jobs above it, and how much all jobs that share them use.
 
-Nothing of this is kept. It is read from the histories of those jobs and from their calls in flight, so no crash
-leaves a reservation behind. Who reserves holds `reserving` from the look at them until the request is on disk.
+Nothing of this is stored. It is read from the histories of those jobs and from their calls in flight, so no
+crash leaves a reservation behind. A process that reserves holds `reserve_shared_limits` from reading them
+until its request is on disk.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MOST_ACCOUNTS = 4096
 
 @dataclass(frozen=True)
 class _Account:
-    """What a history says of what its job has used."""
+    """What a job has used, according to its history."""
 
     state: State
     ever: Totals
@@ -52,7 +53,7 @@ class _Account:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will come of the job by itself."""
+        """Whether nothing more will happen to the job without a steward."""
         stuck = self.state.place.stuck
         return self.state.status in TERMINAL or (stuck is not None and stuck.kind is StuckKind.ATTEMPTS)
 
@@ -109,19 +110,21 @@ _accounts = _Accounts()
 
 
 def state_of(job: JobDir) -> State:
-    """The state that the history of a job gives; Damaged where it does not read."""
+    """Return the state from the history of a job; Damaged where it can't be read."""
     return _accounts.get_account(job).state
 
 
 def read_ever_used(jobs_dir: Path, job_id: str) -> Totals:
-    """What is recorded that a job has used since it was made, with what it has not booked yet of those below it."""
+    """Return what the history records that a job has used since it was made, and what it has not yet booked
+    of those below it.
+    """
     return _sum_job(jobs_dir, job_id, None, asking="").recorded
 
 
 def list_shared_limits(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
-    """The limits that `job_id` shares, `above` being the job whose limits those are; the nearest job first.
+    """Return the limits that `job_id` shares, the nearest job first; `above` is the job whose limits those are.
 
-    A job that was taken elsewhere, without those above it, shares none.
+    A job that was copied elsewhere, without those above it, shares none.
     """
     limits_above = []
     for job_above, account in _list_jobs_above(jobs_dir, job_id, above):
@@ -142,7 +145,7 @@ def list_shared_limits(jobs_dir: Path, job_id: str, above: str | None) -> list[S
 
 
 def is_dropped(jobs_dir: Path, job_id: str, above: str | None) -> bool:
-    """Whether the job whose limits `job_id` shared is there, and does not wait for it any more."""
+    """Whether the job whose limits `job_id` shared exists, but no longer waits for it."""
     return above is not None and (jobs_dir / above).is_dir() and not _list_jobs_above(jobs_dir, job_id, above)
 
 
@@ -160,7 +163,7 @@ def reserve_shared_limits(
 
 
 def _list_jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tuple[str, _Account]]:
-    """The jobs whose limits a job shares, the nearest first."""
+    """Return the jobs whose limits a job shares, the nearest first."""
     jobs: list[tuple[str, _Account]] = []
     below = job_id
     while above is not None and len(jobs) < MAX_DEPTH and (jobs_dir / above).is_dir():
@@ -173,7 +176,7 @@ def _list_jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tup
 
 
 def _sum_children(jobs_dir: Path, account: _Account, asking: str) -> _Use:
-    """What the children that a job waits for use, as far as it has not booked that."""
+    """Sum what the children that a job waits for use, as far as the job has not booked that."""
     spawned = account.state.spawned
     booked = account.booked.get(spawned.sequence, {}) if spawned is not None else {}
     uses = [
@@ -189,7 +192,7 @@ def _sum_children(jobs_dir: Path, account: _Account, asking: str) -> _Use:
 
 
 def _sum_job(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
-    """What a job and those below it use; the call that `asking` is about to make is not counted."""
+    """Sum what a job and those below it use; the call that `asking` is about to make is not counted."""
     job = JobDir(jobs_dir / job_id, job_id)
     if not job.path.is_dir():
         return _Use(waiting=1)
@@ -231,14 +234,14 @@ def _parse_interaction(job: JobDir, entry: JsonObject) -> Interaction:
 
 
 def _is_recorded(calls: inflight.Exchanges, account: _Account) -> bool:
-    """Whether the history has the outcome of these calls already, and only their files are still there."""
+    """Whether the history already has the outcome of these calls, and only their files remain."""
     asked = ask_files.position_of(calls)
     recorded = asked.sequence is not None and asked.sequence <= account.state.revision
     return recorded and (asked.after is None or asked.after in account.outcomes)
 
 
 def _sum_in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
-    """What calls have cost that are not recorded yet, the last at its worst case while it has no answer.
+    """Sum the cost of calls that are not recorded yet, the last at its worst case while it has no answer.
 
     `is_at_work`: whether a command or a courier was at work on their job before they were read.
     """

@@ -1,4 +1,4 @@
-"""The turns of a model that works with tools: what comes next, and what it may cost at worst."""
+"""The turns of a model that works with tools: the next exchange, and its worst-case cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logist.store import Exchange
 
 @dataclass(frozen=True)
 class Next:
-    """The exchange that comes next."""
+    """The next exchange."""
 
     sending: Sending
     reserved_microcents: int | None
@@ -26,10 +26,10 @@ class Next:
 def plan_next_exchange(
     ask: Ask, turns: Sequence[ToolTurn], spent: int, room: int | None = None
 ) -> Next | None:
-    """What the model is sent after these turns; None when the job may not pay for it.
+    """Return what the model is sent after these turns; None if the job may not pay for it.
 
-    `spent`: what the exchanges so far have cost, in microcents. `room`: what limits that the job shares leave to all
-    of them; None where it shares none.
+    `spent`: the cost of the exchanges so far, in microcents. `room`: what the limits that the job shares
+    leave to all of them; None where it shares none.
     """
     tools: list[JsonObject] = [to_function_schema(TOOLS[name]) for name in ask.work.tools]
     may_call = len(turns) + 1 < ask.work.rules.max_turns
@@ -51,7 +51,7 @@ def plan_next_exchange(
 
 @dataclass
 class AskProgress:
-    """How far an ask has come, as its files tell it."""
+    """How far an ask has progressed, according to its files."""
 
     turns: list[ToolTurn]
     """Answers that called for tools, with what these gave back."""
@@ -68,7 +68,9 @@ class AskProgress:
 
     @classmethod
     def from_exchanges(cls, exchanges: Sequence[Exchange]) -> AskProgress:
-        """That of an ask whose courier may have been killed; it starts with nothing."""
+        """Read the progress of an ask whose courier may have been killed;
+        without files it is at its start.
+        """
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
         done = [each.tools for each in exchanges if each.tools is not None]
         usage = booking.sum_usages([reply.usage for reply in replies])
@@ -84,7 +86,7 @@ class AskProgress:
 
 
 def list_turns(exchanges: Sequence[Exchange]) -> list[ToolTurn]:
-    """The answers whose tools have all been run, or told that they are not; retries leave no trace."""
+    """Return the answers whose tools have all been run or refused; retries leave no trace."""
     turns: list[ToolTurn] = []
     for each in exchanges:
         if each.response is not None and each.tools is not None and "end" in each.tools:

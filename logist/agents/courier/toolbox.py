@@ -1,4 +1,4 @@
-"""Running the tools that a model calls, each result on disk before the next tool runs."""
+"""Runs the tools that a model calls, each result on disk before the next tool runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Save = Callable[[JsonObject], None]
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools of one ask, and where they work."""
+    """The tools of one ask, and the workplace they run in."""
 
     ask: Ask
     place: Workplace
@@ -45,11 +45,11 @@ class Toolbox:
         stopped: Callable[[], bool],
         save: Save,
     ) -> JsonObject | None:
-        """Runs what is not `done` yet, in order; None when told to end.
+        """Run what is not `done` yet, in order; None when stopped.
 
         A refusal ends it, as does the deadline (`time.monotonic`); calls above `MOST_CALLS` are not run.
-        `save` is told of each tool after it has run, and before it runs if it changes something; the others
-        may simply run again. The last is not saved: the caller adds how the ask goes on (`end`).
+        `save` is called after each tool, and also before one that changes something; the others may simply
+        run again. The last result is not saved: the caller adds how the ask continues (`end`).
         """
         work = _resume_work(calls, done)
         while len(work["results"]) < len(calls):
@@ -101,15 +101,16 @@ class Toolbox:
 
 
 def end_out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
-    """What it comes to that a model calls tools in its last turn."""
+    """Return the tool results of a model that calls tools in its last turn: none is run, and the ask ends."""
     message = f"the agent used all its {ask.work.rules.max_turns} turns"
     return _skip_rest(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
 
 
 def end_for_unknown_tools(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | None:
-    """The end of the ask if the model keeps calling tools that do not exist; None while it may go on.
+    """Return the end of the ask if the model keeps calling tools that don't exist; None while it may continue.
 
-    The calls of one answer don't end it, unless one call is already too many: the model has not read the error yet.
+    The calls of one answer don't end it, unless one call is already too many: the model has not read the
+    error yet.
     """
     answers = 0
     count = 0
@@ -127,13 +128,15 @@ def end_for_unknown_tools(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | N
 
 
 def end_by_fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:
-    """What it comes to that the courier itself failed while tools were run; what is `done` stays."""
+    """Return the tool results when the courier itself failed while tools ran; what is `done` stays."""
     work = _skip_rest(calls, _resume_work(calls, done))
     return work | {"end": {"kind": Ending.FAULT.value, "message": message}}
 
 
 def _resume_work(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
-    """What there is so far: of a tool that was interrupted nobody knows how far it came."""
+    """Return the results so far; a tool that was interrupted gets the result
+    that it is unknown how far it came.
+    """
     work = {**NOTHING, **(done or {})}
     if work.pop("running", None) is not None:
         interrupted = _make_result(calls[len(work["results"])], INTERRUPTED, error=True)
@@ -142,7 +145,7 @@ def _resume_work(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
 
 
 def _explain_not_run(work: JsonObject, deadline: float) -> str | None:
-    """Why the next call is not run; None if it is."""
+    """Return why the next call is not run; None if it is."""
     if work["refusals"] or time.monotonic() >= deadline:
         return NOT_RUN
     return TOO_MANY if len(work["results"]) >= MOST_CALLS else None

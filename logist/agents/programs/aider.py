@@ -1,4 +1,4 @@
-"""aider (PyPI): a model that edits files by blocks in its answer; everything it prints is for people."""
+"""aider (PyPI): the model edits files by blocks in its answer; aider's output is meant for people only."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ class Aider:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`aider --message-file`; everything it keeps, and reads settings from, lies in its home."""
+        """Build the `aider --message-file` call; everything it keeps, and reads
+        settings from, is in its home.
+        """
         home, model = run.home, model_name(run, self.name)
         form = "ask" if run.profile == "read" else "diff"
         argv = ["aider", "--model", model, "--weak-model", model, "--edit-format", form]
@@ -96,7 +98,7 @@ class Aider:
         return Invocation(tuple(argv), environment, files=files, results=(SPOKEN,))
 
     def read(self, finished: Finished) -> Result:
-        """The model's last answer, from the log of what was said; it ends with 0 whatever happens."""
+        """Return the model's last answer, from the log of the exchanges; the exit status is always 0."""
         text, log = strip_controls(finished.stdout), finished.files.get(SPOKEN)
         answer = _extract_answer(text) if log is None else _read_last_answer(log)
         full = _FULL in text  # the context, or the answer: only of the latter something was said
@@ -108,7 +110,7 @@ class Aider:
 
 
 def _read_last_answer(log: str) -> str:
-    """The last answer in the log, where each line of it begins with ASSISTANT."""
+    """Return the last answer in the log, where each line of an answer begins with ASSISTANT."""
     lines = log.split("\n")
     start = max((index for index, line in enumerate(lines) if _ANSWERED.match(line)), default=len(lines))
     answer_lines = itertools.takewhile(lambda line: line.startswith("ASSISTANT"), lines[start + 1 :])
@@ -116,7 +118,7 @@ def _read_last_answer(log: str) -> str:
 
 
 def _extract_answer(text: str) -> str:
-    """The lines of the model: after the banner, without those of aider itself."""
+    """Return the lines of the model: after the banner, without those of aider itself."""
     banner = _BANNER_END.search(text)
     lines = text[banner.end() if banner else 0 :].split("\n")
     kept = [line for line in lines if not _TOKENS.match(line) and not _OWN.match(line)]
@@ -124,7 +126,7 @@ def _extract_answer(text: str) -> str:
 
 
 def _find_failure(text: str) -> str | None:
-    """The last of its error lines, of a run whose last exchange did not come to an end."""
+    """Return the last error line of a run whose last exchange did not complete."""
     errors = list(_FAILURE.finditer(text))
     if not errors:
         return None
@@ -137,7 +139,7 @@ def _find_failure(text: str) -> str | None:
 
 
 def _read_usage(told: list[re.Match[str]]) -> Spent:
-    """Rounded, as it prints them."""
+    """Read the tokens, rounded as aider prints them."""
     cached = sum(_parse_number(one["hit"]) for one in told)
     read = sum(_parse_number(one["read"]) for one in told)
     return Spent(max(0, read - cached), cached, sum(_parse_number(one["out"]) for one in told))
@@ -162,7 +164,9 @@ def _parse_number(text: str | None) -> int:
 
 
 def _build_settings(run: Run, model: str) -> bytes:
-    """Where the model is, of which a file of the workspace could say something else; the last word holds."""
+    """Set the model's address here, as a file of the workspace could set
+    another; aider lets the last setting win.
+    """
     base = run.model.endpoint.rstrip("/") if run.model.endpoint else None
     params = {"api_base": base} if base else {}
     return json.dumps(

@@ -1,4 +1,4 @@
-"""Claude Code (Anthropic): speaks Anthropic's format only, and prints one JSON object at the end."""
+"""Claude Code (Anthropic): uses Anthropic's format only, and prints one JSON object at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class Claude:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`claude -p`, with the settings of nobody: those of a workspace could send the key elsewhere."""
+        """Build the `claude -p` call, without any settings of users or projects: those of a workspace could
+        send the key elsewhere.
+        """
         base = reach.strip_version(reach.resolve_address(run, self.name, reach.ANTHROPIC))
         argv = ["claude", "-p", "--output-format", "json", "--model", reach.strip_provider(run.model)]
         argv += [*_PROFILES[run.profile], "--setting-sources", "user", "--strict-mcp-config"]
@@ -59,7 +61,9 @@ class Claude:
         return Invocation(tuple(argv), environment, stdin=run.prompt.encode("utf-8", "replace"))
 
     def read(self, finished: Finished) -> Result:
-        """The result object; `is_error` counts, not its `subtype`, which says success all the same."""
+        """Read the result object; `is_error` counts, not its `subtype`, which
+        can say success for an error.
+        """
         output = find_document(finished.stdout)
         if isinstance(output, list):
             output = get_at_path(output, "-1")
@@ -86,13 +90,13 @@ class Claude:
 
 
 def _read_unstructured(finished: Finished) -> Heard:
-    """A run without a result object; what it printed instead is what went wrong."""
+    """Read a run without a result object: its last output is the error message."""
     message = last_lines(finished.stdout)
     return Heard(failure=message) if message else Heard()
 
 
 def _read_usage(said: Json) -> Spent | None:
-    """What the result says, or if it stopped before that was added up, what is known by model."""
+    """Read the result's usage; if the run stopped before that was summed, the usage by model."""
     usage, models = said.get("usage"), said.get("modelUsage")
     if not isinstance(usage, dict):
         return None

@@ -1,4 +1,4 @@
-"""Cline: speaks OpenAI's chat format here; the endpoint reaches it only in a file, which is always written."""
+"""Cline: uses OpenAI's chat format here; it takes the endpoint only from a file, which is always written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Cline:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`cline --json`; without the file of providers it would go to OpenAI, whatever it is told."""
+        """Build the `cline --json` call; without the providers file it would use
+        OpenAI, whatever its options say.
+        """
         settings = {
             "provider": _PROVIDER,
             "apiKey": reach.resolve_key(run, self.name),
@@ -66,7 +68,7 @@ class Cline:
         )
 
     def read(self, finished: Finished) -> Result:
-        """The `run_result`; its cost is always 0, and therefore not taken."""
+        """Read the `run_result`; its cost is always 0, and therefore ignored."""
         result: Json = {}
         failure = None
         for event in iter_events(finished.stdout):

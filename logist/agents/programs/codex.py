@@ -1,4 +1,4 @@
-"""Codex (OpenAI): speaks the responses format only, and prints events as JSON lines."""
+"""Codex (OpenAI): uses the responses format only, and prints events as JSON lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Codex:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`codex exec`; its provider on the command line, where no file of the workspace overrides it."""
+        """Build the `codex exec` call; its provider is on the command line, where no file of the workspace
+        overrides it.
+        """
         base = reach.resolve_openai_address(run, self.name, reach.RESPONSES)
         settings = _SETTINGS | {"model_providers.logist.base_url": base}
         argv = ["codex", "exec", "--json", "--skip-git-repo-check", "-C", str(run.workspace)]
@@ -58,7 +60,9 @@ class Codex:
         )
 
     def read(self, finished: Finished) -> Result:
-        """The last message; only `turn.failed` is a failure, for it prints errors in every run."""
+        """Return the last message; only `turn.failed` is a failure, because
+        Codex prints errors in every run.
+        """
         text, session, failure = "", None, None
         spent: Spent | None = None
         for event in iter_events(finished.stdout):

@@ -1,4 +1,4 @@
-"""A program that the config describes, as any other."""
+"""A program that the user describes in the config."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_ARGUMENT = 120_000
 
 @dataclass
 class Described:
-    """What `agents: {NAME: {...}}` in config.yaml says."""
+    """An agent program from `agents: {NAME: {...}}` in config.yaml."""
 
     name: str
     entry: ProgramEntry
@@ -37,7 +37,9 @@ class Described:
         self.executable, self.metered = self.entry.argv[0], self.entry.metered
 
     def invocation(self, run: Run) -> Invocation:
-        """The templates filled in; InvalidFile where a model's endpoint or key has no way to the program."""
+        """Fill in the templates. Raises InvalidFile where the program has no way
+        to get a model's endpoint or key.
+        """
         entry, values = self.entry, self._build_values(run)
         prompt = run.prompt.encode("utf-8", "replace")
         more = {"read": entry.read_only_argv, "edit": entry.edit_argv, "full": entry.full_argv}[run.profile]
@@ -59,7 +61,9 @@ class Described:
         return Invocation(tuple(argv), environment, stdin, files, tuple(dict.fromkeys(kept)))
 
     def read(self, finished: Finished) -> Result:
-        """What the paths of the entry lead to; of plain text its exit status is the only sign of a failure."""
+        """Read the fields that the paths of the entry name; for plain text the exit status is the only sign
+        of a failure.
+        """
         entry = self.entry
         output = finished.files.get(entry.read_from, "") if entry.read_from else finished.stdout
         if entry.output == "text":
@@ -138,5 +142,5 @@ class Described:
 
 
 def _fill_template(text: str, values: Mapping[str, str]) -> str:
-    """In one pass: braces in a value mean nothing."""
+    """Replace the placeholders in one pass, so that braces in a value have no effect."""
     return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)

@@ -1,4 +1,4 @@
-"""Which program a name stands for: one of the config, a shipped one, or one that a package adds."""
+"""Finds the agent program of a name: one of the config, a shipped one, or one that a package adds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PRESETS: Mapping[str, Program] = {program.name: program for program in _SHIPPED}
 
 @dataclass
 class Foreign:
-    """A program of another package; whatever it raises is told as what it is, an error of that package."""
+    """A program of another package; whatever it raises is reported as an error of that package."""
 
     program: Program
     origin: str
@@ -56,7 +56,7 @@ class Foreign:
         self.metered = self.program.metered
 
     def invocation(self, run: Run) -> Invocation:
-        """How to start it; InvalidFile for all that goes wrong in it."""
+        """Build the call; InvalidFile for every error in the package's code."""
         try:
             result: object = self.program.invocation(run)
         except LogistError:
@@ -68,7 +68,7 @@ class Foreign:
         return result
 
     def read(self, finished: Finished) -> Result:
-        """What its output means; an error if the package can't read it."""
+        """Read the program's output; an error result if the package can't read it."""
         try:
             result: object = self.program.read(finished)
         except Exception as error:  # noqa: BLE001  it is not our code
@@ -81,7 +81,8 @@ class Foreign:
 
 
 def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
-    """The program of a name: of the config before the shipped ones, and these before those of packages.
+    """Return the program of a name: the config comes before the shipped ones, and these before those of
+    packages.
 
     Raises InvalidFile for a name that is unknown, or whose package is broken.
     """
@@ -106,13 +107,13 @@ def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
 
 
 def load_errand_program(name: str, entry: JsonObject | None) -> Program:
-    """The same for a courier, which is handed the entry of the config, if there is one, with its errand."""
+    """The same for a courier, which gets the config's entry, if there is one, with its errand."""
     described = {} if entry is None else {name: ProgramEntry.model_validate_json(json.dumps(entry))}
     return load_program(name, described)
 
 
 def list_program_names(described: Mapping[str, ProgramEntry]) -> list[str]:
-    """All programs there are, by name."""
+    """Return the names of all available programs."""
     return sorted({*described, *PRESETS, *(point.name for point in entry_points(group=GROUP))})
 
 

@@ -1,4 +1,4 @@
-"""Gemini CLI (Google): speaks Gemini's format only; one JSON object, on stderr if it failed."""
+"""Gemini CLI (Google): uses Gemini's format only; prints one JSON object, on stderr if it failed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Gemini:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`gemini -p`; its address is always told, so that a `.env` of the workspace tells no other."""
+        """Build the `gemini -p` call; the address is always set, so that a
+        `.env` of the workspace sets no other.
+        """
         base = reach.strip_version(reach.resolve_address(run, self.name, reach.GEMINI))
         environment = {
             "GOOGLE_GEMINI_BASE_URL": base,
@@ -44,7 +46,7 @@ class Gemini:
         )
 
     def read(self, finished: Finished) -> Result:
-        """The response, or the error; an answer that was cut shows no sign of it."""
+        """Return the response, or the error; an answer that was cut has no sign of it."""
         output = find_document(finished.stdout)
         output = output if isinstance(output, dict) else {}
         error_output = find_document(finished.stderr)
@@ -78,7 +80,7 @@ def _read_usage(models: object) -> Spent | None:
 
 
 def _list_denials(tools: object) -> tuple[str, ...]:
-    """It counts its refusals by tool."""
+    """List the refused calls; Gemini counts them by tool."""
     tools_by_name = tools.items() if isinstance(tools, dict) else ()
     refused = {
         text_of(name): read_count(get_at_path(told, "decisions.reject")) for name, told in tools_by_name

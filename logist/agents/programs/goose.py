@@ -1,4 +1,6 @@
-"""goose: speaks OpenAI's chat format here, ends with 0 and "completed" in every case, and confines nothing."""
+"""goose: uses OpenAI's chat format here, ends with status 0 and
+"completed" in every case, and has no sandbox.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Goose:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`goose run`; as a reader it runs no tool at all, for it has no mode that only looks."""
+        """Build the `goose run` call; as a reader it runs no tool at all,
+        because it has no read-only mode.
+        """
         host, path = reach.split_host_and_path(reach.resolve_openai_address(run, self.name))
         environment = {
             "GOOSE_PROVIDER": "openai",
@@ -45,7 +49,9 @@ class Goose:
         return Invocation(tuple(argv), environment, stdin=run.prompt.encode("utf-8", "replace"))
 
     def read(self, finished: Finished) -> Result:
-        """The last message, if the model wrote it: goose's own have no `metadata.inference`."""
+        """Return the last message if the model wrote it: goose's own messages
+        have no `metadata.inference`.
+        """
         output = find_document(finished.stdout)
         if not isinstance(output, dict):
             return build_result(finished, Heard())
@@ -70,7 +76,7 @@ class Goose:
 
 
 def _is_own_message(message: Json) -> bool:
-    """Whether these are words of goose, not of the model."""
+    """Whether goose wrote this message, not the model."""
     kinds = {part.get("type") for part in list_objects(message.get("content"))}
     return bool(message) and (
         get_at_path(message, "metadata.inference") is None or bool(kinds & {"error", "systemNotification"})

@@ -1,4 +1,4 @@
-"""Models for the programs that are made with litellm: its names, and its variables."""
+"""Model names and environment variables for the programs that are built on litellm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _KEYS = {"together_ai": "TOGETHERAI_API_KEY"}
 
 
 def model_name(run: Run, program: str) -> str:
-    """`openai/MODEL` for an endpoint, which litellm then speaks OpenAI's format with; else as it is."""
+    """Return `openai/MODEL` for an endpoint, with which litellm then uses OpenAI's format; else the name
+    unchanged.
+    """
     if run.model.endpoint:
         if reach.get_provider(run.model) == "anthropic":
             return run.model.provider_model
@@ -35,7 +37,7 @@ def model_name(run: Run, program: str) -> str:
 
 
 def build_environment(run: Run, program: str) -> dict[str, str]:
-    """The variables that lead litellm to the model, and keep it from the network otherwise."""
+    """Return the variables that point litellm to the model, and keep it from other network use."""
     provider = model_name(run, program).partition("/")[0]
     values = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
     values[key_variable(provider)] = reach.resolve_key(run, program)
@@ -45,5 +47,5 @@ def build_environment(run: Run, program: str) -> dict[str, str]:
 
 
 def key_variable(provider: str) -> str:
-    """Where litellm looks for the key of a provider."""
+    """Return the variable where litellm looks for the key of a provider."""
     return _KEYS.get(provider, f"{provider.upper().replace('-', '_')}_API_KEY")

@@ -1,4 +1,4 @@
-"""llm (PyPI): one exchange without tools; what it answers is the whole of its work."""
+"""llm (PyPI): one exchange without tools; its answer is all of its work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Llm:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`llm -m`, with a model of its own that leads to the endpoint, and the key in a file."""
+        """Build the `llm -m` call, with a model definition that points to the
+        endpoint, and the key in a file.
+        """
         model = {
             "model_id": MODEL,
             "model_name": reach.strip_provider(run.model),
@@ -47,7 +49,9 @@ class Llm:
         )
 
     def read(self, finished: Finished) -> Result:
-        """The response and its tokens, and why the model stopped, which only the response in full tells."""
+        """Return the response, its tokens, and why the model stopped, which only
+        the full response contains.
+        """
         output = find_document(finished.stdout)
         answer = get_at_path(output, "0") if isinstance(output, list) else output
         if not isinstance(answer, dict):

@@ -1,4 +1,4 @@
-"""mini-swe-agent (PyPI): a model with a shell; what it did stands in a trajectory file."""
+"""mini-swe-agent (PyPI): a model with a shell; it records its work in a trajectory file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Mini:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`mini -y`; it has no modes, so what it may change is for the sandbox and the comparison to say."""
+        """Build the `mini -y` call; it has no permission modes, so the sandbox and the comparison with the
+        checkpoint limit its changes.
+        """
         home = run.home
         task: dict[str, object] = {"run": {"task": run.prompt + HOW_TO_END}}
         price = (run.model.input_price, run.model.output_price)
@@ -70,7 +72,9 @@ class Mini:
         return Invocation(tuple(argv), environment, files=files, results=(TRAJECTORY,))
 
     def read(self, finished: Finished) -> Result:
-        """What was submitted; its exit status is 0 at its limits too, so `exit_status` counts."""
+        """Return what the program submitted; its process status is 0 at its limits too, so the trajectory's
+        `exit_status` counts.
+        """
         run = parse_json(finished.files.get(TRAJECTORY, ""))
         if not isinstance(run, dict):
             return build_result(finished, Heard(status_counts=True))
@@ -100,7 +104,7 @@ class Mini:
 
 
 def _find_last_text(messages: list[dict[str, object]]) -> str:
-    """The last text of the model, for one that submitted nothing."""
+    """Return the last text of the model, for a run that submitted nothing."""
     own = [text_of(one.get("content")) for one in messages if one.get("role") == "assistant"]
     return next(filter(None, reversed(own)), "")
 
@@ -117,7 +121,7 @@ def _read_usage(usages: list[dict[str, object]]) -> Spent:
 
 
 def _build_prices(run: Run, program: str) -> bytes:
-    """The model's prices, for its limit of cost; without them it would not know."""
+    """Return the model's prices, which its cost limit needs."""
     model = run.model
     if model.input_price is None or model.output_price is None:
         return b"{}"

@@ -1,4 +1,4 @@
-"""opencode: speaks OpenAI's chat format here, and prints events as JSON lines."""
+"""opencode: uses OpenAI's chat format here, and prints events as JSON lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Opencode:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """`opencode run`; the configuration goes in a variable, which no file of the workspace overrides."""
+        """Build the `opencode run` call; the configuration is passed in a variable, which no file of the
+        workspace overrides.
+        """
         model = f"logist/{reach.strip_provider(run.model)}"
         config = {
             "autoupdate": False,
@@ -65,7 +67,7 @@ class Opencode:
         return Invocation(argv, environment, stdin=run.prompt.encode("utf-8", "replace"))
 
     def read(self, finished: Finished) -> Result:
-        """The last text; its tokens are told step by step, without those of its title."""
+        """Return the last text; tokens are reported step by step, without those for the session's title."""
         text, session, failure, reason = "", None, None, None
         status: object = None
         steps: list[Json] = []
@@ -126,7 +128,7 @@ def _read_error_message(event: Json) -> str:
 
 
 def _describe_denial(event: Json) -> str:
-    """A call that its rules refused; "" for every other."""
+    """Describe a call that opencode's rules refused; "" for every other."""
     error = text_of(get_at_path(event, "part.state.error"))
     if not _REFUSED.search(error):
         return ""

@@ -1,6 +1,7 @@
-"""Reading what programs print: JSON in lines or whole, fields by dotted path, text without control sequences.
+"""Reading what programs print: JSON lines or one JSON document, fields by dotted path, text without control
+sequences.
 
-Output is of anyone's making: whatever it holds, these functions return, in time linear in its length.
+The output can't be trusted: whatever it holds, these functions return, in time linear in its length.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ _TRIED = 3
 
 
 def strip_controls(text: str) -> str:
-    """Text without terminal sequences, other control characters and half characters; lines end with a newline."""
+    """Return the text without terminal sequences, other control characters and half characters; lines end
+    with a newline.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def text_of(value: object) -> str:
-    """A text found in JSON, made plain; "" if it is none."""
+    """Return a string from JSON as plain text; "" if it is no string."""
     return strip_controls(value).strip() if isinstance(value, str) else ""
 
 
 def parse_json(text: str) -> Any:
-    """The JSON document that a text is; None if it is none."""
+    """Return the JSON document that the text is; None if it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -47,7 +50,7 @@ def parse_json(text: str) -> Any:
 
 
 def iter_events(text: str) -> Iterator[Json]:
-    """The JSON objects of a text that has one a line; everything else in it is passed over."""
+    """Yield the JSON objects of a text that has one per line; everything else in it is skipped."""
     for line in text.split("\n"):
         if line.lstrip()[:1] == "{":
             event = parse_json(line)
@@ -56,7 +59,9 @@ def iter_events(text: str) -> Iterator[Json]:
 
 
 def find_document(text: str) -> Any:
-    """The JSON object or list that a text is, begins with or ends with, other lines aside; None without one."""
+    """Return the JSON object or list that the text is, begins with or ends with, ignoring other lines; None
+    without one.
+    """
     complete = parse_json(text)
     if isinstance(complete, (dict, list)):
         return complete
@@ -74,7 +79,9 @@ def find_document(text: str) -> Any:
 
 
 def get_at_path(data: object, path: str) -> Any:
-    """What lies at a dotted path, as `stats.tokens` or `0.response` or `-1.text`; None where nothing does."""
+    """Return the value at a dotted path, such as `stats.tokens`,
+    `0.response` or `-1.text`; None if there is none.
+    """
     for part in path.split(".") if path else ():
         if isinstance(data, dict):
             data = data.get(part)
@@ -87,19 +94,19 @@ def get_at_path(data: object, path: str) -> Any:
 
 
 def list_objects(value: object) -> list[Json]:
-    """The objects in a list found in JSON."""
+    """Return the objects of a list from JSON; [] if it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def read_count(value: object) -> int:
-    """A count found in JSON; 0 for what is none."""
+    """Return a count from JSON; 0 for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     return min(int(value), _MOST) if math.isfinite(value) and value > 0 else 0
 
 
 def dollars_to_microcents(dollars: object) -> int | None:
-    """An amount in US dollars, found in JSON, in microcents; None for what is no amount."""
+    """Convert an amount of US dollars from JSON to microcents; None for what is no amount."""
     if isinstance(dollars, bool) or not isinstance(dollars, (int, float)):
         return None
     try:
@@ -110,5 +117,5 @@ def dollars_to_microcents(dollars: object) -> int | None:
 
 
 def last_lines(text: str, most: int = 500) -> str:
-    """The end of a text, for a message."""
+    """Return the end of a text, for a message."""
     return strip_controls(text[-4 * most :]).strip()[-most:].strip()

@@ -1,4 +1,4 @@
-"""What an agent program is to Logist: how it is started, and what its output means.
+"""The interface of an agent program: how to start it, and what its output means.
 
 `invocation` and `read` are pure, so archived output can be read again, and every capture is a test.
 """
@@ -22,7 +22,7 @@ deadline, for lack of output, or for too much memory, too many processes or too 
 
 @dataclass(frozen=True)
 class Run:
-    """What a program is to do."""
+    """What a program has to do."""
 
     prompt: str
     workspace: Path
@@ -60,7 +60,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Finished:
-    """What is left of a program that has ended; redacted, as it is archived."""
+    """The output of a program that has ended; redacted, as it is archived."""
 
     status: int | None
     """Its exit status; None if a signal ended it."""
@@ -76,7 +76,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Spent:
-    """Tokens as a program told them, normalised."""
+    """Tokens as a program reported them, normalised."""
 
     uncached: int = 0
     cached: int = 0
@@ -87,7 +87,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Result:
-    """What a program's output means."""
+    """The meaning of a program's output."""
 
     text: str = ""
     """The final message, without control sequences."""
@@ -105,7 +105,7 @@ class Result:
 
 
 class Program(Protocol):
-    """One agent program; the third party's entry point in the group `logist.agents` names such an object."""
+    """One agent program; a third party's entry point in the group `logist.agents` names such an object."""
 
     name: str
     executable: str
@@ -114,9 +114,12 @@ class Program(Protocol):
     """Whether it tells what it used; one that does not has to be allowed by the config."""
 
     def invocation(self, run: Run) -> Invocation:
-        """How to start it. Raises InvalidFile for a run it can't do (a model or an endpoint it can't reach)."""
+        """Return how to start it.
+
+        Raises InvalidFile for a run it can't do (a model or an endpoint it can't reach).
+        """
         ...
 
     def read(self, finished: Finished) -> Result:
-        """What its output means; never raises for what a program wrote."""
+        """Return the meaning of its output; never raises for what a program wrote."""
         ...

@@ -1,4 +1,4 @@
-"""How a program reaches a model: its name, its address and its key, in the words the program wants."""
+"""How a program reaches a model: its name, its address and its key, in the form the program expects."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ _VERSIONS = ("/v1", "/v1beta", "/v1beta/openai")
 
 
 def get_provider(model: Model) -> str:
-    """The provider of a model, as litellm spells it; "" without one."""
+    """Return the provider of a model, as litellm spells it; "" without one."""
     return model.provider_model.partition("/")[0] if "/" in model.provider_model else ""
 
 
 def strip_provider(model: Model) -> str:
-    """The name of a model without its provider."""
+    """Return the name of a model without its provider."""
     return model.provider_model.partition("/")[2] or model.provider_model
 
 
 def resolve_openai_address(run: Run, program: str, public: dict[str, str] = CHAT) -> str:
-    """Where OpenAI's format is spoken, `/v1` included; InvalidFile where this model does not speak it."""
+    """Return the address that serves OpenAI's format, `/v1` included.
+
+    Raises InvalidFile where this model doesn't support it.
+    """
     if run.model.endpoint and get_provider(run.model) in OTHER_FORMATS:
         raise make_unreachable_error(
             run.model, program, "it speaks OpenAI's format, and this endpoint another"
@@ -49,7 +52,9 @@ def resolve_openai_address(run: Run, program: str, public: dict[str, str] = CHAT
 
 
 def resolve_address(run: Run, program: str, public: dict[str, str]) -> str:
-    """The model's endpoint, or the provider's own; InvalidFile where this program can reach neither."""
+    """Return the model's endpoint, or the provider's own. Raises InvalidFile
+    where this program can reach neither.
+    """
     if run.model.endpoint:
         return run.model.endpoint.rstrip("/")
     if get_provider(run.model) not in public:
@@ -61,7 +66,10 @@ def resolve_address(run: Run, program: str, public: dict[str, str]) -> str:
 
 
 def resolve_key(run: Run, program: str) -> str:
-    """The API key; a placeholder for an endpoint without one; InvalidFile where a provider needs one."""
+    """Return the API key; a placeholder for an endpoint without one.
+
+    Raises InvalidFile where a provider needs one.
+    """
     if run.api_key:
         return run.api_key
     if run.model.endpoint:
@@ -74,7 +82,7 @@ def resolve_key(run: Run, program: str) -> str:
 
 
 def strip_version(base: str) -> str:
-    """An address without the version at its end, for programs that add it themselves."""
+    """Return an address without the version at its end, for programs that add it themselves."""
     for version in sorted(_VERSIONS, key=len, reverse=True):
         if base.endswith(version):
             return base.removesuffix(version)
@@ -82,23 +90,23 @@ def strip_version(base: str) -> str:
 
 
 def split_host_and_path(base: str) -> tuple[str, str]:
-    """`https://host:1/api/v1` as `https://host:1` and `api/v1`."""
+    """Split `https://host:1/api/v1` into `https://host:1` and `api/v1`."""
     parts = urlsplit(base)
     return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
 
 
 def locate_in_config(model: Model) -> str:
-    """Where a model is configured, for errors."""
+    """Return where a model is configured, for errors."""
     return f"config.yaml: models.{model.name}"
 
 
 def make_unreachable_error(model: Model, program: str, why: str) -> InvalidFile:
-    """That a program can't work with a model."""
+    """Return the error for a program that can't work with a model."""
     fix = "give the model an `endpoint` that it can use, or the role another agent or model"
     message = f"{program} can't reach `{model.provider_model}`: {why}"
     return InvalidFile(message, where=locate_in_config(model), fix=fix)
 
 
 def format_dollars(microcents: int) -> str:
-    """An amount as US dollars, for a limit: rounded down, and never nothing."""
+    """Format an amount as US dollars, for a limit: rounded down, and never 0."""
     return f"{max(1, microcents // 100) / 1_000_000:.6f}"

@@ -1,4 +1,6 @@
-"""Why a program brought no answer: what it says, put into the kinds that decide what happens next."""
+"""Why a program gave no answer: classifies its output into the kinds of
+error that decide what happens next.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,7 @@ _STUB = re.compile(r"postinstall|--ignore-scripts|native binary|platform package
 
 @dataclass(frozen=True)
 class Heard:
-    """What a program's own output says, before it is judged."""
+    """What a program's own output says, before it is classified."""
 
     text: str = ""
     failure: str | None = None
@@ -126,7 +128,7 @@ class Heard:
 
 
 def build_result(finished: Finished, heard: Heard) -> Result:
-    """What a run means: how it ended goes before what it says, and what it says before its exit status."""
+    """Return the result of a run: how it ended decides first, then its output, then its exit status."""
     error = explain_end(finished) or _find_error(finished, heard)
     cut = (
         heard.cut
@@ -148,7 +150,7 @@ def build_result(finished: Finished, heard: Heard) -> Result:
 
 
 def explain_end(finished: Finished) -> TransportError | None:
-    """What an end that was not the program's own means; None for one that exited."""
+    """Return the error of a run that Logist or a signal ended; None for one that exited."""
     match finished.how:
         case "timeout":
             return _make_error(ErrorKind.TIMEOUT, "it was not done at the deadline, and was ended")
@@ -165,14 +167,18 @@ def explain_end(finished: Finished) -> TransportError | None:
 
 
 def make_failure(message: str, status: int | None = None, kind: ErrorKind | None = None) -> TransportError:
-    """A failure in a program's words, with the kind that these words mean, unless it is known."""
+    """Return a failure with the program's message; its kind is derived from
+    the message unless it is known.
+    """
     message = strip_controls(message).strip() or "it failed without a word"
     status = status if status is not None and 400 <= status <= 599 else _find_status(message)
     return _make_error(kind or classify_message(message, status), message, status)
 
 
 def classify_message(message: str, status: int | None = None) -> ErrorKind:
-    """What a message means, with the HTTP status where it is known; what nothing is known of may pass."""
+    """Return the kind of error that a message means, with the HTTP status where it is known; TRANSIENT if
+    nothing is known.
+    """
     first = _find_kind(message)
     if first == ErrorKind.REFUSED and status is None:
         return first
@@ -188,12 +194,14 @@ def classify_message(message: str, status: int | None = None) -> ErrorKind:
 
 
 def was_cut(message: str) -> bool:
-    """Whether a failure is only that the answer ended at the limit of the output."""
+    """Whether a failure is only that the answer ended at the output limit."""
     return bool(_CUT.search(message))
 
 
 def detect_stub(finished: Finished, package: str) -> Heard | None:
-    """What a package says whose program was left out by `npm install --ignore-scripts`; else None."""
+    """Return the failure of a package whose program was left out by `npm
+    install --ignore-scripts`; else None.
+    """
     output = last_lines(finished.stderr) + last_lines(finished.stdout)
     if finished.how != "exited" or not finished.status or not _STUB.search(output):
         return None
@@ -222,9 +230,9 @@ def _find_error(finished: Finished, heard: Heard) -> TransportError | None:
 
 
 def _find_usage_complaint(finished: Finished, heard: Heard) -> str:
-    """What a program complains of that rejects its command line; "" for one that does not.
+    """Return the message with which a program rejects its command line; "" if it does not.
 
-    It does so before it works: it has used nothing, and has written to one of its outputs only.
+    Such a program fails before it works: it has used nothing, and has written to one of its outputs only.
     """
     if heard.spent is not None or (finished.stdout.strip() and finished.stderr.strip()):
         return ""
@@ -238,7 +246,9 @@ def _find_usage_complaint(finished: Finished, heard: Heard) -> str:
 
 
 def _correct_refused(error: TransportError, finished: Finished) -> TransportError:
-    """The same, but a connection that broke after the answer had begun was not refused, whatever it is called."""
+    """Turn REFUSED into TRANSIENT for a connection that broke after the answer had begun, whatever the
+    program calls it.
+    """
     if error.kind == ErrorKind.REFUSED and _BROKEN.search(finished.stderr):
         return error.model_copy(update={"kind": ErrorKind.TRANSIENT})
     return error

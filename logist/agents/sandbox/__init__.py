@@ -1,4 +1,6 @@
-"""Running programs that are not trusted: one writable place, a built environment, limits, and a sure end."""
+"""Run untrusted programs: one writable directory, an environment built for them, limits, and no process left
+behind.
+"""
 
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, ProgramEnd
 from logist.agents.sandbox.ending import end_leftover_processes

@@ -1,4 +1,4 @@
-"""A program under Landlock, or under nothing: a process group, and whatever left it."""
+"""Run a program under Landlock or unconfined: its process group, and the processes that left that group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logist.agents.sandbox.streams import Streams, read_pipe
 def start_bare(
     kind: Kind, argv: Sequence[str], executable: str, confinement: Confinement, marker: str, streams: Streams
 ) -> Bare:
-    """Starts `argv` through the launcher, which takes its rights away and becomes it."""
+    """Start `argv` through the launcher, which gives up its own rights and then becomes the program."""
     user = os.getuid()
     content = landlock.build_plan(
         kind,
@@ -48,7 +48,9 @@ def start_bare(
 
 
 def _read_launch_error(process: subprocess.Popen[bytes], report: int) -> OSError | None:
-    """What kept the launcher from becoming the program; its pipe ends when it has."""
+    """Return the error that kept the launcher from becoming the program; None if it started (its report pipe
+    then ends empty).
+    """
     text, complete = read_pipe(report, started.SETUP_SECONDS)
     if not complete:
         started.abort_setup(process)
@@ -60,7 +62,7 @@ def _read_launch_error(process: subprocess.Popen[bytes], report: int) -> OSError
 
 @dataclass
 class Bare:
-    """A process, its group, and those that came from it; what changed its parent becomes our child."""
+    """A process, its group, and its descendants. Descendants that lose their parent become our children."""
 
     process: subprocess.Popen[bytes]
     kind: Kind
@@ -90,7 +92,9 @@ class Bare:
         return set(self._known)
 
     def _is_adopted(self, process: processes.RunningProcess, table: Table) -> bool:
-        """Whether this child of ours is one that the program left: none that we started is in another session."""
+        """Whether this child of ours was left by the program: none that we started ourselves is in another
+        session.
+        """
         if process.pid == self.process.pid or process.pid in self.others:
             return False
         # Known from an earlier look as its descendant, or still in the session that it was started in: ours

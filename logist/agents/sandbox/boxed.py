@@ -1,4 +1,4 @@
-"""A program under bubblewrap: started, watched, counted and ended as one namespace."""
+"""Run a program under bubblewrap: start, watch, count and end it as one process namespace."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SHELL_SIGNALS = frozenset(
 def start_boxed(
     bwrap: str, argv: Sequence[str], executable: str, confinement: Confinement, marker: str, streams: Streams
 ) -> Boxed:
-    """Starts `argv`; what bubblewrap has to say against it comes as the program's standard error."""
+    """Start `argv` in bubblewrap. Error messages of bubblewrap arrive as the program's standard error."""
     status, telling = os.pipe()
     waiting, releasing = os.pipe()
     # The pipe is filled below (`prepare`) so that bubblewrap blocks when it reports the exit status. A small
@@ -71,7 +71,11 @@ def start_boxed(
 
 
 def _limit_scopes(command: list[str], confinement: Confinement, marker: str) -> tuple[list[str], list[int]]:
-    """Where the network is shared, abstract sockets are too: Landlock keeps the program from those."""
+    """Put the launcher in front of `command` where the network is shared, so that Landlock keeps the program
+    from abstract sockets.
+
+    A shared network shares those sockets too. Returns the argv and the descriptors to pass on.
+    """
     version = launcher.read_landlock_version()
     if not confinement.network or version < launcher.SCOPES_SINCE:
         return command, []
@@ -83,10 +87,11 @@ def _limit_scopes(command: list[str], confinement: Confinement, marker: str) -> 
 
 @dataclass
 class Boxed:
-    """In a process namespace of its own, with bubblewrap inside as its first process, and another outside.
+    """A program in its own process namespace, with one bubblewrap process inside as its first process, and
+    one outside.
 
-    The one outside tells the exit status in a pipe, and ends; with it the namespace ends. That pipe is kept
-    full until `finish`, so that what the program left can be counted.
+    The one outside reports the exit status in a pipe and ends; with it the namespace ends. That pipe is kept
+    full until `collect_exit_status`, so that the processes the program left can be counted.
     """
 
     process: subprocess.Popen[bytes]
@@ -100,7 +105,10 @@ class Boxed:
     _over: bool = False
 
     def prepare_sandbox(self, wanted: Mapping[str, int]) -> bool:
-        """Waits for the sandbox, and sets limits in it, before anything of the program runs; False if it failed."""
+        """Wait for the sandbox and set its limits before anything of the program runs.
+
+        Returns False if the sandbox failed.
+        """
         assert self.status is not None
         report, complete = read_pipe(self.status, started.SETUP_SECONDS, line=True)
         if not complete:
@@ -129,6 +137,9 @@ class Boxed:
         # (`init`), and the program, which has number 2 inside. The program has ended when it is no longer a
         # living child of init; the outer bubblewrap can't say so, because its report is held back by the full
         # pipe.
+        """Whether the program is gone: bubblewrap ended, its inner process ended, or process 2 of the
+        namespace (the program) did.
+        """
         if self.process.poll() is not None or not _is_running(self.init, self.process.pid):
             return True
         if self._main is not None:
@@ -183,10 +194,11 @@ class Boxed:
         return (None, status - 128) if status in _SHELL_SIGNALS else (status, None)
 
     def _read_report(self) -> tuple[bytes, bool]:
-        """What bubblewrap reports, and whether it had to be killed for that.
+        """Return bubblewrap's report, and whether bubblewrap had to be killed to get it.
 
         The program may have stopped the first process of its namespace (ptrace), or keep a tracer on it: that
-        process then never sees the program's end. The harsher a measure is, the less it leaves of the report.
+        process then never sees the program's end. The harsher a measure is, the less of the report survives
+        it.
         """
         assert self.status is not None
         report = b""
@@ -225,5 +237,6 @@ class Boxed:
 
 
 def _is_running(pid: int, parent: int) -> bool:
+    """Whether this process is alive and still a child of `parent`: a process id can be reused."""
     process = processes.read_process(pid)
     return process is not None and process.parent == parent and process.is_alive

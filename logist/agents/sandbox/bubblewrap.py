@@ -1,4 +1,4 @@
-"""Bubblewrap: namespaces of its own, a file view made of mounts, and no way to get rights."""
+"""Bubblewrap's command line: namespaces, a file view made of mounts, and no way to gain rights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
 @cache
 def read_optional_flags(program: str) -> frozenset[str]:
-    """Which of the optional flags this version of bubblewrap knows."""
+    """Return the optional flags that this version of bubblewrap supports."""
     try:
         help_output = subprocess.run(
             [program, "--help"], env={}, capture_output=True, timeout=_LONGEST, check=False
@@ -32,14 +32,15 @@ def read_optional_flags(program: str) -> frozenset[str]:
 
 
 def find_bubblewrap(path: str) -> str | None:
-    """Where bubblewrap is, in `path` or in the system."""
+    """Return the path of bubblewrap, searched in `path` and in the system's directories."""
     return shutil.which("bwrap", path=os.pathsep.join((path, *_PLACES)))
 
 
 def build_flags(confinement: Confinement, executable: str, known: frozenset[str]) -> list[str]:
-    """The flags that build the sandbox, all but the program: they hold its environment, so no argv may.
+    """Return the flags that build the sandbox, without the program.
 
-    Later mounts lie over earlier ones: the workspace comes last.
+    They hold the program's environment, so they must not appear in an argv. Later mounts lie over earlier
+    ones: the workspace comes last.
     """
     return [
         *_unshare_namespaces(confinement, known),
@@ -97,10 +98,10 @@ def _mount_places(confinement: Confinement, executable: str) -> list[str]:
 
 
 def _lock_mounts() -> list[str]:
-    """What is mounted, and not to be written to.
+    """Make read-only what is mounted but must not be written to.
 
-    /proc: its settings of the kernel ask for the number of the user alone, which for root is that of the
-    machine's root. The others were made for mounts to lie in, and nothing limits their size.
+    /proc: its kernel settings check the user's number alone, which for root is that of the machine's root.
+    The others were made to hold mounts, and nothing limits their size.
     """
     return ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
 
@@ -113,7 +114,7 @@ def _set_environment(confinement: Confinement) -> list[str]:
 
 
 def create_memory_file(name: str, content: bytes) -> int:
-    """A descriptor to read `content` from, that no file system knows."""
+    """Return a descriptor to read `content` from; no file system holds it."""
     number = os.memfd_create(name)
     with open(number, "wb", closefd=False) as file:
         file.write(content)
@@ -124,7 +125,7 @@ def create_memory_file(name: str, content: bytes) -> int:
 def build_bubblewrap_command(
     program: str, flags: Sequence[str], extra: Sequence[str] = ()
 ) -> tuple[list[str], list[int]]:
-    """The beginning of an argv, and the descriptors to hand over (and to close afterwards)."""
+    """Return the beginning of an argv, and the descriptors to pass on (and to close afterwards)."""
     content = b"".join(os.fsencode(word) + b"\0" for word in flags)
     passed = [create_memory_file("arguments", content)]
     argv = [program, "--args", str(passed[0]), *extra]
@@ -135,7 +136,10 @@ def build_bubblewrap_command(
 
 
 def try_bubblewrap(program: str, place: Path) -> str | None:
-    """Tries it for real, in two new directories below `place`; None if it works, else what it said."""
+    """Try bubblewrap for real, in two new directories below `place`.
+
+    Returns None if it works, else its error message.
+    """
     workspace, home = place / "workspace", place / "home"
     workspace.mkdir()
     home.mkdir()

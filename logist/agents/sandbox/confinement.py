@@ -1,4 +1,4 @@
-"""What a program may reach and use, and how it ended."""
+"""What a program may access and use, and how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKER = "LOGIST_RUN_ID"
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a program may reach and use."""
+    """What a program may access and use."""
 
     workspace: Path
     """Its working directory."""
@@ -59,7 +59,7 @@ class ProgramEnd:
 
 @dataclass(frozen=True)
 class Means:
-    """What this machine can do."""
+    """The sandboxes that this machine supports."""
 
     kind: Kind
     """The best that works here."""

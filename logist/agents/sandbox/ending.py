@@ -1,4 +1,6 @@
-"""Ending all that a run left: by descent while we live, by its marker when an earlier Logist was killed."""
+"""Ending every process of a run: by descent while Logist lives, by its
+marker if an earlier Logist was killed.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ LOOKS = 3
 def end_all(
     members: Callable[[Table], set[int]], but: int | None = None, *, adopted: bool = True
 ) -> set[int]:
-    """Kills what `members` names until nothing is left, however fast it multiplies; returns the living it found.
+    """Kill what `members` names until no process is left, however fast it multiplies; return the living ones
+    it found.
 
-    Those of the group `but` were killed before: they are waited for, and not told. `adopted`: those that are
-    our children have become so, and nobody else waits for them.
+    Those of the group `but` were killed before: they are waited for, and not returned. `adopted`: the
+    processes that are our children became so when their parent ended, and no other code waits for them.
     """
     ended: set[int] = set()
     empty = 0
@@ -46,19 +49,21 @@ def end_all(
 
 
 def find_living(members: Callable[[Table], set[int]]) -> set[int]:
-    """Those of `members` that live now."""
+    """Return those of `members` that are alive now."""
     table = processes.read_table()
     return {pid for pid in members(table) if table[pid].is_alive}
 
 
 def _find_whole_groups(table: Table, living: set[int]) -> set[int]:
-    """Groups of which all are to end: told at once, none of them can fork away in between."""
+    """Return the groups whose processes are all to end: signalled at once,
+    none of them can fork away in between.
+    """
     groups = {table[pid].group for pid in living}
     return groups - {each.group for each in table.values() if each.pid not in living and each.is_alive}
 
 
 def end_leftover_processes(marker: str) -> int:
-    """Ends what a killed Logist left of the run with this marker; returns how many processes that were."""
+    """End the processes that a killed Logist left of the run with this marker; return how many there were."""
     if not marker:
         return 0
 

@@ -1,4 +1,6 @@
-"""System calls that confined programs do not get, as a seccomp filter; none on machines we have no table for."""
+"""The seccomp filter: system calls that confined programs can't use.
+Only for processors that have a table here.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,15 @@ Instruction = tuple[int, int, int, int]
 
 
 def is_supported(machine: str | None = None) -> bool:
-    """Whether there is a table for this machine."""
+    """Whether there is a table of system calls for this machine."""
     return (machine or platform.machine()) in _AUDIT_ARCH
 
 
 def build_filter(*, boxed: bool, network: bool = False, machine: str | None = None) -> bytes | None:
-    """The filter as the kernel reads it; None on a machine without a table.
+    """Return the filter as the kernel reads it; None on a machine without a table.
 
-    `boxed`: whether the program has namespaces of its own, for its network, its processes and their shared memory.
+    `boxed`: whether the program has its own namespaces for its network, its processes and their shared
+    memory.
     """
     machine = machine or platform.machine()
     if not is_supported(machine):
@@ -78,10 +81,11 @@ def build_filter(*, boxed: bool, network: bool = False, machine: str | None = No
 
 
 def _list_families(*, network: bool, boxed: bool) -> tuple[int, ...]:
-    """What sockets may be: never the kinds that no network namespace holds back, as those to a hypervisor.
+    """Return the socket families that are allowed, never those that no network namespace holds back (such as
+    those to a hypervisor).
 
-    Without such a namespace (`boxed`) none at all, or those of the network: not AF_UNIX, for the sockets of
-    the machine's services are reached by their path, which Landlock lets pass.
+    Without such a namespace (`boxed`) none at all, or those of the network: not AF_UNIX, because the sockets
+    of the machine's services are opened by their path, which Landlock lets pass.
     """
     if boxed:
         return (*_INTERNET, int(socket.AF_UNIX))
@@ -89,7 +93,7 @@ def _list_families(*, network: bool, boxed: bool) -> tuple[int, ...]:
 
 
 def _argument_offset(index: int) -> int:
-    """Where the lower half of an argument is: process ids, kinds and requests have no more than that."""
+    """Return the offset of an argument's lower half: process ids, kinds and requests need no more."""
     return 16 + 8 * index
 
 
@@ -110,7 +114,9 @@ def _refuse_calls(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
 
 
 def _refuse_first_process(number: int, argument: int) -> Iterable[Instruction]:
-    """Process 1 of a sandbox is bubblewrap's: who stops or rewrites it decides when the run ends, and how."""
+    """Refuse the call for process 1 of a sandbox, which is bubblewrap's: a program that stops or rewrites it
+    decides when the run ends, and how.
+    """
     yield (_EQUAL, 0, 4, number)
     yield (_LOAD, 0, 0, _argument_offset(argument))
     yield (_EQUAL, 0, 1, 1)

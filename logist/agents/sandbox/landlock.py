@@ -1,6 +1,6 @@
-"""Landlock: rights on files and ports taken away by the kernel, where there is no bubblewrap; and the plan to start so.
+"""Landlock, used where bubblewrap is missing: the kernel takes away rights on files and ports.
 
-Its gaps are known (GAPS): it hides nothing, and it makes no namespaces.
+Builds the launcher's plan. Its gaps are known (GAPS): it hides nothing, and it makes no namespaces.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _TRIAL = 'touch "$0/workspace/in" "$0/home/in" && ! touch "$0/outside/out" && ! 
 
 
 def list_gaps(version: int, *, filtered: bool) -> tuple[str, ...]:
-    """What this Landlock lets pass."""
+    """Return what this version of Landlock does not prevent."""
     later = tuple(text for since, text in GAPS_BEFORE.items() if version < since)
     return (*GAPS, *later, *(() if filtered else GAPS_UNFILTERED))
 
 
 def build_rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
-    """Rights by path."""
+    """Return the rights by path."""
     workspace, home = map(str, view.make_absolute(confinement))
     rights = [(path, launcher.READ) for path in (*view.SYSTEM, *view.LINKED)]
     rights += [(path, launcher.READ) for path in view.list_settings(network=confinement.network)]
@@ -71,7 +71,7 @@ def build_plan(
     parent: int,
     version: int,
 ) -> dict[str, object]:
-    """What the launcher is to do for a program that runs under Landlock, or under nothing."""
+    """Return the launcher's plan for a program that runs under Landlock or unconfined."""
     confined = kind == "landlock"
     filtered = filters.build_filter(boxed=False, network=confinement.network) if confined else None
     return {
@@ -91,7 +91,7 @@ def build_plan(
 
 
 def build_scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: int) -> dict[str, object]:
-    """What it is to do for bubblewrap with the network of the machine: keep it from abstract sockets."""
+    """Return the launcher's plan for bubblewrap with the machine's network: keep it from abstract sockets."""
     return {
         "parent": parent,
         "limits": {},
@@ -109,13 +109,16 @@ def build_scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: 
 
 
 def build_launcher_command(content: Mapping[str, object], report: int) -> tuple[list[str], list[int]]:
-    """The argv of the launcher, and the descriptors to hand over."""
+    """Return the argv of the launcher, and the descriptors to pass on."""
     number = create_memory_file("plan", json.dumps(content).encode())
     return [sys.executable, "-I", "-S", _LAUNCHER, str(number), str(report)], [number, report]
 
 
 def try_landlock(place: Path) -> str | None:
-    """Tries for real, in two new directories below `place`, whether a file outside is out of reach; None if so."""
+    """Try for real, in new directories below `place`, whether a file outside is out of reach.
+
+    Returns None if so, else the reason.
+    """
     version = launcher.read_landlock_version()
     if not version:
         return "this kernel has no Landlock, or it is switched off"

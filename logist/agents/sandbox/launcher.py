@@ -1,8 +1,8 @@
-"""Becomes a program after taking rights from itself: Landlock, seccomp, capabilities, limits.
+"""Becomes a program after giving up its own rights: Landlock, seccomp, capabilities, limits.
 
-Run as `python -I -S launcher.py PLAN REPORT`, two descriptors: a JSON object to read, and a pipe that gets what went
-wrong, or nothing. It is a program of its own, of the standard library alone, because nothing may run between fork
-and exec in a process with threads. `sandbox.landlock` writes the plan.
+Run as `python -I -S launcher.py PLAN REPORT`, two descriptors: a JSON object to read, and a pipe that gets
+the error, or nothing. It is a separate program that uses the standard library alone, because nothing may run
+between fork and exec in a process with threads. `sandbox.landlock` writes the plan.
 """
 
 from __future__ import annotations
@@ -67,18 +67,20 @@ class _Filter(ctypes.Structure):
 
 
 def read_landlock_version() -> int:
-    """The version of Landlock in this kernel; 0 if it has none, or it is off."""
+    """Return the version of Landlock in this kernel; 0 if it has none, or it is off."""
     version: int = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     return max(0, version)
 
 
 def get_file_rights(version: int) -> int:
-    """The file rights that a Landlock of this version can take away."""
+    """Return the file rights that a Landlock of this version can take away."""
     return _OLDEST | sum(right for since, right in _SINCE.items() if version >= since)
 
 
 def restrict_access(rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool) -> None:
-    """Takes every right of files away but those of `rules`; with `tcp` also to bind and connect; always the scopes."""
+    """Take away every file right except those of `rules`; with `tcp` also binding and connecting; always the
+    scopes.
+    """
     rights = get_file_rights(version) if files else 0
     ruleset = _Ruleset(
         rights,
@@ -120,7 +122,7 @@ def _apply_filter(program: bytes) -> None:
 
 
 def set_limits(limits: Mapping[str, int], pid: int = 0) -> None:
-    """Sets resource limits by name of a process, none above what it has; soft and hard alike."""
+    """Set a process's resource limits by name, soft and hard alike, none above its present hard limit."""
     for name, wanted in limits.items():
         kind = getattr(resource, name)
         hard = resource.prlimit(pid, kind)[1]
@@ -129,10 +131,12 @@ def set_limits(limits: Mapping[str, int], pid: int = 0) -> None:
 
 
 def lower_priority(pid: int = 0) -> None:
-    """Logist has to get its turn to stop a program, and if memory ends, the kernel shall take that, not us.
+    """Lower the process's priority, and let the kernel kill it first when memory runs out.
 
-    Batch systems, cron and containers start Logist with more of either, and who is not root may not go back.
-    It is no part of the confinement: a program starts without it too.
+    Logist needs its turn to stop a program, and when memory ends, the kernel must take the program, not
+    Logist. Batch systems, cron and containers may start Logist with a higher niceness or score already, which
+    only root may lower again: so this never goes below the present values. It is not part of the confinement:
+    a program starts even if it fails.
     """
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, max(NICE, os.getpriority(os.PRIO_PROCESS, pid)))
@@ -175,7 +179,7 @@ def _execute_plan(plan: Mapping[str, Any]) -> None:
 
 
 def main(plan: int, report: int) -> NoReturn:
-    """Carries out the plan; returns only to say what went wrong."""
+    """Carry out the plan; returns only to report an error."""
     os.set_inheritable(report, False)
     with open(plan, "rb") as file:
         content = json.load(file)

@@ -1,4 +1,4 @@
-"""Which sandbox works on this machine: found by trying, once in a process."""
+"""Finds out by trying which sandbox works on this machine, once per process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from logist.errors import Refused
 
 
 def require_linux() -> None:
-    """Refuse to run commands and programs elsewhere: ending all their processes takes calls that only Linux has."""
+    """Refuse to run commands and programs on other systems: ending all their processes takes calls that only
+    Linux has.
+    """
     if sys.platform != "linux":
         raise Refused(
             "the commands of agents and checks, and agent programs, run on Linux only",
@@ -25,7 +27,9 @@ def require_linux() -> None:
 
 @cache
 def detect_sandbox(path: str = os.defpath) -> Means:
-    """The best that works here; `path` is where bubblewrap is looked for, beside the system's places."""
+    """Return the best sandbox that works here. Bubblewrap is searched in
+    `path` and in the system's directories.
+    """
     if sys.platform != "linux":
         return Means("none", ("the sandbox works on Linux only",))
     try:
@@ -59,7 +63,7 @@ def _try_in_directory(place: Path, attempt: Callable[[Path], str | None]) -> str
 
 
 def _list_remarks(program: str) -> tuple[str, ...]:
-    """What this machine's bubblewrap or kernel leaves open."""
+    """Return what this machine's bubblewrap or kernel does not prevent."""
     remarks = []
     if "--disable-userns" not in bubblewrap.read_optional_flags(program):
         remarks.append("bubblewrap is older than 0.8: programs can make user namespaces of their own")

@@ -1,4 +1,4 @@
-"""Processes of this machine as /proc shows them: who descends from whom, how much memory, which marker."""
+"""The machine's processes as /proc lists them: descent, memory and run marker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GONE = ("Z", "X", "x")
 
 
 class RunningProcess(NamedTuple):
-    """One line of the table."""
+    """One row of the process table."""
 
     pid: int
     parent: int
@@ -29,7 +29,7 @@ class RunningProcess(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is more than an entry that waits to be read."""
+        """Whether it is more than an entry that waits to be reaped."""
         return self.state not in _GONE
 
 
@@ -37,22 +37,22 @@ Table = Mapping[int, RunningProcess]
 
 
 def become_subreaper() -> None:
-    """From now on what a child leaves behind becomes our child, not that of the machine's first process."""
+    """Make Logist the parent of what its children leave behind, in place of the machine's first process."""
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def list_pids() -> list[int]:
-    """Every process that can be seen."""
+    """Return every process that is visible."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def read_table() -> Table:
-    """All of them, as they are now."""
+    """Return all processes as they are now."""
     return {process.pid: process for process in map(read_process, list_pids()) if process}
 
 
 def read_process(pid: int) -> RunningProcess | None:
-    """One process; None if it is gone."""
+    """Return one process; None if it is gone."""
     fields = _read_stat(f"/proc/{pid}/stat")
     if fields is None:
         return None
@@ -64,7 +64,7 @@ def read_process(pid: int) -> RunningProcess | None:
 
 
 def _read_stat(path: str) -> list[bytes] | None:
-    """The fields after the name, which can hold any character."""
+    """Return the fields after the name, which can hold any character."""
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -90,7 +90,7 @@ def _list_threads(pid: int) -> list[str]:
 
 
 def find_descendants(processes: Table, roots: Iterable[int]) -> set[int]:
-    """The roots that are in the table, and all that come from them."""
+    """Return the roots that are in the table, and all their descendants."""
     children = defaultdict(list)
     for process in processes.values():
         children[process.parent].append(process.pid)
@@ -105,13 +105,13 @@ def find_descendants(processes: Table, roots: Iterable[int]) -> set[int]:
 
 
 def find_marked(marker: str, among: Collection[int]) -> set[int]:
-    """Those that were started with the marker in their environment."""
+    """Return those that were started with the marker in their environment."""
     wanted = os.fsencode(f"{MARKER}={marker}")
     return {pid for pid in among if wanted in _read_environment(pid)}
 
 
 def has_marker(pid: int) -> bool:
-    """Whether it belongs to any run at all."""
+    """Whether the process belongs to any run at all."""
     prefix = os.fsencode(f"{MARKER}=")
     return any(entry.startswith(prefix) for entry in _read_environment(pid))
 
@@ -125,7 +125,7 @@ def _read_environment(pid: int) -> list[bytes]:
 
 
 def list_children(pid: int) -> list[int]:
-    """Its children, dead ones that wait to be read among them."""
+    """Return its children, including dead ones that wait to be reaped."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return [int(number) for number in file.read().split()]
@@ -134,7 +134,9 @@ def list_children(pid: int) -> list[int]:
 
 
 def open_descriptor(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; None if it is gone, or the kernel is too old."""
+    """Return a descriptor that becomes readable when the process ends; None if it is gone, or the kernel is
+    too old.
+    """
     try:
         return os.pidfd_open(pid)
     except OSError:
@@ -142,7 +144,7 @@ def open_descriptor(pid: int) -> int | None:
 
 
 def has_exited(child: int) -> bool:
-    """Whether this child of ours has ended; its exit status stays to be taken.
+    """Whether this child of ours has ended; its exit status stays to be collected.
 
     A child that calls PTRACE_TRACEME makes us its tracer: `wait` then reports that it has merely stopped, and
     `Popen.poll` takes that for its end.
@@ -156,7 +158,7 @@ def has_exited(child: int) -> bool:
 
 
 def read_inner_pid(pid: int) -> int | None:
-    """Its number in the innermost namespace it is in; None if it is gone."""
+    """Return its process id in its innermost namespace; None if it is gone."""
     with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
         for line in file:
             if line.startswith(b"NSpid:"):
@@ -165,34 +167,34 @@ def read_inner_pid(pid: int) -> int | None:
 
 
 def signal_all(found: Iterable[int], number: int) -> None:
-    """Sends a signal to each that is still there."""
+    """Send a signal to each that still exists."""
     for pid in found:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def signal_group(group: int, number: int) -> None:
-    """Sends a signal to all of a group at once."""
+    """Send a signal to a whole group at once."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def reap_children(found: Iterable[int]) -> None:
-    """Takes the exit status of those that have become our children, so that they are gone."""
+    """Collect the exit status of those that have become our children, so that they disappear."""
     for pid in found:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
 
 def count_threads() -> int:
-    """How many threads the machine runs, for little; 0 where that can't be told."""
+    """Return how many threads the machine runs, at little cost; 0 where that is unknown."""
     with suppress(OSError, ValueError, IndexError), open("/proc/loadavg", "rb") as file:
         return int(file.read().split()[3].split(b"/")[1])
     return 0
 
 
 def read_available_memory() -> int:
-    """Bytes that programs can still get; 0 where that can't be told."""
+    """Return the bytes that programs can still get; 0 where that is unknown."""
     with suppress(OSError, ValueError), open("/proc/meminfo", "rb") as file:
         for line in file:
             if line.startswith(b"MemAvailable:"):
@@ -201,7 +203,7 @@ def read_available_memory() -> int:
 
 
 def count_user_threads(user: int) -> int:
-    """How many threads a user has: what the limit on processes counts."""
+    """Return how many threads a user has: the limit on processes counts threads."""
     total = 0
     for pid in list_pids():
         with suppress(OSError):

@@ -1,4 +1,6 @@
-"""Running one program to its end: confined, fed, heard, within its limits, and with nothing left behind."""
+"""Run one program to its end: confined, with its input and output,
+within its limits, leaving no process behind.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,13 @@ def run_program(
     marker: str,
     stop: Callable[[], bool],
 ) -> ProgramEnd:
-    """Runs `argv` in the workspace until it ends, or is ended; returns when none of its processes is left.
+    """Run `argv` in the workspace until it ends, or is ended; return when none of its processes is left.
 
-    Its output goes to the two files, new and for their owner alone. It is asked to end (SIGTERM, twice), then
-    killed, at the deadline, after `idle_seconds` without output, when `stop()` says so (it is asked many times
-    a second), and when it goes over a limit. `marker` is put into its environment. To be called by one thread
-    at a time. Raises InvalidFile for a program that is not there or can't be started, Refused if a sandbox is
-    required and none works.
+    Its output is written to the two files, new and for their owner alone. It is asked to end (SIGTERM,
+    twice), then killed, at the deadline, after `idle_seconds` without output, when `stop()` returns True
+    (checked many times a second), and when it exceeds a limit. `marker` is put into its environment. To be
+    called by one thread at a time. Raises InvalidFile for a program that does not exist or can't be started,
+    Refused if a sandbox is required and none works.
     """
     sandbox = choose_sandbox(confinement.mode)
     confinement = _complete_confinement(confinement, sandbox.kind, marker)
@@ -76,7 +78,10 @@ def run_program(
 
 
 def choose_sandbox(mode: Mode) -> Means:
-    """What confines a program in this mode, on this machine. Refused where no program of an agent can run."""
+    """Return the sandbox for a program in this mode, on this machine.
+
+    Raises Refused where no program of an agent can run.
+    """
     require_linux()
     if mode == "off":
         return Means("none", ("switched off",))
@@ -90,7 +95,9 @@ def choose_sandbox(mode: Mode) -> Means:
 
 
 def _complete_confinement(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
-    """With absolute paths, the marker, a temporary directory, and what makes up for files that can't be hidden."""
+    """Add absolute paths, the marker, a temporary directory, and settings that make up for files that can't
+    be hidden.
+    """
     workspace, home = view.make_absolute(confinement)
     if workspace == Path("/"):
         raise InvalidFile("the root of the file system can't be a workspace", where="/", fix="name another")
@@ -117,7 +124,7 @@ def _start_program(
 
 @dataclass
 class _ProgramRun:
-    """One run, from its start to its end."""
+    """One run of a program, from its start to its end."""
 
     started: Started
     streams: Streams
@@ -145,7 +152,7 @@ class _ProgramRun:
         self.watch = Watch(started.find_members, started.send_signal, most.memory_bytes, most.processes)
 
     def wait_until_end(self, program: str, stderr: Path) -> ProgramEnd:
-        """Waits for it, ends what it left, and says how it went."""
+        """Wait for the program, end the processes it left, and return how it ended."""
         turn = _FIRST_TURN
         while not self.started.has_ended() and not self._is_given_up():
             self._pump_streams(turn)
@@ -172,7 +179,7 @@ class _ProgramRun:
         )
 
     def clean_up(self) -> None:
-        """Ends everything, if that was not done: somebody raised."""
+        """End everything, unless that is done already: an exception was raised."""
         if not self.over:
             self.started.kill()
             ending.end_all(self.started.find_members)
@@ -244,7 +251,7 @@ class _ProgramRun:
         return len(strays)
 
     def _wait_for_group(self) -> None:
-        """Those that were asked to end together with the program need a moment more."""
+        """Give processes that were asked to end together with the program a moment more."""
         until = time.monotonic() + _A_MOMENT
         while ending.find_living(self.started.find_members) and time.monotonic() < until:
             time.sleep(_FIRST_TURN)

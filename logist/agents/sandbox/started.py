@@ -1,4 +1,4 @@
-"""What a started program is to those who wait for it, whatever confines it."""
+"""The interface of a started program, whichever sandbox confines it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _THREADS = 8
 
 
 class Started(Protocol):
-    """What running needs to know of it."""
+    """A started program, as `running` uses it."""
 
     kind: Kind
 
@@ -33,43 +33,43 @@ class Started(Protocol):
         ...
 
     def list_end_descriptors(self) -> tuple[int, ...]:
-        """Descriptors that become readable at its end, those there are so far."""
+        """Return the descriptors that become readable at its end, as far as they exist yet."""
         ...
 
     def find_members(self, table: Table) -> set[int]:
-        """All processes that belong to the run, the program among them."""
+        """Return all processes that belong to the run, including the program."""
         ...
 
     def find_group(self) -> int | None:
-        """The program's process group, once it is known."""
+        """Return the program's process group, once it is known."""
         ...
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal to the program's group."""
+        """Send a signal to the program's group."""
         ...
 
     def kill(self) -> None:
-        """Ends everything that can be ended at once."""
+        """Kill everything that can be killed at once."""
         ...
 
     def collect_exit_status(self) -> tuple[int | None, int | None]:
-        """Exit status, or the signal that ended it; to be called once it has ended, and its strays are counted.
+        """Return the exit status, or the signal that ended it.
 
-        Both are None if it never started.
+        To be called once it has ended, and its strays are counted. Both are None if it never started.
         """
         ...
 
     def get_start_error(self) -> OSError | None:
-        """Why the program could not be started, where that is told apart from its own output."""
+        """Return why the program could not be started, where that is known apart from its own output."""
         ...
 
     def close(self) -> None:
-        """Gives descriptors back; after `finish` there is nothing left to give."""
+        """Close its descriptors; nothing is left to close after `collect_exit_status`."""
         ...
 
 
 def build_limits(confinement: Confinement, threads: int) -> Mapping[str, int]:
-    """Resource limits by name; `threads`: those that the user has already, where they count."""
+    """Return the resource limits by name. `threads`: those that the user already has, where they count."""
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": confinement.file_bytes,
@@ -103,7 +103,7 @@ def start_process(
 
 
 def abort_setup(process: subprocess.Popen[bytes]) -> NoReturn:
-    """Ends what is to become a sandbox, and does not."""
+    """Kill a process that did not become a sandbox in time. Raises Refused."""
     processes.signal_group(process.pid, signal.SIGKILL)
     reap_process(process)
     raise Refused(
@@ -112,6 +112,6 @@ def abort_setup(process: subprocess.Popen[bytes]) -> NoReturn:
 
 
 def reap_process(process: subprocess.Popen[bytes]) -> None:
-    """Waits for one that was killed; not for ever, as the kernel may hold it."""
+    """Wait for a killed process, but not for ever: the kernel may hold it."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_LONGEST)

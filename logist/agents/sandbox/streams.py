@@ -1,6 +1,6 @@
-"""Standard input, output and error of a program: fed from bytes, kept in two files, and never more than a limit.
+"""Standard input, output and error of a program: input from bytes, output into two files up to a limit.
 
-Or only the ends are kept of what it writes, however much that is.
+Or only the ends of the outputs are kept, however much the program writes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PIECE = 1 << 16
 
 
 def create_output_file(path: Path) -> int:
-    """A new, empty file that only its owner reads."""
+    """Create an empty file that only its owner can read; return its descriptor."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
 
@@ -62,7 +62,9 @@ class Streams:
                 os.close(number)
 
     def attach_pipes(self, process: subprocess.Popen[bytes]) -> None:
-        """Takes over the pipes of a process that was started unbuffered, with `stdin_of(...)` as its input."""
+        """Take over the pipes of a process that was started unbuffered, with
+        `choose_stdin()` as its input.
+        """
         assert process.stdout is not None
         assert process.stderr is not None
         for pipe, file in zip((process.stdout, process.stderr), self.files, strict=True):
@@ -77,15 +79,17 @@ class Streams:
             self.selector.register(process.stdin, selectors.EVENT_WRITE)
 
     def wake_for(self, number: int) -> None:
-        """Lets `turn` return early when this descriptor is ready."""
+        """Let `pump_pipes` return early when this descriptor is ready."""
         self.selector.register(number, selectors.EVENT_READ)
 
     def choose_stdin(self) -> int:
-        """What to give Popen as `stdin`."""
+        """Return what to give Popen as `stdin`."""
         return subprocess.PIPE if self.stdin else subprocess.DEVNULL
 
     def pump_pipes(self, seconds: float) -> None:
-        """Moves what can be moved; returns after `seconds` at the latest, or when something else is ready."""
+        """Move what can be moved; return after `seconds` at the latest, or when
+        another descriptor is ready.
+        """
         for key, _ in self.selector.select(seconds):
             if self._input is not None and key.fd == self._input.fileno():
                 self._feed_input()
@@ -93,7 +97,7 @@ class Streams:
                 self._read_output(key.fd)
 
     def drain_pipes(self) -> None:
-        """Takes what is left in the pipes, without waiting."""
+        """Read what is left in the pipes, without waiting."""
         for number in list(self._outputs):
             while self._read_output(number):
                 pass
@@ -112,6 +116,7 @@ class Streams:
             self._input = None
 
     def _read_output(self, number: int) -> bool:
+        """Read one piece of output; return whether there may be more."""
         try:
             data = os.read(number, PIECE)
         except BlockingIOError:
@@ -144,7 +149,10 @@ def _write_all(file: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def read_pipe(number: int, seconds: float, *, line: bool = False) -> tuple[bytes, bool]:
-    """What a pipe holds up to its end, or up to a newline; and whether that came within so many seconds."""
+    """Read a pipe up to its end, or up to a newline.
+
+    Returns the bytes, and whether that end came within so many seconds.
+    """
     until = time.monotonic() + seconds
     data = b""
     while wait_readable(number, until - time.monotonic()):

@@ -1,4 +1,4 @@
-"""Starting something once, to see whether a kind of sandbox works here."""
+"""Starts a command once, to learn whether a kind of sandbox works here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _LONGEST = 10.0
 
 
 def try_command(argv: Sequence[str], passed: Sequence[int], closing: Sequence[int] = ()) -> str | None:
-    """Runs it with these descriptors; None if it ends well, else what it said. Closes them, and `closing`.
+    """Run it with these descriptors. Returns None if it succeeds, else its error message. Closes them, and
+    `closing`.
 
-    What it leaves at work is ended: a launcher that is killed may have begun what waits for it for ever.
+    Processes it leaves are ended: a launcher that is killed may have started one that waits for it for ever.
     """
     marker = f"trial-{os.urandom(8).hex()}"
     try:
@@ -46,7 +47,7 @@ def try_command(argv: Sequence[str], passed: Sequence[int], closing: Sequence[in
 
 
 def _is_late(process: subprocess.Popen[bytes]) -> bool:
-    """Waits for it; one that takes too long is killed."""
+    """Wait for the process, and kill it if it takes too long. Returns whether it did."""
     try:
         process.wait(_LONGEST)
     except subprocess.TimeoutExpired:

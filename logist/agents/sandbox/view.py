@@ -1,4 +1,6 @@
-"""What a confined program sees of the machine: the system, and the places its own programs are installed in."""
+"""What a confined program can read of the machine: the system, and the directories its own programs are
+installed in.
+"""
 
 from __future__ import annotations
 
@@ -69,13 +71,15 @@ _SHEBANG = 256
 
 
 def list_settings(*, network: bool) -> tuple[str, ...]:
-    """The files and directories of /etc to show, those that are there."""
+    """Return the files and directories of /etc to make visible, those that exist."""
     names = (*SETTINGS, *NAMES) if network else SETTINGS
     return tuple(path for path in (f"/etc/{name}" for name in names) if os.path.exists(path))
 
 
 def find_program(program: str, confinement: Confinement) -> str | None:
-    """The absolute path of `program`, looked for in the PATH that it will have; None if there is none."""
+    """Return the absolute path of `program`, looked up in the PATH that it
+    will have; None if there is none.
+    """
     if os.sep in program:
         candidate = os.path.join(confinement.workspace, program)
         return candidate if os.access(candidate, os.X_OK) and os.path.isfile(candidate) else None
@@ -85,11 +89,12 @@ def find_program(program: str, confinement: Confinement) -> str | None:
 
 
 def list_program_places(executable: str, confinement: Confinement) -> tuple[str, ...]:
-    """Places outside of the system to show read-only: of PATH, of the executable, and `readable`.
+    """Return the directories outside of the system to make visible read-only: of PATH, of the executable, and
+    `readable`.
 
-    Never a home directory, never one that holds the workspace or the private home: those parts of it alone
-    that hold programs. A program in the workspace, or an environment there, opens nothing: an agent may have made it,
-    with a link or a pyvenv.cfg that names whatever it wants to read.
+    Never a home directory, never one that holds the workspace or the private home: only those parts of it
+    that hold programs. A program in the workspace, or an environment there, makes nothing visible: an agent
+    may have made it, with a link or a pyvenv.cfg that names whatever it wants to read.
     """
     private = (str(confinement.workspace), str(confinement.home))
     places: dict[str, None] = {}
@@ -103,7 +108,8 @@ def list_program_places(executable: str, confinement: Confinement) -> tuple[str,
 
 
 def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tuple[list[str], Confinement]:
-    """`argv` with its program looked up in `path`, whatever comes before that in the PATH that it will have.
+    """Return `argv` with its program looked up in `path`, whatever comes before that in the PATH that it will
+    have.
 
     So is the interpreter that a script leaves `env` to find. Raises InvalidFile if there is no such program.
     """
@@ -134,7 +140,7 @@ def _is_private(path: str, private: tuple[str, ...]) -> bool:
 
 
 def is_visible(place: Path, confinement: Confinement) -> bool:
-    """Whether a command sees what lies at `place`, where a sandbox hides the rest."""
+    """Whether a command can see `place`, where a sandbox hides the rest."""
     visible = (
         *SYSTEM,
         *list_program_places("/bin/sh", confinement),
@@ -151,7 +157,7 @@ def _list_path_entries(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _find_needed_places(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
-    """What belongs to a directory of programs."""
+    """Yield what belongs to a directory of programs."""
     if directory in seen or is_system(directory):
         return
     seen.add(directory)
@@ -193,7 +199,7 @@ def _holds_private(place: str, private: tuple[str, ...]) -> bool:
 
 
 def _list_homes() -> set[str]:
-    """Home directories of the people of this machine; those of services lie in the system."""
+    """Return the home directories of this machine's people; those of services lie in the system."""
     homes = {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_uid in (0, os.getuid())}
     homes |= {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_dir.startswith("/home/")}
     return homes - {"/"}
@@ -211,7 +217,7 @@ def _find_venv_base(directory: str, private: tuple[str, ...], seen: set[str]) ->
 
 
 def _find_needs_of_file(executable: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
-    """Of a program: where it really lies, and its interpreter."""
+    """Yield what a program needs: the directory it really lies in, and its interpreter."""
     real = os.path.realpath(executable)
     if real in seen or any(is_below(real, place) for place in private):
         return
@@ -225,7 +231,7 @@ def _find_needs_of_file(executable: str, private: tuple[str, ...], seen: set[str
 
 
 def find_interpreter(path: str) -> str | None:
-    """The program that runs a script; None for what is no script."""
+    """Return the program that runs a script; None for what is no script."""
     words = _read_shebang(path)
     return words[0] if words and os.path.isabs(words[0]) else None
 
@@ -257,5 +263,5 @@ def _keep_outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def make_absolute(confinement: Confinement) -> tuple[Path, Path]:
-    """Workspace and private home as absolute paths, without dots."""
+    """Return the workspace and the private home as absolute paths, without dots."""
     return Path(os.path.abspath(confinement.workspace)), Path(os.path.abspath(confinement.home))

@@ -1,4 +1,6 @@
-"""Watching how much memory and how many processes a run has: little when nothing happens, at once when much does."""
+"""Watches how much memory and how many processes a run uses: rarely
+while little changes, at once when much does.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Watch:
     """Threads of the machine when it was last known that they are not too many of ours."""
 
     def find_breach(self) -> str | None:
-        """Which limit is exceeded, in words; None if none is, or it was not time to look."""
+        """Return which limit is exceeded, in words; None if none is, or it was not yet time to check."""
         # Two numbers of the whole machine cost microseconds; a look at every process in /proc costs
         # milliseconds. So every process is looked at only when the cheap numbers move much, or now and then.
         threads, available = processes.count_threads(), processes.read_available_memory()
@@ -56,7 +58,9 @@ class Watch:
         return self.check_limits()
 
     def _check_while_stopped(self, threads: int) -> str | None:
-        """Among a thousand busy processes a look takes so long that it has to be the bomb that waits."""
+        """Stop the program during the check: among a thousand busy processes a check takes so long that the
+        fork bomb must wait.
+        """
         self.tell(signal.SIGSTOP)
         breach = self.check_limits()
         if breach is None:
@@ -65,7 +69,9 @@ class Watch:
         return breach
 
     def check_limits(self) -> str | None:
-        """Looks at all of the run now; `seen` is what was there."""
+        """Check all processes of the run now, and keep them in `seen`. Returns
+        the exceeded limit, or None.
+        """
         table = processes.read_table()
         alive = [table[pid] for pid in self.members(table) if table[pid].is_alive]
         self.seen = alive

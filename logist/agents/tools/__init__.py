@@ -1,4 +1,6 @@
-"""What a model does in a workspace: each call is checked, bounded and told; nothing outside is opened."""
+"""The tools of a model: each call is checked, bounded and recorded;
+nothing outside of the workspace is opened.
+"""
 
 from logist.agents.tools.calling import CHANGING, run_tool
 from logist.agents.tools.context import Context, ToolOutcome

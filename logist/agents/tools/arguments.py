@@ -1,4 +1,6 @@
-"""The arguments of a call, as a model wrote them: strict JSON that the tool's schema allows, or what is wrong."""
+"""The arguments of a call, as a model wrote them: strict JSON that
+matches the tool's schema, or an error message.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _KINDS = {"string": "text", "integer": "a whole number", "boolean": "true or fal
 
 
 def parse_arguments(tool: Tool, text: str) -> Arguments:
-    """The arguments; ToolError says what is wrong with them, whatever the text."""
+    """Return the arguments. Raises ToolError with what is wrong in them, for any text."""
     value = _parse_json(text) if text.strip() else {}
     if not isinstance(value, dict):
         raise ToolError(f"the arguments of {tool.name} must be a JSON object")
@@ -74,7 +76,7 @@ def _parse_integer(digits: str) -> int:
 
 
 def _normalize_number(argument: Any) -> Any:
-    """JSON Schema takes 1.0 for a whole number."""
+    """Turn 1.0 into 1: JSON Schema accepts it as a whole number."""
     return int(argument) if isinstance(argument, float) else argument
 
 

@@ -1,4 +1,4 @@
-"""A call of a tool, from its name to its outcome: the checks, in their order, and the work."""
+"""Runs a call of a tool, from its name to its outcome: the checks, in their order, and the work."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
 
 
 def run_tool(call: Call, context: Context) -> ToolOutcome:
-    """What a call gave. Never raises for what a model wrote.
+    """Return the outcome of a call. Never raises for what a model wrote.
 
     In this order: the tool exists, and is not disabled; the role has ALL its permissions; the arguments are
-    whole, for a tool that changes something, and valid; a steward has allowed it, where that is needed.
+    complete, for a tool that changes something, and valid; a steward has allowed it, where that is needed.
     Only then anything is opened or run.
     """
     tool = TOOLS.get(call.name)
@@ -90,13 +90,13 @@ def _make_refusal(refusal: Refusal, context: Context) -> ToolOutcome:
 
 
 def _describe_call(arguments: Arguments, context: Context) -> str:
-    """What a call is to do, on one line: its command, or its path, or all it was given."""
+    """Describe a call on one line: its command, or its path, or all its arguments."""
     main = arguments.get("command") or arguments.get("path")
     return _to_one_line(str(main if main is not None else arguments), MAX_DESCRIBED, context)
 
 
 def _to_one_line(words: str, limit: int, context: Context) -> str:
-    """One printable line, redacted before it is cut."""
+    """Return one printable line, redacted before it is cut."""
     redacted, _ = context.redact(words[: limit + text.CONTEXT])
     line = " ".join("".join(c if c.isprintable() else " " for c in redacted).split())
     return line if len(line) <= limit else f"{line[:limit]}..."

@@ -1,4 +1,4 @@
-"""execute_command: a shell command in the sandbox; of its output the beginning and the end."""
+"""execute_command: a shell command in the sandbox; the model sees the beginning and the end of its output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 def execute_command(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """How the command ended and what it wrote; ToolError if it could not be started."""
+    """Return how the command ended and what it wrote. Raises ToolError if it could not be started."""
     command = _require_runnable(arguments["command"])
     context.require_time_left()
     seconds = min(
@@ -123,14 +123,16 @@ def _get_size(file: Path) -> int:
 
 
 def _share_room(sizes: list[int], room: int) -> tuple[int, int]:
-    """Characters for standard output and standard error: what one does not need, the other gets."""
+    """Return the characters for standard output and standard error: what one
+    does not need, the other gets.
+    """
     room = max(2, room - 2 * NOTE)
     error = min(sizes[1], max(room // ERROR_SHARE, room - sizes[0]))
     return max(1, room - error), max(1, error)
 
 
 def _read_ends(file: Path, size: int, room: int, context: Context) -> tuple[str, int]:
-    """The beginning and the end, redacted across the cut."""
+    """Read the beginning and the end of a file, redacted across the cut."""
     with open(file, "rb") as output:
         descriptor = output.fileno()
         if size <= room:
@@ -145,7 +147,7 @@ def _read_ends(file: Path, size: int, room: int, context: Context) -> tuple[str,
 
 
 def _read_span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
-    """A piece of the output, with what stands before and after it."""
+    """Read a piece of the output, with the text before and after it."""
     before = os.pread(descriptor, min(start, text.CONTEXT), max(0, start - text.CONTEXT))
     piece = os.pread(descriptor, size, start)
     after = os.pread(descriptor, text.CONTEXT, start + size)
@@ -161,7 +163,7 @@ def _read_span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
 
 
 def _count_broken_bytes(data: bytes) -> int:
-    """How many bytes at the end are the beginning of a character that goes on."""
+    """Return how many bytes at the end are the beginning of a character that is cut."""
     for count in range(1, min(3, len(data)) + 1):
         byte = data[-count]
         if byte >= 0xC0:

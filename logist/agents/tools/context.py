@@ -1,4 +1,4 @@
-"""What a tool is given, and what comes back from it."""
+"""The input and the outcome of a tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ RESERVED = 400
 
 
 class ToolError(Exception):
-    """What the model is told instead of a result; it may correct itself. Never leaves this package."""
+    """The message that the model gets instead of a result; it may correct
+    itself. Never leaves this package.
+    """
 
 
 class LackingError(Exception):
@@ -32,7 +34,7 @@ class LackingError(Exception):
 
 @dataclass(frozen=True)
 class Context:
-    """Where and for whom tools work."""
+    """The workspace, role and rules that tools work with."""
 
     workspace: Path
     role: str
@@ -62,7 +64,9 @@ class Context:
         return max(limit - RESERVED, limit // 2, 1)
 
     def require_time_left(self) -> None:
-        """ToolError if the time is up or a person asked to stop; called between the pieces of long work."""
+        """Raise ToolError if the time is up or a person asked to stop; called
+        between the pieces of long work.
+        """
         if self.stop():
             raise ToolError("stopped: a person asked to stop")
         if time.monotonic() >= self.deadline:
@@ -71,7 +75,7 @@ class Context:
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What a call gave: the text for the model, or a refusal."""
+    """The outcome of a call: the text for the model, or a refusal."""
 
     content: str
     refusal: Refusal | None = None

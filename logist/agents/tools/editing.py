@@ -1,4 +1,4 @@
-"""edit_file: an exact piece of a text file replaced, its line ends, byte order mark and mode kept."""
+"""edit_file: replaces an exact piece of a text file; line ends, byte order mark and mode stay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def edit_file(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """Replaces `old` by `new`; ToolError says how often `old` is there, if not once."""
+    """Replace `old` by `new`.
+
+    Raises ToolError with the number of occurrences if `old` does not occur exactly once.
+    """
     path, everywhere = arguments["path"], arguments.get("replace_all", False)
     old, new = arguments["old"], arguments["new"]
     writing.encode_content(old)
@@ -63,7 +66,7 @@ def _read_content(context: Context, path: str) -> str:
 
 
 def _match_line_ends(held: str, old: str, new: str) -> tuple[str, str]:
-    """Both with the line ends of the file. Where that mixes them, `old` is first taken as it is."""
+    """Give both the line ends of the file. Where the file mixes them, `old` is first taken as it is."""
     crlf = held.count("\r\n")
     if not crlf or (crlf < held.count("\n") and (old in held or "\n" not in old)):
         return old, new
@@ -100,7 +103,7 @@ def _describe_not_unique(path: str, held: str, old: str, count: int) -> str:
 
 
 def _find_lines(held: str, old: str) -> Iterator[int]:
-    """The lines in which it begins."""
+    """Yield the numbers of the lines in which `old` begins."""
     number, seen, place = 1, 0, held.find(old)
     while place >= 0:
         number += held.count("\n", seen, place)
@@ -123,7 +126,7 @@ def _describe_not_found(context: Context, path: str, held: str, old: str) -> str
 
 
 def _find_nearest_line(held: str, old: str) -> tuple[int, str] | None:
-    """The line most like the first one of `old` that says something: the one that shares most words with it."""
+    """Return the line that shares most words with the first line of `old` that is not blank."""
     wanted = next((_split_words(line) for line in old.splitlines() if line.strip()), set())
     best, score = None, 0.0
     for number, line in zip(range(1, MAX_COMPARED), held.split("\n"), strict=False):
@@ -135,5 +138,5 @@ def _find_nearest_line(held: str, old: str) -> tuple[int, str] | None:
 
 
 def _split_words(line: str) -> set[str]:
-    """The first words of a line, of bounded number."""
+    """Return the first words of a line, a limited number of them."""
     return {found.group() for found, _ in zip(_WORD.finditer(line[:4096]), range(MAX_WORDS), strict=False)}

@@ -1,8 +1,9 @@
-"""Lines of a text that contain something: a literal here, a regular expression in a process that can be ended.
+"""Finds lines of a text: a literal in this process, a regular expression in a process that can be killed.
 
-A literal is found in time that grows with the text alone. A regular expression of Python may take for ever, and
-cannot be interrupted where it runs, so it runs in a child with limits (see `matching`) and is killed at the
-deadline. The child is given texts, no paths: it opens nothing, so every rule of opening stays in one place.
+A literal is found in time that grows with the text alone. A regular expression of Python may take for ever,
+and cannot be interrupted where it runs, so it runs in a child with limits (see `matching`) and is killed at
+the deadline. The child gets texts, no paths: it opens nothing, so every rule about opening files stays in one
+place.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class SlowError(Exception):
 
 
 class TextFinder(Protocol):
-    """Where in a text something is: the first place of each line."""
+    """Finds the first match in each line of a text."""
 
     def find_places(self, data: bytes) -> list[Place]:
-        """At most `matching.MOST` of them. SlowError if it takes too long."""
+        """Return at most `matching.MOST` of them. Raises SlowError if it takes too long."""
         ...
 
 
@@ -44,7 +45,7 @@ class TextFinder(Protocol):
 def open_finder(
     pattern: str, context: Context, deadline: float, *, regex: bool, ignore_case: bool
 ) -> Iterator[TextFinder]:
-    """For one search; ToolError for a pattern that is none."""
+    """Open a finder for one search. Raises ToolError for an invalid pattern."""
     if len(pattern) > MAX_PATTERN:
         raise ToolError(f"the pattern has {len(pattern):,} characters; at most {MAX_PATTERN:,} are read")
     if not regex:
@@ -59,7 +60,7 @@ def open_finder(
 
 
 class LiteralText:
-    """A text as it is."""
+    """A literal text."""
 
     def __init__(self, wanted: str, *, ignore_case: bool) -> None:
         if "\n" in wanted or "\r" in wanted:
@@ -92,7 +93,7 @@ class LiteralText:
 
 
 class Expression:
-    """A regular expression in a child."""
+    """A regular expression, matched in a child process."""
 
     def __init__(self, context: Context, deadline: float) -> None:
         self.context = context
@@ -107,7 +108,7 @@ class Expression:
         )
 
     def send_pattern(self, pattern: str, *, ignore_case: bool) -> None:
-        """ToolError for what is no regular expression."""
+        """Send the pattern to the child. Raises ToolError for what is no regular expression."""
         try:
             fault = self._ask_child(json.dumps([pattern, ignore_case]).encode() + b"\n")
         except SlowError as error:
@@ -120,7 +121,7 @@ class Expression:
         return [(number, column) for number, column in matches]
 
     def kill_child(self) -> None:
-        """Whatever it is doing."""
+        """Kill the child, whatever it is doing."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):

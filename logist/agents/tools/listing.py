@@ -1,4 +1,4 @@
-"""list_directory: what lies in a directory, sorted, in memory for what is shown alone."""
+"""list_directory: the sorted entries of a directory; only what is displayed is held in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Entries(NamedTuple):
 
 
 def list_directory(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """A line for each entry: kind, size, path below the directory."""
+    """Return a line for each entry: kind, size, path below the directory."""
     path = arguments.get("path", ".")
     display_path = text.format_path(path)
     with paths.open_tool_directory(context, path) as descriptor:
@@ -44,7 +44,9 @@ def list_directory(arguments: Arguments, context: Context) -> tuple[str, int]:
 
 
 def list_first_names(descriptor: int, limit: int, context: Context, *, top: bool) -> Entries:
-    """The first `limit` names; the `.git` of the workspace (`top`) is left out. Holds twice as many at most."""
+    """Return the first `limit` names, without the `.git` of the workspace
+    (`top`). Holds twice as many at most.
+    """
     first: list[bytes] = []
     last: bytes | None = None
     count = 0
@@ -108,7 +110,7 @@ def _format_below(parent: int, prefix: bytes, name: bytes, depth: int, context: 
 
 
 def is_cache(name: bytes, context: Context) -> bool:
-    """Whether a directory of this name is one that a tool can make again."""
+    """Whether a directory of this name is a cache, which a tool can make again."""
     return name.decode("utf-8", "surrogateescape") in context.caches
 
 

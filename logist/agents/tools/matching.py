@@ -1,8 +1,8 @@
-"""Finds the lines that match a regular expression, in a process of its own: one that hangs can be ended.
+"""Finds the lines that match a regular expression, in a separate process: one that hangs can be ended.
 
 Run as a file with a bare interpreter. On standard input: a line of JSON, `[pattern, ignore_case]`, which is
-answered by a line of JSON, null or what is wrong with it. Then for each text its length in bytes on a line, and
-the text; each is answered by a line of JSON: `[[line, column], ...]`, both from 0, the first `MOST` of them.
+answered by a line of JSON, null or the error. Then for each text its length in bytes on a line, and the text;
+each is answered by a line of JSON: `[[line, column], ...]`, both from 0, the first `MOST` of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SECONDS = 60
 
 
 def find_matches(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
-    """Line and column, from 0, of the first match in each line that has one."""
+    """Return line and column, from 0, of the first match in each line that has one."""
     places: list[tuple[int, int]] = []
     for number, line in enumerate(text.split("\n")):
         match = pattern.search(line.removesuffix("\r"))
@@ -30,7 +30,7 @@ def find_matches(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
 
 
 def serve(reading: BinaryIO, writing: BinaryIO) -> None:
-    """Answers until the input ends."""
+    """Answer requests until the input ends."""
     source, ignore_case = json.loads(reading.readline())
     try:
         pattern = re.compile(source, re.IGNORECASE if ignore_case else 0)

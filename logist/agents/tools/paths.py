@@ -1,4 +1,4 @@
-"""Paths that a model gives: read strictly, then opened component by component, never through a link."""
+"""The paths of a call: parsed strictly, then opened component by component, never through a link."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _IGNORED = "Cf"
 
 
 class MissingError(ToolError):
-    """There is nothing of that path."""
+    """Nothing exists at that path."""
 
 
 def split_path(path: str, *, of_directory: bool = False) -> list[bytes]:
-    """The components of a path; ToolError for one that can't be in the workspace. `.` and `a//b` are tidied.
+    """Return the components of a path. Raises ToolError for one that can't be in the workspace.
 
-    The workspace itself has none, and is a directory.
+    `.` and `a//b` are tidied. The workspace itself has none, and is a directory.
     """
     if fault := _find_fault(path):
         raise ToolError(f"the path {text.format_path(path)} {fault}")
@@ -62,7 +62,9 @@ def _find_fault(path: str) -> str | None:
 
 
 def is_git(name: str) -> bool:
-    """Whether some file system may take this name for `.git`: in any case, with characters that it ignores."""
+    """Whether some file system may take this name for `.git`: in any case,
+    with characters that it ignores.
+    """
     if "git" not in name.lower() and name.isascii():
         return False
     visible = "".join(c for c in name if unicodedata.category(c) != _IGNORED)
@@ -71,7 +73,7 @@ def is_git(name: str) -> bool:
 
 @contextmanager
 def open_parent(context: Context, path: str, *, of_directory: bool = False) -> Iterator[tuple[int, bytes]]:
-    """The directory above what a path names, opened, and the name in it."""
+    """Open the directory above what a path names; yield its descriptor and the name in it."""
     *above, last = split_path(path, of_directory=of_directory) or [b"."]
     with (
         _explain_failures(context, path, above),
@@ -83,7 +85,7 @@ def open_parent(context: Context, path: str, *, of_directory: bool = False) -> I
 
 @contextmanager
 def open_tool_directory(context: Context, path: str) -> Iterator[int]:
-    """A directory, opened."""
+    """Open a directory; yield its descriptor."""
     components = split_path(path, of_directory=True)
     with (
         _explain_failures(context, path, components),
@@ -95,7 +97,7 @@ def open_tool_directory(context: Context, path: str) -> Iterator[int]:
 
 @contextmanager
 def open_tool_file(context: Context, path: str) -> Iterator[int]:
-    """A regular file of one name, opened for reading."""
+    """Open a regular file without hard links for reading; yield its descriptor."""
     components = split_path(path)
     with (
         _explain_failures(context, path, components),
@@ -107,7 +109,7 @@ def open_tool_file(context: Context, path: str) -> Iterator[int]:
 
 
 def require_one_name(found: os.stat_result, path: str) -> None:
-    """ToolError for anything but a regular file of one name: a second one may be of a file outside."""
+    """Raise ToolError for anything but a regular file of one name: a second name may be of a file outside."""
     if not stat.S_ISREG(found.st_mode):
         raise ToolError(
             f"{text.format_path(path)} is {describe_file_kind(found.st_mode)}, not a regular file"
@@ -119,7 +121,7 @@ def require_one_name(found: os.stat_result, path: str) -> None:
 
 
 def read_status(directory: int, name: bytes) -> os.stat_result | None:
-    """What is there, links not followed; None if nothing is."""
+    """Return the status of an entry without following links; None if there is none."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -127,7 +129,7 @@ def read_status(directory: int, name: bytes) -> os.stat_result | None:
 
 
 def describe_file_kind(mode: int) -> str:
-    """In words, with an article."""
+    """Name the kind of file, with an article."""
     if stat.S_ISDIR(mode):
         return "a directory"
     if stat.S_ISLNK(mode):
@@ -137,7 +139,7 @@ def describe_file_kind(mode: int) -> str:
 
 @contextmanager
 def _explain_failures(context: Context, path: str, components: Sequence[bytes]) -> Iterator[None]:
-    """Failures of opening as a ToolError that says which component is at fault."""
+    """Turn failures to open into a ToolError that names the component at fault."""
     try:
         yield
     except PermissionError:
@@ -151,7 +153,9 @@ def _explain_failures(context: Context, path: str, components: Sequence[bytes]) 
 
 
 def _explain_failure(context: Context, path: str, components: Sequence[bytes]) -> ToolError:
-    """What stands in the way; only for the text, so it may look at what has changed meanwhile."""
+    """Return the error for the component at fault; only for the message, so it may look at what has changed
+    meanwhile.
+    """
     with safe_open.open_root(context.workspace) as top:
         for count in range(1, len(components) + 1):
             try:

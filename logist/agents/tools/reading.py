@@ -1,4 +1,4 @@
-"""read_file: a window of a text file, of any size, in memory for the window alone."""
+"""read_file: a window of a text file of any size; only the window is held in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
 
 def read_file(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """The lines that were asked for, with a first line that says what is shown; and how much was redacted."""
+    """Return the requested lines, after a first line that describes them; and the number of redactions."""
     path, first = arguments["path"], arguments.get("offset", 1)
     with paths.open_tool_file(context, path) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -54,12 +54,12 @@ def read_file(arguments: Arguments, context: Context) -> tuple[str, int]:
 
 
 def is_binary(descriptor: int) -> bool:
-    """As git and grep decide it: a NUL near the beginning."""
+    """Whether the file is binary, as git and grep decide it: a NUL near the beginning."""
     return b"\0" in os.pread(descriptor, SNIFFED_BYTES, 0)
 
 
 def iter_chunks(descriptor: int, start: int, context: Context) -> Iterator[tuple[int, bytes]]:
-    """The file from `start`, with the place of each piece; stops when the time is up."""
+    """Yield the file from `start`, with the offset of each piece. Raises ToolError when the time is up."""
     while data := os.pread(descriptor, CHUNK, start):
         context.require_time_left()
         yield start, data
@@ -67,7 +67,7 @@ def iter_chunks(descriptor: int, start: int, context: Context) -> Iterator[tuple
 
 
 def _find_line(descriptor: int, number: int, context: Context, shown: str) -> int:
-    """Where a line begins."""
+    """Return the offset where a line begins."""
     ahead = number - 1
     if not ahead:
         return 0
@@ -85,7 +85,7 @@ def _find_line(descriptor: int, number: int, context: Context, shown: str) -> in
 
 
 def _find_column(descriptor: int, start: int, column: int, context: Context, line: int) -> int:
-    """Where a character of the line that begins at `start` is."""
+    """Return the offset of a character of the line that begins at `start`."""
     ahead = column - 1
     if not ahead:
         return start
@@ -128,7 +128,7 @@ def _find_line_ends(whole: str, end: int, limit: int | None) -> list[int]:
 
 
 def _read_bytes(descriptor: int, start: int, size: int) -> bytes:
-    """Fewer only at the end of the file."""
+    """Read `size` bytes; fewer only at the end of the file."""
     pieces = []
     while size > 0 and (data := os.pread(descriptor, min(size, CHUNK), start)):
         pieces.append(data)
@@ -137,7 +137,7 @@ def _read_bytes(descriptor: int, start: int, size: int) -> bytes:
 
 
 def _count_lines(descriptor: int, size: int, context: Context) -> int | None:
-    """How many lines the file has, unless it is too large to count them."""
+    """Return how many lines the file has; None if it is too large to count them."""
     if size > COUNTED_BYTES:
         return None
     last = b"\n"

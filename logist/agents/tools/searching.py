@@ -35,7 +35,7 @@ DEEP = f"deeper than {MAX_LEVELS} levels"
 
 @dataclass
 class Search:
-    """One search: how it looks, and what it has found so far."""
+    """One search: its settings, and its results so far."""
 
     context: Context
     finder: TextFinder
@@ -49,7 +49,7 @@ class Search:
     passed: Counter[str] = field(default_factory=Counter)
 
     def add_line(self, line: str) -> bool:
-        """False if there is no room for it."""
+        """Add a line; False if there is no room for it."""
         self.room -= len(line) + 1
         if self.room >= 0:
             self.lines.append(line)
@@ -57,7 +57,7 @@ class Search:
 
 
 def search(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """`path:line: text` of each line found, and how much was redacted."""
+    """Return `path:line: text` of each matching line, and the number of redactions."""
     pattern, path = arguments["pattern"], arguments.get("path", ".")
     deadline = time.monotonic() + SECONDS
     regex, ignore_case = arguments.get("regex", False), arguments.get("ignore_case", False)
@@ -69,7 +69,7 @@ def search(arguments: Arguments, context: Context) -> tuple[str, int]:
 
 
 def _search_files(this: Search, path: str, deadline: float) -> str:
-    """Why it ended early, or nothing."""
+    """Return why the search ended early; "" if it did not."""
     for file, parent, name in _iter_files(this, path):
         if time.monotonic() >= deadline:
             return f"it took longer than {SECONDS:.0f} seconds"
@@ -98,7 +98,7 @@ def _describe_search(this: Search, end: str) -> str:
 
 
 def _iter_files(this: Search, path: str) -> Iterator[tuple[bytes, int, bytes]]:
-    """Each file: its path in the workspace, its directory, its name there."""
+    """Yield each file: its path in the workspace, its directory, its name there."""
     components = paths.split_path(path, of_directory=True)
     if components:
         with paths.open_parent(this.context, path, of_directory=True) as (parent, name):
@@ -147,7 +147,9 @@ def _walk_below(this: Search, parent: int, path: bytes, base: int) -> Iterator[t
 
 
 def _is_wanted(glob: str | None, path: bytes, base: int) -> bool:
-    """Whether a file is asked for: by its name, its path in the workspace or its path below the directory."""
+    """Whether the glob matches a file: by its name, its path in the
+    workspace or its path below the directory.
+    """
     if not glob:
         return True
     if "/" not in glob:
@@ -156,7 +158,7 @@ def _is_wanted(glob: str | None, path: bytes, base: int) -> bool:
 
 
 def matches_glob(glob: str, path: str) -> bool:
-    """Whether a path matches; `**` stands for any number of directories, also none."""
+    """Whether a path matches; `**` matches any number of directories, including none."""
     wanted = [part for part in glob.split("/") if part not in ("", ".")]
     at = _skip_wildcards({0}, wanted)
     for part in path.split("/"):
@@ -176,7 +178,7 @@ def _skip_wildcards(at: set[int], wanted: list[str]) -> set[int]:
 
 
 def _search_file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
-    """False if there is no room for more."""
+    """Search one file; False if there is no room for more."""
     this.context.require_time_left()
     display_path = text.format_path(file_names.to_display(path))
     try:
@@ -215,7 +217,7 @@ def _search_text(this: Search, shown: str, data: bytes) -> bool:
 
 
 def _find_starts(content: str, numbers: list[int]) -> list[int]:
-    """Where these lines begin; they are in order."""
+    """Return the offsets where these lines begin; the lines are in order."""
     offsets = []
     number = start = 0
     for wanted in numbers:

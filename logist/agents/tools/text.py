@@ -16,12 +16,16 @@ MAX_NAME = 200
 
 
 def decode_text(data: bytes) -> str:
-    """Bytes as text; what is not UTF-8 becomes lone surrogates, which `clean` later writes as `\\udcff`."""
+    """Decode bytes as text; what is not UTF-8 becomes lone surrogates, which `clean` later writes as escapes
+    (for example udcff).
+    """
     return data.decode("utf-8", "surrogateescape")
 
 
 def redact_between(redact: Redact, before: str, text: str, after: str) -> tuple[str, int]:
-    """`text` redacted as it is between `before` and `after`: a secret that crosses its ends is taken out whole."""
+    """Redact `text` as it is between `before` and `after`: a secret that
+    crosses its ends is removed completely.
+    """
     left, left_count = redact(before)
     right, right_count = redact(after)
     redacted, count = redact(before + text + after)
@@ -32,13 +36,13 @@ def redact_between(redact: Redact, before: str, text: str, after: str) -> tuple[
 
 
 def _count_shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return how many characters both begin with."""
     shortest = min(len(one), len(other))
     return bisect_left(range(shortest), True, key=lambda end: one[: end + 1] != other[: end + 1])
 
 
 def finish_result(redact: Redact, content: str, limit: int) -> tuple[str, int]:
-    """`content` cleaned, redacted and cut to `limit` characters, with a note of the cut."""
+    """Return `content` cleaned, redacted and cut to `limit` characters, with a note of the cut."""
     redacted, count = redact(replace_surrogates(content)[0])
     if len(redacted) <= limit:
         return redacted, count
@@ -47,13 +51,13 @@ def finish_result(redact: Redact, content: str, limit: int) -> tuple[str, int]:
 
 
 def format_path(path: str) -> str:
-    """A path on one line and of bounded length."""
+    """Return a path on one line and of bounded length."""
     display_path = path if path.isprintable() else json.dumps(path)
     return display_path if len(display_path) <= MAX_NAME else f"{display_path[:MAX_NAME]}..."
 
 
 def format_line(redact: Redact, text: str, limit: int) -> str:
-    """The beginning of a line of a file, redacted before it is cut."""
+    """Return the beginning of a line of a file, redacted before it is cut."""
     visible, _ = redact(replace_surrogates(text[: limit + CONTEXT])[0])
     visible = visible.strip("\r\n")
     return visible if len(visible) <= limit else f"{visible[:limit]}..."

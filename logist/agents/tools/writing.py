@@ -1,4 +1,4 @@
-"""write_file, create_file and delete_file: whole files, replaced in one step."""
+"""write_file, create_file and delete_file: complete files, replaced in one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT_MODE = 0o777
 
 
 def write_file(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """Replaces a file, or makes a new one if the role may; LackingError if it may not."""
+    """Replace a file, or create a new one if the role may. Raises LackingError if it may not."""
     path, data = arguments["path"], encode_content(arguments["content"])
     creating = context.permissions.allows(Permission.CREATE_FILES)
     if creating:
@@ -44,7 +44,7 @@ def write_file(arguments: Arguments, context: Context) -> tuple[str, int]:
 
 
 def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """Makes a new file, and the directories above it."""
+    """Create a new file, and the directories above it."""
     path, data = arguments["path"], encode_content(arguments["content"])
     _make_directories(context, path)
     with paths.open_parent(context, path) as (directory, name):
@@ -58,7 +58,7 @@ def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
 
 
 def delete_file(arguments: Arguments, context: Context) -> tuple[str, int]:
-    """Deletes a file or a link itself, or an empty directory."""
+    """Delete a file, a link itself, or an empty directory."""
     path = arguments["path"]
     if not paths.split_path(path, of_directory=True):
         raise ToolError("the workspace itself can't be deleted")
@@ -92,7 +92,7 @@ def _require_file_meant(path: str) -> None:
 
 
 def encode_content(content: str) -> bytes:
-    """The bytes of a file; ToolError for what no file should hold."""
+    """Return the bytes of a file. Raises ToolError for what no file should hold."""
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -103,14 +103,14 @@ def encode_content(content: str) -> bytes:
 
 
 def require_writable(found: os.stat_result, path: str) -> None:
-    """ToolError for what is no regular file of one name, or is read-only."""
+    """Raise ToolError for what is no regular file of one name, or is read-only."""
     paths.require_one_name(found, path)
     if not found.st_mode & stat.S_IWUSR:
         raise ToolError(f"{text.format_path(path)} is read-only (mode {stat.S_IMODE(found.st_mode):04o})")
 
 
 def _require_no_stand_in(context: Context, path: str, content: str) -> None:
-    """A model that was shown `[redacted]` must not write that over the secret."""
+    """Refuse `[redacted]` in the new content: a model that saw it must not write it over the secret."""
     if REDACTED not in content:
         return
     with paths.open_tool_file(context, path) as descriptor:
@@ -120,7 +120,7 @@ def _require_no_stand_in(context: Context, path: str, content: str) -> None:
 
 
 def require_no_stand_in(context: Context, held: str) -> None:
-    """ToolError if the file holds something that the model was shown as `[redacted]`."""
+    """Raise ToolError if the file holds something that the model saw as `[redacted]`."""
     if context.redact(held)[1]:
         raise ToolError(
             f"the text holds {REDACTED}, which stands for a secret in the file that you were not shown; "
@@ -129,9 +129,10 @@ def require_no_stand_in(context: Context, held: str) -> None:
 
 
 def write_atomically(directory: int, name: bytes, data: bytes, found: os.stat_result | None) -> None:
-    """The whole content under that name, or nothing: a temporary file beside it takes its place.
+    """Put the complete content under that name, or nothing: a temporary file in the same directory is renamed to
+    it.
 
-    The temporary's name follows from the file's, so what a kill has left goes with the next write.
+    The temporary's name is derived from the file's, so the next write removes what a killed one has left.
     """
     temporary = b".logist-%s.new" % hashlib.sha256(name).hexdigest()[:12].encode()
     with suppress(FileNotFoundError):
@@ -153,7 +154,7 @@ def write_atomically(directory: int, name: bytes, data: bytes, found: os.stat_re
 
 
 def _make_directories(context: Context, path: str) -> None:
-    """The directories above a path, where they are missing; one level at a time, never through a link."""
+    """Create the missing directories above a path; one level at a time, never through a link."""
     above = paths.split_path(path)[:-1]
     with safe_open.open_root(context.workspace) as top:
         descriptor = os.dup(top)

@@ -1,1 +1,1 @@
-"""One command per file."""
+"""The commands of Logist, one per file."""

@@ -104,7 +104,7 @@ def _format_change(change: ConfigChange, value: Any, *, dry_run: bool) -> list[L
 
 
 def _format_with_source(change: ConfigChange, setting: Setting) -> str:
-    """A value, with its source unless that is the file itself."""
+    """Format a value, with its source unless that is the file itself."""
     if setting.value is None:
         return "not set"
     elsewhere = setting.source and setting.source != str(change.file)
@@ -117,7 +117,7 @@ def _format_value(setting: Setting) -> str:
 
 
 def _warn_still_set(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
-    """That a removed key is still set by another file."""
+    """Warn that another file still sets a removed key."""
     source = change.after.source
     if value is not None or source in ("", "default", str(change.file)):
         return ()
@@ -125,7 +125,9 @@ def _warn_still_set(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
 
 
 def _find_override(environment: Environment, key: str) -> str:
-    """That the project here sets the same key, so that the user's own config does not hold for it."""
+    """Return a warning if the project here sets the same key, so that the
+    user's own config has no effect for it.
+    """
     from logist.cli.context import load_current_settings
 
     try:

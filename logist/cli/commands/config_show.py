@@ -56,7 +56,9 @@ def _list_warnings(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
 
 
 def _list_derived(environment: Environment, settings: Settings) -> Iterator[Row]:
-    """What holds by the word of another setting, or of the environment, whatever its own says."""
+    """Yield settings whose value is determined by another setting, or by the environment, whatever their own
+    value.
+    """
     from logist.config.settings import can_merge_automatically, choose_approval
 
     by_mode = {"source": "review.mode"}
@@ -69,7 +71,7 @@ def _list_derived(environment: Environment, settings: Settings) -> Iterator[Row]
 
 
 def _list_role_types(roles: Roles, configured: Collection[str]) -> list[Row]:
-    """The role of each type of tasks that role files name and the config does not."""
+    """Return the role of each type of tasks that role files name and the config does not."""
     types = {word.casefold() for found in roles.by_name.values() for word in found.role.applicable_task_types}
     role_by_type = {
         word: roles.find_for_task_type(word)
@@ -83,7 +85,7 @@ def _list_role_types(roles: Roles, configured: Collection[str]) -> list[Row]:
 
 
 def _insert_role_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
-    """The rows with those of `roles` after the types of the config."""
+    """Yield the rows with those of `roles` after the types of the config."""
     last = max(place for place, row in enumerate(rows) if row["field"].startswith(TYPES))
     for place, row in enumerate(rows):
         if row["field"] != TYPES:

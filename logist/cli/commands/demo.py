@@ -86,7 +86,7 @@ def _create_directory(directory: str | None) -> Path:
 
 
 def _create_repository(home: Path, fixture: Path, environment: Environment) -> None:
-    """A real git repository with one commit."""
+    """Create a real git repository with one commit."""
     (home / "greet.py").write_text(GREET, "utf-8")
     (home / "spec.yaml").write_text((fixture / "spec.yaml").read_text("utf-8"), "utf-8")
     identity = ("-c", "user.name=Logist demo", "-c", "user.email=demo@localhost")
@@ -100,7 +100,7 @@ def _create_repository(home: Path, fixture: Path, environment: Environment) -> N
 def _run_scene(
     environment: Environment, home: Path, fixture: Path, title: str, words: tuple[str, ...], expected: int
 ) -> dict[str, object]:
-    """Shows one command as a person would type it, runs it, and insists on its exit code."""
+    """Print one command as a person would type it, run it, and require its exit code."""
     _print_lines(environment, f"# {title}", f"$ logist {shlex.join(words)}")
     script = f"scripted:{fixture / 'answers.json'}"
     child = {
@@ -132,7 +132,7 @@ def _print_lines(environment: Environment, *lines: str) -> None:
 
 
 def _find_program(environment: Environment) -> str:
-    """How a person calls logist: by name if it is on the path, else where it lies."""
+    """Return how a person calls logist: by name if it is on the path, else by its location."""
     if shutil.which("logist", path=environment.build_child_environment().get("PATH")):
         return "logist"
     beside = Path(sys.executable).with_name("logist")

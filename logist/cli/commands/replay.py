@@ -89,7 +89,7 @@ def replay(
 
 
 class _ReplayDisplay:
-    """What is shown of each history as it is done; nothing is kept that is not needed at the end."""
+    """Prints each history as it is done; keeps only what is needed at the end."""
 
     def __init__(self, environment: Environment, mode: str, progress: ProgressBar) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -101,7 +101,7 @@ class _ReplayDisplay:
         self._diffs: set[str] = set()
 
     def add_history(self, found: Replayed) -> None:
-        """One more history."""
+        """Print or keep one more history."""
         from logist.jobs.archive.replay_report import format_replay_lines
 
         if self._mode == "json":

@@ -89,7 +89,7 @@ def run(
 
 
 class _RunDisplay:
-    """What has happened so far; prints each step as it ends, from whatever thread."""
+    """The results so far; prints each step as it ends, from any thread."""
 
     def __init__(self, environment: Environment, *, quiet: bool) -> None:
         self.environment = environment
@@ -100,7 +100,7 @@ class _RunDisplay:
 
     @property
     def concluded(self) -> set[str]:
-        """The jobs whose end says already what they wait for."""
+        """The jobs whose printed end already names what they wait for."""
         return {
             job
             for job, end in self.ended.items()
@@ -130,7 +130,7 @@ class _RunDisplay:
 
 
 def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
-    """What is to be said of how a job ended, such as why its work is not merged."""
+    """Return the warnings about how a job ended, such as why its work is not merged."""
     texts = ended.result.warnings if ended and ended.result else ()
     return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
 
@@ -170,7 +170,7 @@ class Left:
         self._jobs: dict[str, _Out] = {}
 
     def record_end(self, ended: EndedJob) -> None:
-        """How a job ended in this round."""
+        """Record how a job ended in this round."""
         from logist.errors import SetupFailed
         from logist.jobs.step_job import is_provider_failing
 
@@ -190,7 +190,7 @@ class Left:
         self._jobs[ended.job_id] = _Out(rounds, rounds, revision)
 
     def start_round(self) -> frozenset[str]:
-        """The jobs to pass over in the next round; one whose state has changed is not."""
+        """Return the jobs to skip in the next round; one whose state has changed is not skipped."""
         for job_id, out in list(self._jobs.items()):
             if self._read_revision(job_id) != out.revision:
                 del self._jobs[job_id]
@@ -256,7 +256,7 @@ def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line
 
 
 def _count_by_state(held: list[HeldUp]) -> str:
-    """How many jobs wait, by state."""
+    """Return how many jobs wait, by state."""
     states = Counter(each.status.value if each.status else "damaged" for each in held)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
     return f"{len(held)} job{'s wait' if len(held) > 1 else ' waits'} ({counted})"

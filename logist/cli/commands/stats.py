@@ -124,7 +124,7 @@ def _gather_statistics(
 
 
 def _list_diagnostics(gathered: Gathered) -> tuple[Diagnostic, ...]:
-    """What could not be read; and that there is nothing to see, where that is so."""
+    """Return what could not be read; and a note if there is nothing to count."""
     diagnostics = [
         Diagnostic.from_error(error)._replace(message=f"left out: {error.message}", target=name)
         for name, error in gathered.left_out
@@ -200,7 +200,9 @@ def _iter_rows(table: Counted, measure: str) -> Iterator[tuple[StyledText | str,
 
 
 def _drop_columns(table: TextTable, measure: str) -> tuple[TextTable, tuple[str, ...]]:
-    """The table without the figures that the terminal has no room for, `measure` last, and which these are."""
+    """Return the table without the figures that the terminal has no room for, `measure` last, and the names
+    of these.
+    """
     from logist.cli.show import render
 
     columns = render.get_drawing_space()[0]
@@ -249,7 +251,7 @@ def _format_cells(tally: Tally) -> tuple[str, ...]:
 
 
 def _format_percent(share: float | None) -> str:
-    """Whole percents; never 0% for what there was, nor 100% for what was not always so."""
+    """Return whole percents; never 0% for what occurred, nor 100% for what did not always occur."""
     if share is None:
         return UNKNOWN
     if 0 < share < 0.01:
@@ -258,7 +260,7 @@ def _format_percent(share: float | None) -> str:
 
 
 def _format_tokens(count: int) -> str:
-    """`9,999`, `12.3k`, `4.5M`."""
+    """Return `9,999`, `12.3k`, `4.5M`."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count / 1000:,.1f}k" if count < 999_950 else f"{count / 1e6:,.1f}M"
@@ -275,7 +277,9 @@ def _format_time(milliseconds: int) -> str:
 
 
 def _format_stuck_reasons(table: Counted) -> list[Line]:
-    """The commonest reasons for STUCK, of agents' runs; of given answers where there are no others."""
+    """Return the commonest reasons for STUCK, of agents' runs; of supplied
+    answers where there are no others.
+    """
     tally = next((tally for _, tally in sorted(table.totals.items())), None)
     reasons = tally.list_top_reasons(WHY) if tally else []
     if tally is None or not reasons:
@@ -327,7 +331,7 @@ def _format_measure(tally: Tally, measure: str) -> str:
 
 
 def _build_csv(table: Counted, measure: str) -> str:
-    """A line for each group, and no total, so that columns can be added up; costs exactly, in cents."""
+    """Return a line for each group, and no total, so that columns can be summed; costs exactly, in cents."""
     import csv
     import io
 
@@ -355,7 +359,7 @@ def _format_cents(microcents: int) -> str:
 
 
 def _make_csv_safe(text: str) -> str:
-    """Text that no spreadsheet runs, and no terminal obeys."""
+    """Return text that no spreadsheet runs, and no terminal obeys."""
     from logist.cli.show.render import clean_for_terminal
 
     text = _to_one_line(clean_for_terminal(text))

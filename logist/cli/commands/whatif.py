@@ -171,7 +171,7 @@ def _build_output(
 
 
 def _format_job(tried: Tried) -> Iterator[Line]:
-    """One job that ends elsewhere: where, what that saves or needs, and why."""
+    """Yield one job that ends elsewhere: where, what that saves or needs, and why."""
     from logist.core.whatif import named
 
     trial_run = tried.run
@@ -202,7 +202,7 @@ def _format_money(spent: WhatIfSpending) -> str:
 
 
 def _format_summary(total: Total) -> str:
-    """What it comes to, on one line."""
+    """Return the totals on one line."""
     parts = [
         f"{format_count(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
         f"{total.damaged} can't be read" if total.damaged else "",
@@ -233,7 +233,7 @@ def _list_damage(kept: list[Tried]) -> Iterator[Diagnostic]:
 
 
 def _list_unused(totals: WhatIfTotals, rules: ChangedRules, severity: str) -> Iterator[Diagnostic]:
-    """What was changed and can't have made a difference, for nothing recorded has to do with it."""
+    """Yield changed rules that can't have made a difference, because nothing recorded depends on them."""
     from logist.core.whatif.keys import check_of
 
     for role in sorted(set(rules.permissions) - totals.roles):

@@ -1,1 +1,1 @@
-"""What people see: tables, bars, drawings, and the one place that prints."""
+"""What people see: tables, bars, drawings, and the one module that prints."""

@@ -28,14 +28,16 @@ class Bar(NamedTuple):
 
 
 class BarPiece(NamedTuple):
-    """What a piece of every bar stands for."""
+    """The meaning of a piece, the same in every bar."""
 
     name: str
     style: str
 
 
 def draw_bars(rows: Sequence[Bar], legend: Sequence[BarPiece], columns: int, *, unicode: bool) -> list[Line]:
-    """A line for each row, the largest as long as there is room for, and the legend where there are several pieces."""
+    """Return a line for each row, the largest as long as there is room for, and a legend if there are several
+    pieces.
+    """
     marks = FULL if unicode else PLAIN
     label = min(LABEL, max((display_width(_to_one_line(row.label)) for row in rows), default=0))
     value_width = max((display_width(row.told) for row in rows), default=0)
@@ -58,9 +60,10 @@ def _draw_bar(
 
 
 def share_columns(pieces: Sequence[int], room: int, most: int) -> list[int]:
-    """How long each piece is in a bar of which `most` would fill `room`; what is there at all is seen, if it can be.
+    """Return how long each piece is in a bar of which `most` would fill `room`; a piece that is not 0 is
+    visible, if possible.
 
-    Together they are as long as the bar as a whole, rounded.
+    Together they are as long as the complete bar, rounded.
     """
     amounts = [max(0, piece) for piece in pieces]
     total = sum(amounts)
@@ -86,13 +89,13 @@ def _draw_legend(legend: Sequence[BarPiece], marks: Sequence[str], label: int) -
 
 
 def _pad_text(text: str, width: int) -> str:
-    """One line of exactly so many columns."""
+    """Return one line of exactly so many columns."""
     text = cut_to_width(text, width)
     return text + " " * (width - display_width(text))
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """One line of at most so many columns."""
+    """Return one line of at most so many columns."""
     text = _to_one_line(text)
     if display_width(text) <= width:
         return text

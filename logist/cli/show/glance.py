@@ -1,4 +1,4 @@
-"""What `job list` and `job status` read off a state.json, as the JSON object it is. Imports little."""
+"""What `job list` and `job status` read from a state.json, as a plain JSON object. Imports little."""
 
 from __future__ import annotations
 
@@ -59,25 +59,25 @@ _SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 
 
 def status_span(status: str) -> StyledText:
-    """A status in its colour."""
+    """Return a status in its colour."""
     return StyledText(status, COLORS.get(status, "cyan"))
 
 
 def role_span(name: str, badge: object = "", color: object = None) -> StyledText:
-    """A role in its colour, with its badge, as far as they were recorded."""
+    """Return a role in its colour, with its badge, as far as they were recorded."""
     style = f"{color} bold" if color in ROLE_COLORS else "bold"
     return StyledText(name, style, badge if isinstance(badge, str) else "")
 
 
 def fork_lines(forked: object) -> list[str]:
-    """What a job was forked from, in a line; none for a job that is no fork."""
+    """Return a line with the origin of a fork; none for another job."""
     if not isinstance(forked, dict):
         return []
     return [f"forked from {forked.get('job')} at {forked.get('at')}"]
 
 
 def read_last_setup(folder: str) -> dict[str, Any] | None:
-    """How the last setup of a job's workspace went; None where none was tried."""
+    """Return the result of the last setup of a job's workspace; None where none was tried."""
     try:
         stamp = json.loads(read_regular(os.path.join(folder, "setup.json")))
         names = ("at", "source", "seconds", "failed", "log", "key")
@@ -87,7 +87,7 @@ def read_last_setup(folder: str) -> dict[str, Any] | None:
 
 
 def format_setup(setup: dict[str, Any]) -> str:
-    """The same for a person."""
+    """Return the same for a person."""
     if setup["failed"]:
         return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
     done = "copied from the cache" if setup["source"] == "cache" else "done"
@@ -95,7 +95,9 @@ def format_setup(setup: dict[str, Any]) -> str:
 
 
 def find_assignee(state: State) -> str | None:
-    """Who is to do the manual step that a job waits at, if its workflow names somebody: a person, or a role."""
+    """Return the assignee of the manual step that a job waits at, if its
+    workflow names one: a person, or a role.
+    """
     doers = state.get("doers")
     waits = state.get("awaiting") == "manual" and isinstance(doers, dict)
     doer = doers.get(state.get("step")) if waits and doers else None
@@ -104,7 +106,9 @@ def find_assignee(state: State) -> str | None:
 
 
 def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
-    """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
+    """Return a job in a listing, as JSON. Raises KeyError or TypeError for a
+    state that Logist did not write.
+    """
     if "color" not in state:
         state = {**DOER, **state}
     for name, wanted in _SHAPE:
@@ -134,7 +138,7 @@ def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[s
 
 
 def build_unknown_row(job_id: str) -> dict[str, Any]:
-    """A job whose state can't be read, in a listing."""
+    """Return a job whose state can't be read, in a listing."""
     empty = dict.fromkeys(
         ("awaiting", "stuck_kind", "role", "assignee", "badge", "color", "cost_cents", "cost_microcents")
     )
@@ -149,7 +153,9 @@ def build_unknown_row(job_id: str) -> dict[str, Any]:
 
 
 def format_job_cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
-    """A row as a person sees it: id, status, role with its badge or the assignee of a step, cost, title."""
+    """Return a row as a person sees it: id, status, role with its badge or
+    the assignee of a step, cost, title.
+    """
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""
     cost = amounts.format_money(amounts.join_cents(shown["cost_cents"], shown["cost_microcents"]))

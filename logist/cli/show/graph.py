@@ -1,4 +1,4 @@
-"""A graph of steps as people see it: drawn in the colours of the terminal, or as a bare diagram."""
+"""A graph of steps as the lines of a drawing, in the colours of the terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def without_comments(diagram: str) -> str:
 
 
 def draw_graph(workflow: Workflow, marks: Mapping[str, Mark] | None = None) -> list[Line]:
-    """The drawing, as wide as the terminal; in ASCII where that shows no more."""
+    """Return the drawing, as wide as the terminal; in ASCII where the terminal supports no more."""
     columns, unicode = render.get_drawing_space()
     lines = draw_workflow(workflow, marks or {}, columns, unicode=unicode)
     return [

@@ -1,4 +1,4 @@
-"""What a command gives back: one result that is rendered as text or as JSON."""
+"""The result of a command, which is rendered as text or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StyledText(NamedTuple):
 
 
 class Command(StyledText):
-    """Text with a command that a person may run, in Logist's own words."""
+    """Text with a command that a person may run, written by Logist itself."""
 
     __slots__ = ()
 
@@ -30,14 +30,14 @@ Line = str | tuple[StyledText | str, ...]
 
 
 class TextTable(NamedTuple):
-    """Rows of cells: aligned and cut to its width on a terminal, tab-separated and whole in a pipe."""
+    """Rows of cells: aligned and cut to its width on a terminal, tab-separated and complete in a pipe."""
 
     head: tuple[str, ...]
     rows: Iterable[tuple[StyledText | str, ...]]
 
 
 class Diagnostic(NamedTuple):
-    """Something a person should know beside the data."""
+    """A message for a person in addition to the data."""
 
     severity: str
     """`error`, `warning` or `info`."""
@@ -48,7 +48,7 @@ class Diagnostic(NamedTuple):
 
     @classmethod
     def from_error(cls, error: LogistError) -> Diagnostic:
-        """An error, as a person or a script is told it."""
+        """Return an error as a person or a script sees it."""
         return cls("error", error.code, error.message, error.where, error.fix)
 
 
@@ -72,15 +72,15 @@ class Output(NamedTuple):
 
 
 def make_warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic, ...]:
-    """One diagnostic a message."""
+    """Return one warning per message."""
     return tuple(Diagnostic("warning", code, message) for message in messages)
 
 
 def make_notes(messages: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """One note a message."""
+    """Return one note per message."""
     return tuple(Diagnostic("info", "note", message) for message in messages)
 
 
 def exit_code_of_signal(number: int) -> int:
-    """The exit code of a stop by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    """Return the exit code of a stop by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number

@@ -1,4 +1,6 @@
-"""Commands that are printed are about the jobs of the command that prints them: they get its --jobs-dir."""
+"""Makes printed commands pasteable: they are about the jobs of the command that prints them, so they get its
+--jobs-dir.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _ROWS = ("jobs", "waiting", "workflow", "children", "commands")
 
 
 def add_jobs_dir(text: str, jobs_dir: str | None) -> str:
-    """The text, its commands with the directory of jobs that was named, if one was."""
+    """Return the text, its commands with the directory of jobs that was named, if one was."""
     if not jobs_dir or "--jobs-dir" in text:
         return text
     return _COMMAND.sub(lambda found: f"{found[0]} --jobs-dir {quote(jobs_dir)}", text)
@@ -26,7 +28,7 @@ def add_jobs_dir(text: str, jobs_dir: str | None) -> str:
 def add_jobs_dir_to_diagnostics(
     items: tuple[Diagnostic, ...], jobs_dir: str | None
 ) -> tuple[Diagnostic, ...]:
-    """The same of diagnostics."""
+    """The same for diagnostics."""
     if not jobs_dir:
         return items
     return tuple(
@@ -38,7 +40,7 @@ def add_jobs_dir_to_diagnostics(
 
 
 def add_jobs_dir_to_output(result: Output, jobs_dir: str | None) -> Output:
-    """The same of all that a command gives back."""
+    """The same for a complete result of a command."""
     if not jobs_dir:
         return result
     return result._replace(

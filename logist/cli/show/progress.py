@@ -1,4 +1,4 @@
-"""A bar on the terminal while many histories are worked through."""
+"""A progress bar on the terminal while many histories are processed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERY = 500
 
 
 class ProgressBar:
-    """Drawn on standard error if that is a terminal; it reads no clock, so it shows no times."""
+    """Drawn on standard error if that is a terminal; it reads no clock, so it displays no times."""
 
     def __init__(self, total: int) -> None:
         """`total`: how many histories there are."""
@@ -20,19 +20,19 @@ class ProgressBar:
         self._drawn = ""
 
     def count_interaction(self) -> None:
-        """One more interaction."""
+        """Count one more interaction."""
         self._interactions += 1
         if self._interactions % EVERY == 0:
             self._draw_bar()
 
     def count_history(self) -> None:
-        """One more history."""
+        """Count one more history."""
         self._done += 1
         if self._format_bar() != self._drawn:
             self._draw_bar()
 
     def clear(self) -> None:
-        """Takes the bar away, so that lines can be written, until it is drawn again."""
+        """Remove the bar, so that lines can be written, until it is drawn again."""
         if self._drawn:
             render.show_progress("")
             self._drawn = ""

@@ -30,7 +30,7 @@ BADGE_WIDTH = 4
 
 
 def show_output(output: Output, mode: str, environment: Environment) -> int:
-    """Prints a result in `mode` text, json or jsonl, and returns the exit code."""
+    """Print a result in `mode` text, json or jsonl, and return the exit code."""
     output = pasting.add_jobs_dir_to_output(output, environment.named_jobs_dir)
     with _ignore_closed_reader(sys.stdout):
         if mode == "json":
@@ -48,7 +48,9 @@ def show_output(output: Output, mode: str, environment: Environment) -> int:
 
 @contextmanager
 def _ignore_closed_reader(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> Iterator[None]:
-    """A reader that goes away (`| head`) ends what is printed in here, but not the work nor its exit code."""
+    """A reader that goes away (`| head`) ends what is printed in the block,
+    but not the work nor its exit code.
+    """
     try:
         yield
         stream.flush()
@@ -57,14 +59,14 @@ def _ignore_closed_reader(stream: TextIO, forgiven: type[OSError] = BrokenPipeEr
 
 
 def flush_output() -> None:
-    """Lets out what was printed, as far as somebody takes it."""
+    """Flush what was printed, as far as it is still read."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, RuntimeError):  # closed, or interrupted in the middle of a write
             stream.flush()
 
 
 def has_reader_left() -> bool:
-    """Whether nobody reads standard output any more; then what it still holds goes nowhere."""
+    """Whether standard output has no reader any more; then what it still holds is discarded."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -74,7 +76,7 @@ def has_reader_left() -> bool:
 
 
 def drop_output() -> None:
-    """What is still buffered for standard output, and all that follows, goes nowhere."""
+    """Discard what is still buffered for standard output, and all that follows."""
     _drop_stream(sys.stdout)
 
 
@@ -94,7 +96,7 @@ def _show_text(output: Output, environment: Environment) -> None:
 
 
 def print_lines(lines: Iterable[Line], environment: Environment) -> None:
-    """Lines for people, on standard output, at once."""
+    """Print lines for people, on standard output, at once."""
     color = environment.has_color(sys.stdout.isatty())
     with _ignore_closed_reader(sys.stdout):
         for line in lines:
@@ -103,21 +105,21 @@ def print_lines(lines: Iterable[Line], environment: Environment) -> None:
 
 
 def print_json(row: object) -> None:
-    """One JSON object on a line of standard output, at once."""
+    """Print one JSON object on a line of standard output, at once."""
     with _ignore_closed_reader(sys.stdout):
         _write_json(row)
 
 
 def print_text(text: str) -> None:
-    """ASCII for standard output as it is, at once."""
+    """Print ASCII on standard output unchanged, at once."""
     with _ignore_closed_reader(sys.stdout):
         _write_text(sys.stdout, text)
 
 
 def show_progress(text: str) -> None:
-    """A line that stays where it is, on standard error if that is a terminal; an empty one takes it away.
+    """Show a line that stays in place, on standard error if that is a terminal; an empty one removes it.
 
-    Blanks do it, not an escape sequence: every terminal knows them.
+    It is removed with blanks, not an escape sequence: every terminal supports them.
     """
     if sys.stderr.isatty():
         with _ignore_closed_reader(sys.stderr, OSError):
@@ -126,7 +128,7 @@ def show_progress(text: str) -> None:
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
-    """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
+    """Print an error: a line on standard error for it and each of its details, or the JSON document."""
     diagnostics = pasting.add_jobs_dir_to_diagnostics(
         tuple(map(Diagnostic.from_error, (*error.details, error))), environment.named_jobs_dir
     )
@@ -139,7 +141,7 @@ def show_error(error: LogistError, mode: str, environment: Environment) -> int:
 
 
 def print_message(text: str, environment: Environment) -> None:
-    """Talk on standard error."""
+    """Print a message on standard error."""
     text = pasting.add_jobs_dir(text, environment.named_jobs_dir)
     with _ignore_closed_reader(sys.stderr, OSError):
         _write_text(
@@ -149,7 +151,7 @@ def print_message(text: str, environment: Environment) -> None:
 
 
 def ask_to_confirm(question: str, environment: Environment) -> bool:
-    """Asks a person at the terminal; False where there is none, so that nothing ever waits for one."""
+    """Ask a person at the terminal; False where there is none, so that nothing ever waits for one."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return click.confirm(
@@ -158,13 +160,13 @@ def ask_to_confirm(question: str, environment: Environment) -> bool:
 
 
 def print_message_lines(text: str) -> None:
-    """Several lines of talk, undimmed."""
+    """Print several lines of a message, undimmed."""
     with _ignore_closed_reader(sys.stderr, OSError):
         _write_text(sys.stderr, clean_for_terminal(text) + "\n")
 
 
 def style_line(line: Line, color: bool) -> str:
-    """A line as it goes to the terminal: cleaned, and coloured if wanted."""
+    """Return a line for the terminal: cleaned, and coloured if wanted."""
     spans = (line,) if isinstance(line, str) else line
     return "".join(_style_span(span, color) for span in spans)
 
@@ -177,7 +179,9 @@ def _style_span(span: StyledText | str, color: bool) -> str:
 
 
 def _format_badge(span: StyledText, color: bool) -> str:
-    """The badge and a blank, where colours are shown too: a pipe, and who wants it plain, get the bare text."""
+    """Return the badge and a blank, where colours are on too: a pipe, and a user who wants plain output, get
+    the bare text.
+    """
     if not (color and span.badge):
         return ""
     badge = clean_for_terminal(span.badge)
@@ -195,9 +199,10 @@ def _color_text(text: str, style: str) -> str:
 
 
 def clean_for_terminal(text: str) -> str:
-    """Text without what could steer a terminal or hide: control, format, surrogate and separator characters.
+    """Return text without what could steer a terminal or hide: control, format, surrogate and separator
+    characters.
 
-    Nor is a secret shown that such characters split where it is recorded.
+    A secret that such characters split in the record is redacted too.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -228,7 +233,7 @@ def _write_table(table: TextTable, environment: Environment) -> None:
 
 
 def _format_cell(cell: StyledText | str, color: bool) -> str:
-    """One line, whatever the text holds."""
+    """Return one line, whatever the text holds."""
     if isinstance(cell, str):
         return cell if cell.isascii() and cell.isprintable() else _one_line(cell)
     text = _format_badge(cell, color) + _one_line(cell.text)
@@ -240,7 +245,7 @@ def _one_line(text: str) -> str:
 
 
 def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
-    """Columns as wide as their widest cell; the last one gets what is left of the line."""
+    """Return columns as wide as their widest cell; the last one gets what is left of the line."""
     head = tuple(StyledText(name, "dim") for name in table.head)
     rows = [tuple(_to_span(cell, color) for cell in row) for row in (head, *table.rows)]
     widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
@@ -249,7 +254,7 @@ def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
 
 
 def _to_span(cell: StyledText | str, color: bool) -> StyledText:
-    """A cell of one line; its badge, if it is shown, is part of the text from here on."""
+    """Return a cell of one line; its badge, if it is displayed, is part of the text from here on."""
     if isinstance(cell, str):
         return StyledText(_one_line(cell))
     return StyledText(_format_badge(cell, color) + _one_line(cell.text), cell.style)
@@ -264,7 +269,7 @@ def _aligned_row(row: tuple[StyledText, ...], widths: list[int], left: int, colo
 
 
 def display_width(text: str) -> int:
-    """Columns that a text takes on a terminal."""
+    """Return the columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
@@ -280,7 +285,9 @@ def _cut_to_width(text: str, width: int) -> str:
 
 
 def get_drawing_space() -> tuple[int, bool]:
-    """What a drawing gets: columns, plenty of them where there is no terminal; and whether it may be Unicode."""
+    """Return the columns for a drawing, plenty of them where there is no
+    terminal; and whether it may be Unicode.
+    """
     try:
         unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
     except LookupError:
@@ -304,12 +311,12 @@ def _build_document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[s
 
 
 def _write_json(value: object) -> None:
-    """ASCII only, so that no terminal is steered and no encoding fails."""
+    """Write ASCII only, so that no terminal is steered and no encoding fails."""
     _write_text(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
 def print_diagnostics(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:
-    """One line each on standard error."""
+    """Print one line each on standard error."""
     color = environment.has_color(sys.stderr.isatty())
     with _ignore_closed_reader(sys.stderr, OSError):
         for item in pasting.add_jobs_dir_to_diagnostics(diagnostics, environment.named_jobs_dir):
@@ -324,13 +331,13 @@ def _format_diagnostic(item: Diagnostic) -> Line:
 
 
 def _write_text(stream: TextIO, text: str) -> None:
-    """Characters that the stream can't encode are shown as escapes, never an error."""
+    """Write characters that the stream can't encode as escapes, never as an error."""
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _write_raw(text: str) -> None:
-    """The bytes as they are, in UTF-8; for the eyes of a terminal, without what could steer it."""
+    """Write the bytes unchanged, in UTF-8; on a terminal, without what could steer it."""
     if sys.stdout.isatty():
         visible = clean_for_terminal(text)
         # Else the shell's prompt, or a message, follows on the same line.

@@ -1,4 +1,4 @@
-"""How jobs look: the JSON of a result, and the lines a person reads."""
+"""How jobs are displayed: the JSON of a result, and the lines a person reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FINDINGS = 5
 
 
 def build_result_output(result: CommandResult, *, steps: Sequence[CommandResult] | None = None) -> Output:
-    """What a command that changed a job gives back; `steps` of a run have been printed already."""
+    """Return the output of a command that changed a job; `steps` of a run have been printed already."""
     state = result.state
     entries = [entry for step in steps or [result] for entry in step.entries]
     data = {
@@ -43,17 +43,17 @@ def build_result_output(result: CommandResult, *, steps: Sequence[CommandResult]
 
 
 def step_lines(result: CommandResult) -> list[Line]:
-    """What a step recorded, in short."""
+    """Return what a step recorded, in short."""
     return [line for entry in result.entries for line in entry_lines(entry)]
 
 
 def prefix_lines(job: str, lines: list[Line]) -> list[Line]:
-    """The same lines, each beginning with the job it is about."""
+    """Return the same lines, each beginning with the job it is about."""
     return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
 
 
 def status_lines(result: CommandResult) -> list[Line]:
-    """Where a job stands now, and what answers that."""
+    """Return the status of a job, and the command to run next."""
     state = result.state
     lines: list[Line] = [(StyledText(result.job_id, "bold"), " is ", status_span(state.status.value))]
     is_printed = bool(result.entries) and result.entries[-1].reason == state.reason
@@ -63,7 +63,7 @@ def status_lines(result: CommandResult) -> list[Line]:
 
 
 def build_entry_row(entry: Interaction) -> dict[str, Any]:
-    """An interaction in short, as JSON."""
+    """Return an interaction in short, as JSON."""
     return {
         "sequence": entry.sequence,
         "timestamp": entry.timestamp,
@@ -92,7 +92,7 @@ def build_entry_row(entry: Interaction) -> dict[str, Any]:
 
 
 def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Line]:
-    """An interaction in short, for a person: who, what, where to.
+    """Return an interaction in short, for a person: actor, actions, state change.
 
     Without `every_decision` it names only those decisions that could not judge a condition.
     """
@@ -138,7 +138,7 @@ def _describe_no_answer(entry: Interaction) -> str:
 
 
 def _describe_setup(entry: Interaction) -> list[str]:
-    """How the workspace was set up for this step, where that was done for it."""
+    """Describe how the workspace was set up for this step, where that was done for it."""
     setup = entry.request.metadata.get("setup")
     if not isinstance(setup, dict) or "seconds" not in setup:
         return []
@@ -147,7 +147,7 @@ def _describe_setup(entry: Interaction) -> list[str]:
 
 
 def _describe_tools(entry: Interaction) -> list[str]:
-    """Which tools a model called, how often, and how many of the calls failed."""
+    """Describe which tools a model called, how often, and how many of the calls failed."""
     failed = entry.response.tools_failed or {}
     counted = ", ".join(
         _format_count(name, count, failed.get(name)) for name, count in entry.response.tools.items()
@@ -161,18 +161,18 @@ def _format_count(name: str, count: Any, failed: Any) -> str:
 
 
 def is_unchanged(entry: Interaction) -> bool:
-    """Whether a doer says that it is done, and has changed no file though it might."""
+    """Whether a doer reports that it is done, and changed no file although it was allowed to."""
     observed = entry.observed
     return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
 
 
 def _list_changes(entry: Interaction) -> list[Change]:
-    """What an agent changed, without what programs left in caches."""
+    """Return what an agent changed, without what programs left in caches."""
     return [change for change in entry.observed.changes if not change.cache] if entry.observed else []
 
 
 def _list_findings(entry: Interaction) -> list[str]:
-    """How checks came out, and what a reviewer found."""
+    """Return the results of checks, and the findings of a reviewer."""
     results = entry.observed.checks if entry.observed else []
     command = command_of(entry)
     findings_recorded = (command.findings or []) if isinstance(command, AskCommand) else []
@@ -189,7 +189,7 @@ def _list_findings(entry: Interaction) -> list[str]:
 
 
 def _describe_decision(entry: Interaction) -> str:
-    """What a steward or the system did; of a switch of role, from which to which."""
+    """Describe what a steward or the system did; for a switch of role, from which to which."""
     match command_of(entry):
         case ApproveCommand() as approval:
             against = ", against the review" if approval.override else ""
@@ -203,7 +203,9 @@ def _describe_decision(entry: Interaction) -> str:
 
 
 def combine_reasons(summary: str, reason: str) -> list[str]:
-    """What came out, and why it led where it led; only once if the reason is, or ends with, the summary."""
+    """Return the outcome and the reason for the next state; only once if the
+    reason is, or ends with, the summary.
+    """
     if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
         return [reason] if reason else []
     return [summary, f"why: {reason}"] if reason else [summary]

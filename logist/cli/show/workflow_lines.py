@@ -1,4 +1,4 @@
-"""What `job show` and `job status` say of a job that follows a workflow."""
+"""What `job show` and `job status` report about a job that follows a workflow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMED = 20
 
 @dataclass(frozen=True)
 class Followed:
-    """A job's workflow and how it stands."""
+    """A job's workflow and its progress."""
 
     job_id: str
     flow: Workflow
@@ -61,7 +61,7 @@ class Followed:
 
     @property
     def manual_request(self) -> Asked | None:
-        """What the person is asked who does the step."""
+        """The request to the person who does the step."""
         return (
             workflow_progress.describe_manual_step(self.told.spec, self.state)
             if self.state.place.awaiting == "manual"
@@ -70,9 +70,9 @@ class Followed:
 
 
 def read_followed(job: JobDir, state: dict[str, Any], *, running: bool = False) -> Followed | None:
-    """How a job's workflow stands, `state` being its state.json; None for the built-in workflow.
+    """Return the progress of a job's workflow, `state` being its state.json; None for the built-in workflow.
 
-    Raises Damaged for a history that does not read, ValueError for what only a newer Logist can read.
+    Raises Damaged for a history that can't be read, ValueError for what only a newer Logist can read.
     """
     if state.get("workflow") is None:
         return None
@@ -122,13 +122,13 @@ def _rebuild_child_state(jobs_dir: str, job_id: str) -> dict[str, Any]:
 
 
 def is_running(job: JobDir, status: str) -> bool:
-    """Whether an agent is out for it."""
+    """Whether an agent is working on it."""
     sent = status in glance.RUNNING and os.path.exists(job.inflight / "1.request")
     return sent and job.find_lock_holder() is not None
 
 
 def build_workflow_data(found: Followed) -> dict[str, Any]:
-    """As JSON."""
+    """Return it as JSON."""
     request, marks = found.manual_request, found.marks
     return {
         "name": found.flow.name,
@@ -144,7 +144,7 @@ def build_workflow_data(found: Followed) -> dict[str, Any]:
 
 
 def suggest_next_command(found: Followed, advised: str) -> str:
-    """The command that brings the job on; `advised` is what answers its status by itself."""
+    """Return the command that continues the job; `advised` is the one for its status alone."""
     wanting = [below for child in found.children for below in child.waiting_for_steward]
     if found.state.status is not Status.WAITING or not found.children:
         return advised
@@ -154,7 +154,7 @@ def suggest_next_command(found: Followed, advised: str) -> str:
 
 
 def list_commands(found: Followed) -> list[tuple[str, str]]:
-    """What a person may do here, and what each means."""
+    """Return the commands that a person may run here, and what each means."""
     job, here = found.job_id, found.state.step
     if found.state.place.awaiting == "manual":
         return [
@@ -190,7 +190,7 @@ def list_commands(found: Followed) -> list[tuple[str, str]]:
 
 
 def _format_targets(found: Followed) -> str:
-    """The steps that a lost decision could have led to, or all."""
+    """Return the steps that a lost decision could have led to, or all."""
     lost = workflow_progress.find_decision_without_branch(found.state, found.told.way)
     ways = [edge.target for edge in found.flow.find_edges_from(lost)] if lost else []
     ids = [target for target in ways if target != END] or [step.id for step in found.flow.steps]
@@ -198,7 +198,7 @@ def _format_targets(found: Followed) -> str:
 
 
 def list_onward(found: Followed) -> list[Edge]:
-    """Between what the output of the person decides."""
+    """Return the branches between which the output of the person decides."""
     return (
         workflow_progress.list_next_branches(found.flow, found.state.step)
         if found.state.place.awaiting == "manual"
@@ -211,7 +211,7 @@ def _build_edge_row(edge: Edge) -> dict[str, Any]:
 
 
 def format_condition(edge: Edge) -> str:
-    """What has to hold for a branch, as it is written."""
+    """Return the condition of a branch, as it is written."""
     if edge.condition is None:
         return edge.label or "default"
     return (
@@ -220,7 +220,7 @@ def format_condition(edge: Edge) -> str:
 
 
 def get_kind(step: Step) -> str:
-    """What kind of step it is; a task that a person does is `manual`."""
+    """Return the kind of a step; a task that a person does is `manual`."""
     return "manual" if step.is_manual else str(step.step_type)
 
 
@@ -266,7 +266,7 @@ def _build_child_row(child: SeenChild, found: Followed) -> dict[str, Any]:
 
 
 def suggest_command(child: SeenChild, found: Followed) -> str:
-    """The command that answers where a child stands."""
+    """Return the command for the present status of a child."""
     if child.status == workflow_progress.NOT_MADE:
         return f"logist job step --job {found.job_id}"
     if child.status == glance.UNKNOWN:

@@ -1,4 +1,4 @@
-"""How a job's workflow stands, for a person: in lines, drawn, and as a diagram."""
+"""The progress of a job's workflow, for a person: in lines, drawn, and as a diagram."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = 30
 
 
 def draw_progress(found: Followed) -> list[Line]:
-    """The workflow as it stands, drawn for a terminal."""
+    """Return the workflow with its progress, drawn for a terminal."""
     from logist.cli.show.graph import draw_graph
 
     job = (StyledText(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
@@ -37,7 +37,9 @@ def draw_progress(found: Followed) -> list[Line]:
 
 
 def build_diagram(found: Followed, *, spoken: bool = False) -> str:
-    """The diagram with classes of state; `spoken` leaves out the config block, with what only agents read."""
+    """Return the diagram with classes of state; `spoken` leaves out the
+    config block, with what only agents read.
+    """
     from logist.cli.show.graph import without_comments
     from logist.core import mermaid as language
     from logist.core.drawing import add_state_to_mermaid
@@ -52,9 +54,9 @@ def build_diagram(found: Followed, *, spoken: bool = False) -> str:
 
 
 def progress_lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
-    """Where it stands: what is asked of a person, what it waits for, what helps.
+    """Yield the progress: what is requested of a person, what it waits for, which commands help.
 
-    `answered`: the commands that answer a step of a person are told elsewhere.
+    `answered`: the commands that answer a step of a person are printed elsewhere.
     """
     yield f"  workflow: {_to_one_line(found.flow.name)}"
     step = found.step
@@ -106,7 +108,7 @@ def _onward_lines(found: Followed) -> Iterator[Line]:
 
 
 def _child_lines(found: Followed) -> Iterator[Line]:
-    """Those first that want something; each with the command that answers it."""
+    """Yield the children, those first that need attention; each with the command to run."""
     if not found.children:
         return
     done = sum(child.status == Status.SUCCESS for child in found.children)
@@ -136,7 +138,7 @@ def _single_child_lines(child: SeenChild, found: Followed, indent: str) -> Itera
 
 
 def _stuck_lines(found: Followed) -> Iterator[Line]:
-    """What a decision saw of which no branch holds; the files that do not fit together."""
+    """Yield what a decision saw for which no branch holds; the files with conflicts."""
     lost = workflow_progress.find_decision_without_branch(found.state, found.told.way)
     if lost is not None:
         decision = found.told.way.decisions[lost]
@@ -155,7 +157,7 @@ def _stuck_lines(found: Followed) -> Iterator[Line]:
 
 
 def _lost_lines(found: Followed) -> Iterator[Line]:
-    """What the jobs that did a step have made, and is not in this workspace."""
+    """Yield what the jobs that did a step have made, but is not in this workspace."""
     for lost in found.told.way.lost.values():
         for child, names in list(lost.items())[:SHOWN]:
             yield f"  not brought over from {child}: {', '.join(_to_one_line(str(name)) for name in names)}"

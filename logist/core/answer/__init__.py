@@ -1,1 +1,1 @@
-"""An agent's answer: the exit command in it, the schema of its output, its evidence."""
+"""The agent's answer: its exit command, the schema of its output, its evidence."""

@@ -1,4 +1,6 @@
-"""Says in words for a steward what is wrong with an answer's JSON: as text, and by the schema."""
+"""Describes for a steward what is wrong with the JSON of an answer: its
+syntax, or violations of its schema.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,15 @@ _TYPES = {
 
 
 class UnreadableError(Exception):
-    """Text that is no JSON value of the kind asked for; never leaves the core."""
+    """The text is not a JSON value of the expected kind. Never leaves the core."""
 
 
 def parse_json_object(piece: str, span: JsonSpan) -> JsonObject:
-    """The object in `piece`; UnreadableError for anything that strict JSON would not take, or not take one way."""
+    """Parse the JSON object in `piece`.
+
+    Raises UnreadableError for anything that strict JSON does not allow or that can be read in more than one
+    way.
+    """
     if span.ending != "closed":
         raise UnreadableError("is cut off: its end is missing")
     if span.depth > MAX_DEPTH:
@@ -90,7 +96,9 @@ def _parse_float(digits: str) -> float:
 
 
 def _describe_syntax_error(piece: str, position: int) -> str:
-    """What is wrong near `position`. In our words: the decoder's change with the Python version."""
+    """Describe the syntax error near `position`, in our own words: those of
+    the decoder depend on the Python version.
+    """
     if piece[position : position + 1] < " ":
         return "a string has a line break or control character that is not escaped"
     before, after = piece[:position].rstrip(), piece[position : position + 200].lstrip()
@@ -109,12 +117,15 @@ def _describe_syntax_error(piece: str, position: int) -> str:
 
 
 def find_schema_faults(document: JsonObject, schema: JsonObject) -> list[str]:
-    """What keeps `document` from being valid by `schema`, one fault a field and the first few; empty if it is."""
+    """Describe where `document` violates `schema`: one fault per field, at most MAX_NAMED.
+
+    Empty if it is valid.
+    """
     return _collect_faults(document, schema, _describe_fault)
 
 
 def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
-    """The same of an answer's `output` and the schema of that."""
+    """Describe where the `output` of an answer violates its schema, as find_schema_faults does."""
     return _collect_faults(output, schema, _describe_output_fault)
 
 
@@ -132,12 +143,12 @@ def _get_validator(schema: JsonObject) -> Draft202012Validator:
 
 @lru_cache(maxsize=16)
 def _build_validator(text: str) -> Draft202012Validator:
-    """Of the last few schemas: looked up for every answer, and made but once."""
+    """Build the validator of a schema. Cached, because every answer needs it."""
     return Draft202012Validator(json.loads(text))
 
 
 def _describe_fault(error: ValidationError) -> str:
-    """A fault as a sentence that names the field and what was expected."""
+    """Describe a violation as a sentence that names the field and what was expected."""
     path = [str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path]
     inside = path[1:] if path[:1] == ["response"] else path
     name = f"`{'.'.join(inside).replace('.[', '[')}`" if inside else "the exit command"
@@ -173,7 +184,7 @@ def _describe_fault(error: ValidationError) -> str:
 
 
 def _describe_output_fault(error: ValidationError) -> str:
-    """A fault as a sentence that names the field of the output."""
+    """Describe a violation as a sentence that names the field of the output."""
     path = ["output", *(str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path)]
     name = f"`{'.'.join(path).replace('.[', '[')}`"
     value, limit = error.instance, error.validator_value
@@ -196,7 +207,7 @@ def _describe_expected(key: str) -> str:
 
 
 def _path_fault(path: str) -> str:
-    """Why the schema's pattern refuses a path; the pattern decides, this only names the cause."""
+    """Why the pattern of the schema rejects a path. The pattern decides; this only names the cause."""
     causes = (
         (r"[/\\]|[A-Za-z]:", "an absolute path"),
         (r"[A-Za-z][\w+.-]*:[/\\]", "an address"),
@@ -211,7 +222,7 @@ def _path_fault(path: str) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A value of an agent as it can stand in a sentence: JSON, cut to 60 characters."""
+    """Render a value that an agent wrote for use in a sentence: JSON, cut to 60 characters."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     text = json.dumps(value)

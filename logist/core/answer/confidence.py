@@ -1,4 +1,4 @@
-"""How sure an agent is: the number from 0 to 1 in the metadata of its answer that a step may ask for."""
+"""The agent's confidence: a number from 0 to 1 in the metadata of its answer, which a step may require."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ number, a person has to approve your work."""
 
 
 def is_confidence(value: Any) -> bool:
-    """Whether a value is a number from 0 to 1; `true` is none."""
+    """Whether a value is a number from 0 to 1; `true` is not a number here."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def render_confidence_instruction(step: Step | None, *, sections: bool) -> str:
-    """What a prompt says where the step has a threshold; empty where it has none."""
+    """Render the part of the prompt that asks for the confidence; empty if the step has no threshold."""
     if step is None or step.confidence is None:
         return ""
     return _INSTRUCTION.format(where=_IN_SECTIONS if sections else _IN_JSON)
 
 
 def reason_for_approval(threshold: float, metadata: JsonObject, *, strict: bool) -> str:
-    """Why an answer is not sure enough for a threshold; empty where it is.
+    """Why an answer needs approval under a confidence threshold; empty if it needs none.
 
-    Not `strict` is the rule of earlier versions: a missing confidence, and what is no number, is sure enough.
+    With `strict` off, the rule of earlier versions applies: an answer passes if its confidence is missing or
+    not a number.
     """
     value = metadata.get(FIELD)
     needed = f"this step needs at least {threshold:g}"

@@ -1,4 +1,4 @@
-"""The files that agents name as evidence, compared with those that were changed."""
+"""Compares the files that an agent names as evidence with those it changed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from logist.core.model import Change
 
 
 def find_unnamed_changes(changes: Iterable[Change], evidence: Sequence[str]) -> list[Change]:
-    """The changes of files that no evidence names.
+    """Return the changes to files that no evidence names.
 
-    A deleted file can't be evidence, what lies in a cache need not be, and a directory stands for all in it.
+    Deleted files and caches need no evidence; naming a directory covers everything in it.
     """
     named = frozenset(evidence)
     return [

@@ -1,12 +1,12 @@
-"""Reads the one exit command out of an agent's answer, or says why there is none. It repairs nothing.
+"""Reads the one exit command from an agent's answer, or explains why there is none. It repairs nothing.
 
-The rules, all of them on the side of asking a person:
+If in doubt, the rules leave the decision to a person:
 
-- Only outermost objects with an `action` key count (`outermost` says what is outermost); a wrapper
-  `{"response": {...}}`, alone or beside a `request`, is taken off first. Lists never count.
-- All that count must be equal, and valid by the schema.
-- What opens like an object and breaks off with the answer makes it STUCK, whatever else is there;
-  so does something that reads like an exit command but is not JSON.
+- Only outermost objects with an `action` key count (see core.text.outermost_json); a wrapper
+  `{"response": {...}}`, alone or next to a `request`, is removed first. Lists never count.
+- All of them must be equal, and valid according to the schema.
+- Text that opens like an object but ends before it is closed makes the answer STUCK, whatever else it contains;
+  so does text that looks like an exit command but is not JSON.
 - Text before the exit command is allowed; text after it, and a code fence around it, is a warning.
 - Paths stay as the agent wrote them, except that `./a`, `a//b` and `a/` are read as `a`, `a/b` and `a`,
   with a warning.
@@ -60,7 +60,7 @@ class ExitCommand:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A valid exit command, or None and the reason, in words for a steward."""
+    """The result of reading an answer: a valid exit command, or None and the reason for the steward."""
 
     command: ExitCommand | None = None
     reason: str = ""
@@ -80,7 +80,10 @@ class _Candidate:
 
 
 def judge_answer(text: str, schema: JsonObject) -> Verdict:
-    """What an answer says. `schema` is llm-chat-schema.json, parsed. Never raises, whatever the text."""
+    """Read the exit command from an answer. `schema` is llm-chat-schema.json, parsed.
+
+    Never raises, whatever the text.
+    """
     if fault := text_fault(text):
         return Verdict(reason=fault)
     outermost_spans = find_outermost_json(text)
@@ -97,24 +100,30 @@ def judge_answer(text: str, schema: JsonObject) -> Verdict:
 
 
 def extract_text_before_command(text: str) -> str:
-    """What an answer says before its exit command; all of it where that is not to be seen."""
+    """Return the text of an answer before its exit command; all of it if there is no exit command."""
     spans = [span for span in find_outermost_json(text).spans if _KEY.search(text[span.start : span.end])]
     return (text[: spans[-1].start] if spans else text).strip()
 
 
 def decode_answer(data: bytes) -> tuple[str, bool]:
-    """The text of raw bytes, and whether they were broken UTF-8 (a byte 0xff then reads `\\udcff`)."""
+    """Decode raw bytes.
+
+    Also returns whether they were invalid UTF-8 (such bytes are then written as backslash escapes).
+    """
     return replace_surrogates(data.decode("utf-8", "surrogateescape"))
 
 
 def replace_surrogates(text: str) -> tuple[str, bool]:
-    """`text` with every lone surrogate written as `\\udcff`, so that it can be stored; and whether it had any."""
+    """Write every lone surrogate in `text` as a backslash escape, so that it can be stored.
+
+    Also returns whether there was any.
+    """
     cleaned = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return cleaned, len(cleaned) != len(text)
 
 
 def text_fault(text: str) -> str | None:
-    """Why an answer is not even looked at, or None."""
+    """Why the text of an answer can't be read at all (too long, empty, not Unicode), or None."""
     if len(text) > MAX_CHARACTERS:
         return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
     if not text.strip("\ufeff \t\r\n"):
@@ -125,7 +134,7 @@ def text_fault(text: str) -> str | None:
 
 
 def _find_candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
-    """Every candidate, also repeated ones; UnreadableError for one that is no JSON."""
+    """Yield every candidate, repeated ones too. Raises UnreadableError for one that is not JSON."""
     candidates_by_text: dict[str, _Candidate | None] = {}
     for span in found.spans:
         piece = text[span.start : span.end]
@@ -155,12 +164,15 @@ def _read_candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
 
 
 def _to_canonical_json(value: Any) -> str:
-    """Unlike Python's `==`, this tells 1 from true."""
+    """Serialize a value so that equal text means equal value.
+
+    Unlike Python's `==`, this distinguishes 1 from true.
+    """
     return json.dumps(value, sort_keys=True)
 
 
 def _candidate_count_fault(text: str, found: FoundSpans, candidates: list[_Candidate]) -> str | None:
-    """Why there is not exactly one distinct candidate."""
+    """Why there is not exactly one distinct candidate, or None."""
     if not candidates:
         return "no exit command: " + _describe_missing_command(text, found)
     distinct = {candidate.canonical: candidate.response for candidate in candidates}
@@ -177,7 +189,7 @@ def _collect_requests(candidates: list[_Candidate]) -> set[str]:
 
 
 def _describe_missing_command(text: str, found: FoundSpans) -> str:
-    """What a steward sees instead of an exit command."""
+    """Describe what the answer contains instead of an exit command."""
     for spans, where in ((found.spans, ""), (found.hidden, "code or other braces")):
         for span in spans:
             piece = text[span.start : span.end]
@@ -190,7 +202,7 @@ def _describe_missing_command(text: str, found: FoundSpans) -> str:
 
 
 def _candidate_fault(candidates: list[_Candidate], schema: JsonObject) -> str | None:
-    """Why the one candidate is no valid exit command."""
+    """Why the one candidate is not a valid exit command, or None."""
     document: JsonObject = {"response": candidates[0].response}
     for request in _collect_requests(candidates):
         document["request"] = json.loads(request)
@@ -212,7 +224,7 @@ def _build_verdict(text: str, candidates: list[_Candidate]) -> Verdict:
 
 
 def normalize_path(path: str) -> str:
-    """A valid path without its empty and `.` segments."""
+    """Remove the empty and `.` segments of a valid path."""
     return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
 
@@ -230,8 +242,12 @@ def _find_warnings(text: str, candidates: list[_Candidate], command: ExitCommand
 
 
 def _warn_about_surrounding_text(text: str, spans: list[JsonSpan]) -> Iterator[str]:
-    """What the contract does not want around the exit command. Text before it is allowed: models that work with tools
-    say what they did, and they are told to end with the command. Text after it may take back what it says."""
+    """Warn about text after the exit command, which may contradict it, and about a code fence around it.
+
+    Text before it is allowed: models that work with tools describe what they did, and are asked to end with
+    the
+    command.
+    """
     after = _split_nonblank_lines(text[spans[-1].end :])
     if any(_FENCE_LINE.fullmatch(line) is None for line in after):
         yield "the answer has text after its exit command"

@@ -1,4 +1,6 @@
-"""Findings of a review and results of checks in words, on one line each: others wrote what is in them."""
+"""Formats the findings of a review and the results of checks as single
+lines. Their content is not trusted.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ WORDS = {
 
 
 def format_finding(found: Mapping[str, Any]) -> str:
-    """A finding: how grave, of which check, where, and what it is."""
+    """Format a finding on one line: severity, check, place and message."""
     place = to_printable_line(found.get("file") or "")
     if place and found.get("line") is not None:
         place += f":{to_printable_line(found['line'])}"
@@ -29,7 +31,7 @@ def format_finding(found: Mapping[str, Any]) -> str:
 
 
 def format_check_result(outcome: str, exit_code: object, reason: object) -> str:
-    """How a check came out, and by what it is known."""
+    """Format the result of a check on one line: its outcome, exit status and reason."""
     words = f"the check {WORDS.get(outcome) or to_printable_line(outcome)}"
     if exit_code is not None:
         words += f" (exit status {to_printable_line(exit_code)})"
@@ -37,21 +39,21 @@ def format_check_result(outcome: str, exit_code: object, reason: object) -> str:
 
 
 def merge_check_results(earlier: Iterable[CheckResult], later: Iterable[CheckResult]) -> list[CheckResult]:
-    """The results of checks by name: of one that was run again, the later."""
+    """Merge the results of checks by name: a later result replaces an earlier one."""
     return list({each.check: each for each in (*earlier, *later)}.values())
 
 
 def is_failed_check(outcome: object) -> bool:
-    """Whether a check did not hold: what was not run does not."""
+    """Whether a check did not pass; a check that was not run has not passed."""
     return outcome != PASSED
 
 
 def shorten_to_line(text: str, longest: int) -> str:
-    """A text on one line, cut where it is longer."""
+    """Put a text on one line, cut to `longest` characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
 def to_printable_line(value: Any) -> str:
-    """Without line breaks, which could begin a heading, and without what is not printed."""
+    """Remove line breaks, which could begin a heading, and characters that are not printable."""
     return "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))

@@ -1,8 +1,8 @@
-"""The shape of an answer's `output`: the JSON Schema that a role declares for it, and that of a question.
+"""The shape of an answer's `output`: the JSON Schema that a role declares for it, and the schema of a question.
 
-A schema may come from a role file that somebody else wrote, and it is applied to whatever a model writes. So it has only
-keywords whose cost is bounded by its own size times that of the output: no references, which can nest without end, and
-no regular expressions, which can take for ever.
+A schema may come from a role file of unknown origin, and it is applied to anything that a model writes. So
+only keywords are allowed whose cost is bounded by the size of the schema times that of the output: no
+references, which can nest without end, and no regular expressions, which can run forever.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ not, the job stops for a person.
 
 
 def schema_fault(schema: Any) -> str:
-    """Why something can't be used as an output schema; empty if it can."""
+    """Why a value can't be used as an output schema; empty if it can."""
     if not isinstance(schema, dict):
         return "must be a JSON Schema (a mapping), or the name of a shipped one"
     try:
@@ -80,7 +80,7 @@ def schema_fault(schema: Any) -> str:
 
 @lru_cache(maxsize=16)
 def _cached_schema_fault(text: str) -> str:
-    """Of the last few schemas: a replay looks at that of each answer."""
+    """Check a schema given as JSON text. Cached, because a replay checks the schema of every answer."""
     schema = json.loads(text)
     for fault in _find_unsupported_keywords(schema, "", 1):
         return fault
@@ -93,7 +93,7 @@ def _cached_schema_fault(text: str) -> str:
 
 
 def _find_unsupported_keywords(schema: Any, place: str, depth: int) -> Iterator[str]:
-    """Keywords that are not supported, and schemas that nest too deep."""
+    """Yield the keywords that are not supported, and where the schema nests too deeply."""
     if depth > MAX_DEPTH:
         yield f"is nested more than {MAX_DEPTH} levels deep"
         return
@@ -112,7 +112,7 @@ def _find_unsupported_keywords(schema: Any, place: str, depth: int) -> Iterator[
 
 
 def render_output_instruction(schema: JsonObject | None, *, sections: bool) -> str:
-    """What a prompt says of the output; empty without a schema."""
+    """Render the part of the prompt that describes the expected output; empty without a schema."""
     if schema is None:
         return ""
     return _INSTRUCTION.format(
@@ -123,10 +123,10 @@ def render_output_instruction(schema: JsonObject | None, *, sections: bool) -> s
 
 
 def output_fault(output: Any, schema: JsonObject, role: str) -> str:
-    """Which field of an output does not fit what the role declares, and why; empty if all of it fits.
+    """Which field of an output violates the schema of the role, and why; empty if it is valid.
 
-    Raises Refused for a schema that no role can have: a history may come from elsewhere, and what it holds would
-    otherwise be looked up in the network or run as an expression without end.
+    Raises Refused for a schema that no role can have: a history may come from anywhere, and its schema could
+    otherwise trigger network access or a regular expression that never ends.
     """
     if fault := schema_fault(schema):
         why = fault.partition("; ")[0]
@@ -138,12 +138,12 @@ def output_fault(output: Any, schema: JsonObject, role: str) -> str:
 
 
 def is_question(output: Any) -> bool:
-    """Whether an output asks the person who gave the task."""
+    """Whether an output is a question to the person who gave the task."""
     return isinstance(output, dict) and output.get("type") == QUESTION
 
 
 def question_fault(output: Any) -> str:
-    """Which field of a question does not fit, and why; empty if all of it fits."""
+    """Which field of a question is invalid, and why; empty if it is valid."""
     if isinstance(text := output.get(QUESTION), str) and not text.strip():
         return f"`output.{QUESTION}` is empty"
     return "; ".join(answer_faults.find_output_faults(output, _QUESTION))

@@ -1,6 +1,6 @@
-"""Plans: what a role that may not change files works out, for another role to carry out when it is approved.
+"""Plans: what a role that may not change files works out, for another role to carry out after approval.
 
-Listings read plans off a state.json, so this needs no pydantic.
+Listings read plans from state.json, so this module doesn't need pydantic.
 """
 
 from __future__ import annotations
@@ -15,29 +15,32 @@ _SHOWN = ("goal", "steps", "risks")
 
 
 def find_plan_carrier(maker: str, *, approved: bool, doer: str) -> str | None:
-    """The role that carries out a plan of the role `maker` once it is approved; None if there is none.
+    """Return the role that carries out a plan of the role `maker` after approval; None if there is none.
 
-    It is carried out by another role only: a steward has switched to that, or the maker was chosen for one step.
-    Without one, the plan is all that was asked for.
+    Only another role carries it out: the steward switched to that role, or the maker was chosen for a single
+    step. Without one, the plan itself is the result.
     """
     return doer if not approved and doer != maker else None
 
 
 def find_waiting_plan(state: dict[str, Any]) -> dict[str, Any] | None:
-    """The plan that waits for approval, of a state as state.json has it, if that is what the job waits for."""
+    """Return the plan that waits for approval, from a state as in state.json.
+
+    None if the job waits for something else.
+    """
     plan = state.get("plan")
     waits = state["status"] == "APPROVAL_REQUIRED" and state["awaiting"] in AWAITED
     return plan if waits and isinstance(plan, dict) and not plan["approved"] else None
 
 
 def is_plan(output: Any) -> bool:
-    """Whether it has the form that the role Planner asks for: an object with `steps`."""
+    """Whether an output has the form that the role Planner asks for: an object with `steps`."""
     steps = output.get("steps") if isinstance(output, dict) else None
     return isinstance(steps, list) and bool(steps) and all(isinstance(step, str | dict) for step in steps)
 
 
 def render_plan_lines(output: Any) -> list[str]:
-    """A plan as a person reads it; what has another form as a text, or as JSON over several lines."""
+    """Render a plan for a person to read. Output of another form is rendered as text, or as indented JSON."""
     if isinstance(output, str):
         return output.strip().splitlines()
     if not is_plan(output):
@@ -81,7 +84,7 @@ def _render_other_fields(plan: dict[str, Any]) -> Iterator[str]:
 
 
 def _to_one_line(value: Any) -> str:
-    """On one line: texts as they are, lists of texts with commas, everything else as JSON."""
+    """Put a value on one line: text as it is, lists of texts with commas, everything else as JSON."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         value = ", ".join(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

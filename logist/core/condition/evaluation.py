@@ -1,6 +1,7 @@
 """Builds the functions that evaluate an expression: one for each node of its tree, from the data to a value.
 
-A node is used as a yes or no (`build_test`), as a value (`build_value`) or as part of a calculation (`build_term`).
+A node is used as a test (`build_test`), as a value (`build_value`) or as part of a calculation
+(`build_term`).
 What no data could decide is refused while building; a function that was built raises nothing but Unusable.
 """
 
@@ -73,7 +74,9 @@ class DataReader:
 
 
 def build_test(node: tree.Node, reader: DataReader) -> Test:
-    """Whether the node holds. ConditionError for what is no yes or no."""
+    """Return a test whether the node holds. Raises ConditionError for a node
+    that is neither true nor false.
+    """
     match node:
         case tree.PathNode():
             return reader.build_read(node.path, values.is_truthy)
@@ -96,7 +99,7 @@ def build_test(node: tree.Node, reader: DataReader) -> Test:
 
 
 def build_value(node: tree.Node, reader: DataReader) -> Evaluate:
-    """The value of the node."""
+    """Return a function that computes the value of the node."""
     match node:
         case tree.PathNode():
             return reader.build_read(node.path, values.to_plain)
@@ -120,7 +123,7 @@ def build_value(node: tree.Node, reader: DataReader) -> Evaluate:
 
 
 def build_term(node: tree.Node, reader: DataReader) -> Evaluate:
-    """The value of the node, to calculate with."""
+    """Return a function that computes the value of the node, for use in a calculation."""
     if isinstance(node, tree.PathNode):
         return reader.build_read(node.path, values.to_term)
     constant = isinstance(node, tree.ConstantNode) and (node.value is None or isinstance(node.value, bool))
@@ -130,14 +133,15 @@ def build_term(node: tree.Node, reader: DataReader) -> Evaluate:
 
 
 def negate_test(test: Test) -> Test:
-    """Whether the test does not hold."""
+    """Return a test that holds if the given one does not."""
     return lambda data: not test(data)
 
 
 def join_tests(sign: Literal["&&", "||"], tests: Sequence[Test]) -> Test:
-    """Whether all of the tests hold, or any of them.
+    """Return a test that holds if all of the tests hold (`&&`), or any of them (`||`).
 
-    One test that decides the result is enough: then it does not matter that another, also one before it, is Unusable.
+    One test that decides the result is enough: then it does not matter that another, also one before it, is
+    Unusable.
     """
     if len(tests) == 1:
         return tests[0]

@@ -1,4 +1,6 @@
-"""Parses an expression: JavaScript's operators and precedence, and of its language only what a branch needs."""
+"""Parse an expression: JavaScript's operators and precedence, and of its
+language only what a branch needs.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _IN = "in"
 
 
 def parse_expression(text: str, root_fault: Callable[[paths.Path], str | None]) -> tree.Node:
-    """The tree of an expression. ConditionError, with the column, for a syntax error.
+    """Return the tree of an expression. Raises ConditionError, with the column, for a syntax error.
 
     `root_fault` says what is wrong with the first name of a path, if anything is.
     """

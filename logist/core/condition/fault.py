@@ -1,10 +1,14 @@
-"""What is wrong with a condition when it is loaded, and why a value is of no use when it is judged."""
+"""The error for a condition that is invalid when it is loaded, and the
+one for a value that can't be judged.
+"""
 
 from __future__ import annotations
 
 
 class ConditionError(ValueError):
-    """A condition that no data could decide; `column` counts from 1 in its text, None for an object."""
+    """Raised for a condition that no data could decide; `column` counts from
+    1 in its text, None for an object.
+    """
 
     def __init__(self, message: str, column: int | None = None) -> None:
         super().__init__(message)
@@ -13,7 +17,7 @@ class ConditionError(ValueError):
 
 
 class Unusable(Exception):
-    """Why a value can't be judged, in words for a person; never leaves the package.
+    """Raised for a value that can't be judged, with a reason for people; never leaves the package.
 
-    Without words it is the kinds of the values that do not fit, and the verdict names them all.
+    Without a reason, the kinds of the values do not fit, and the verdict names them all.
     """

@@ -75,7 +75,9 @@ class ConditionBuilder:
         return evaluation.join_tests("&&", all_of)
 
     def _build_unless(self, form: Any, depth: int) -> Test:
-        """Whether a condition does not hold; unlike `not`, also where it can't be judged."""
+        """Return a test that holds if the condition does not; unlike `not`, also
+        if the condition can't be judged.
+        """
         inner = self.build_test(form, depth)
 
         def test(data: Any) -> bool:
@@ -139,7 +141,9 @@ class ConditionBuilder:
         return path == (word,) or _NUMBER.fullmatch(word) is not None
 
     def _unquote_word(self, word: str, text: str) -> str:
-        """The word without its quotes. ConditionError if a path is in the quotes, which nobody means as a word."""
+        """Return the word without its quotes. Raises ConditionError for a path
+        in quotes, which nobody means as a word.
+        """
         if not _QUOTED.fullmatch(word):
             return word
         inner = word[1:-1]
@@ -150,7 +154,7 @@ class ConditionBuilder:
         return inner
 
     def _find_root_fault(self, path: paths.Path) -> str | None:
-        """What is wrong with the first name of a path."""
+        """Return what is wrong with the first name of a path, or None."""
         if not path or path[0] in self._roots:
             return None
         root = str(path[0])
@@ -165,7 +169,7 @@ class ConditionBuilder:
 
 
 def _split_choices(text: str, start: int) -> list[str]:
-    """The values after the colon, separated by commas; quotes protect a comma in a value."""
+    """Return the values after the colon, separated by commas; quotes protect a comma in a value."""
     items: list[str] = []
     here = start
     while here <= len(text):

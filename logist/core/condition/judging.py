@@ -1,4 +1,4 @@
-"""A valid condition, and its verdict on data."""
+"""Judge data by a valid condition."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Condition:
         return frozenset(str(path[0]) for path in self.paths if path)
 
     def judge_data(self, data: Any) -> ConditionVerdict:
-        """The verdict on the data. Raises nothing, whatever the data is."""
+        """Return the verdict on the data. Raises nothing, whatever the data is."""
         values_by_name = {paths.path_to_text(path): self._lookup(data, path) for path in self.paths}
         shortened_values = {
             name: values.shorten_value(value)
@@ -67,7 +67,8 @@ def _describe_kinds(found: dict[str, Any]) -> str:
 
 
 def compile_condition(form: Any, known_roots: Collection[str], *, javascript: bool = True) -> Condition:
-    """A condition that can be judged. ConditionError, with a column, for one that no data could decide.
+    """Return a condition that can be judged. Raises ConditionError, with a column, for one that no data could
+    decide.
 
     Without `javascript`, the rule of earlier versions applies to values of different kinds and to `.length`.
     """

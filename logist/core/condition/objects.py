@@ -1,6 +1,8 @@
-"""Conditions written as an object: `{var, equals, gt, and, or, not}`, also as servers of agent guidance write them.
+"""Build conditions written as an object: `{var, equals, gt, and, or, not}`, also as servers of agent guidance
+write them.
 
-The operators of one object must all hold. Texts are compared as labels are: without case and surrounding space.
+The operators of one object must all hold. Texts are compared as labels are: without case and surrounding
+space.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ _SIGNS = {"equals": "=", "not_equals": "!=", "gt": ">", "gte": ">=", "lt": "<", 
 
 
 def check_object(form: dict[Any, Any]) -> None:
-    """Refuses an unknown operator, one without `var`, and an operand of the wrong kind, with ConditionError."""
+    """Raise ConditionError for an unknown operator, one without `var`, and an operand of the wrong kind."""
     for key in form:
         if key not in KEYS:
             known = ", ".join(KEYS)
@@ -138,7 +140,7 @@ def _build_test(key: str, wanted: Any, var: Variable) -> Test:
 class Variable:
     """What a `var` names: a path, or by a bare name a field of the last output, else of the input.
 
-    A bare name that stands nowhere is null, as on the servers that write conditions so.
+    A bare name that is found nowhere is null, as on the servers whose conditions are written like this.
     """
 
     def __init__(self, path: paths.Path, rooted: bool, lookup: Lookup) -> None:
@@ -161,7 +163,7 @@ class Variable:
 
 
 def describe_tests(form: dict[Any, Any]) -> list[str]:
-    """The tests of this object in text for people, such as `output.score > 80`."""
+    """Return the tests of this object as text for people, such as `output.score > 80`."""
     var = str(form["var"])[:200] if "var" in form else ""
     descriptions = [
         f"{var} {_SIGNS.get(key, key)} {paths.format_value(form[key])}" for key in OPERATORS if key in form

@@ -1,4 +1,4 @@
-"""A condition on one line, for drawings and messages."""
+"""Render a condition on one line, for drawings and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conditions make of JSON values: truth, likeness, kinds, order and calculation.
+"""How conditions treat JSON values: truth, likeness, kinds, order and calculation.
 
 Every number is a float here, as in JavaScript: 80 and 80.0 are one number, and 79.5 lies below both.
 """
@@ -66,7 +66,9 @@ def to_float(value: int | float) -> float:
 
 
 def to_plain(value: Any) -> Any:
-    """The value with floats for numbers and lists for tuples. Unusable for what is too large or no JSON."""
+    """Return the value with floats for numbers and lists for tuples. Raises
+    Unusable for what is too large or not JSON.
+    """
     if isinstance(value, list | tuple | dict):
         return _copy_container(value, [0], 0)
     return _convert_scalar(value)
@@ -99,7 +101,7 @@ def _convert_scalar(value: Any) -> Any:
 
 
 def to_term(value: Any) -> Any:
-    """A value to calculate with: a number, or a text for `+` to join."""
+    """Return a value to calculate with: a number, or a text for `+` to join."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise Unusable(f"is {describe_kind(value)}, not a number")
     if isinstance(value, str) and len(value) > MAX_JOINED:
@@ -108,7 +110,9 @@ def to_term(value: Any) -> Any:
 
 
 def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
-    """The same as `paths.lookup`, but the length of a text counts whole characters, and an object has one: its keys."""
+    """Look up a path by the rules of earlier versions: the length of a text counts
+    whole characters, and an object has one: its keys.
+    """
     value = paths.lookup(data, path)
     if path and path[-1] == "length":
         holder = paths.lookup(data, path[:-1])
@@ -123,12 +127,14 @@ def _encode_units(text: str) -> bytes:
 
 
 def to_primitive(value: Any) -> Any:
-    """What JavaScript orders in the place of a value: of a list or object, its text."""
+    """Return what JavaScript orders in place of a value: of a list or object, its text."""
     return join_as_text(value, [0], 0) if isinstance(value, list | tuple | dict) else value
 
 
 def join_as_text(value: Any, count: list[int], depth: int) -> str:
-    """The text that JavaScript makes of a value; `count` is the one tally of all members on the way."""
+    """Return the text that JavaScript makes of a value; `count` is the one
+    tally of all members on the way.
+    """
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
         raise Unusable("is too large to be compared")
@@ -142,7 +148,9 @@ def join_as_text(value: Any, count: list[int], depth: int) -> str:
 
 
 def to_number(value: Any) -> float:
-    """The number that JavaScript makes of a primitive: null is 0, text is what it spells; NaN where it makes none."""
+    """Return the number that JavaScript makes of a primitive: null is 0,
+    text is what it spells; NaN if it makes none.
+    """
     if value is None:
         return 0.0
     if isinstance(value, int | float):
@@ -160,7 +168,7 @@ def to_number(value: Any) -> float:
 def is_ordered_in_javascript(sign: str, one: Any, other: Any) -> bool:
     """Whether `one SIGN other` for primitives: text is ordered by its UTF-16 units, all else as numbers.
 
-    Unusable where JavaScript makes no number of a text: it says false, under a `!` too.
+    Raises Unusable if a text can't be converted to a number: JavaScript says false there, even under a `!`.
     """
     if isinstance(one, str) and isinstance(other, str):
         return bool(_ORDERS[sign](_encode_units(one), _encode_units(other)))
@@ -222,7 +230,7 @@ def calculate_result(sign: str, one: Any, other: Any) -> Any:
 
 
 def _divide_floats(one: float, other: float) -> float:
-    """Division by zero as in JavaScript; Python raises an exception."""
+    """Divide as in JavaScript, also by zero, where Python raises an exception."""
     if other:
         return one / other
     return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
@@ -282,7 +290,7 @@ def _is_spelled(text: str, value: Any) -> bool:
 
 
 def shorten_value(value: Any) -> Any:
-    """The value as a verdict keeps it: itself if it is JSON and small, else a text that is cut."""
+    """Return the value as a verdict keeps it: unchanged if it is JSON and small, else a text that is cut."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Workflows drawn for people: as text for a terminal, and as a mermaid diagram with states."""
+"""Draw workflows for people: as text for a terminal, and as a mermaid diagram with states."""
 
 from logist.core.drawing.lines import draw_workflow, strip_styles
 from logist.core.drawing.marks import DrawnChild, Line, LineSegment, Mark, Standing

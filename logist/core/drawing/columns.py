@@ -1,4 +1,4 @@
-"""How many columns a text takes on a terminal, and how it is cut to fit."""
+"""Measure how many columns a text takes on a terminal, and cut it to fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 
 
 def count_columns(text: str) -> int:
-    """Columns of a text: two for wide East Asian characters, none for marks that sit on others."""
+    """Return the columns of a text: two for wide East Asian characters, none
+    for marks that combine with others.
+    """
     if text.isascii():
         return len(text)
     return sum(_count_character_columns(character) for character in text)
@@ -26,7 +28,9 @@ def _count_character_columns(character: str) -> int:
 
 
 def shorten_to_columns(text: str, width: int, *, unicode: bool = True) -> str:
-    """The text in at most `width` columns; what is cut off is replaced by `…`, or by `~` in ASCII."""
+    """Return the text in at most `width` columns; the end that is cut off is
+    replaced by `…`, or by `~` in ASCII.
+    """
     if count_columns(text) <= width:
         return text
     if width < 1:
@@ -41,7 +45,9 @@ def shorten_to_columns(text: str, width: int, *, unicode: bool = True) -> str:
 
 
 def to_one_line(text: str, *, unicode: bool = True) -> str:
-    """A text of an author as it can stand in a drawing: one line, nothing unseen, and plain ASCII if asked."""
+    """Return an author's text for a drawing: one line, no invisible
+    characters, and plain ASCII on request.
+    """
     spaced = " ".join(_BREAK.sub(" ", text).split())
     plain = "".join(character for character in spaced if unicodedata.category(character)[0] != "C")
     return plain if unicode else plain.encode("ascii", "backslashreplace").decode("ascii")

@@ -1,8 +1,8 @@
-"""Orders a graph of steps for drawing: what stands below what, and which edges only refer.
+"""Order the graph of steps for drawing: which step is drawn below which, and which edges are only references.
 
-A step that only one edge leads to stands below that edge. A step where several meet stands below the last
-step that all ways to it have in common (its dominator), at that step's own depth. So does the longest branch
-of a decision, where it is long, and every branch where there is no room to indent further: a drawing grows
+A step that only one edge leads to is drawn below that edge. A step where several meet is drawn below the last
+step that all ways to it have in common (its dominator), at that step's own depth. So are the longest branch
+of a decision, if it is long, and every branch if there is no room to indent further: a drawing grows
 down and not to the right.
 """
 
@@ -19,7 +19,7 @@ LONG = 6
 
 @dataclass
 class Layout:
-    """The places of a workflow's steps."""
+    """Where the steps of a workflow are drawn."""
 
     roots: list[str] = field(default_factory=list)
     """The start, then one step for each part that the start does not lead to."""
@@ -36,11 +36,11 @@ class Layout:
     """How many forward edges lead to a step."""
 
     def is_inline(self, edge: Edge) -> bool:
-        """Whether the target stands directly below this edge, and below no other."""
+        """Whether the target is drawn directly below this edge, and below no other."""
         return id(edge) in self.forward and self.entering[edge.target] == 1
 
     def find_hoisted(self, step: str, *, room: bool) -> set[str]:
-        """The branch targets that are drawn at the depth of the step itself."""
+        """Return the branch targets that are drawn at the depth of the step itself."""
         targets = [edge.target for edge in self.leaving[step] if self.is_inline(edge)]
         if not room:
             return set(targets)
@@ -49,7 +49,7 @@ class Layout:
 
 
 def lay_out_workflow(workflow: Workflow) -> Layout:
-    """The layout of a workflow, in time nearly linear in its steps and edges."""
+    """Return the layout of a workflow, in time nearly linear in its steps and edges."""
     layout = Layout(leaving={step.id: [] for step in workflow.steps})
     for edge in workflow.edges:
         if edge.source in layout.leaving:
@@ -68,9 +68,10 @@ def lay_out_workflow(workflow: Workflow) -> Layout:
 
 
 def _visit_steps(root: str, layout: Layout, seen: set[str]) -> list[str]:
-    """What is reached from `root` for the first time, each step after all that lead to it; finds what leads back.
+    """Return the steps first reached from `root`, each after all that lead to it; also record the edges that
+    lead back.
 
-    The last edge is followed first: the order is turned round at the end.
+    The last edge is followed first, as the order is reversed at the end.
     """
     seen.add(root)
     open_steps = {root}
@@ -102,7 +103,7 @@ def _count_forward(layout: Layout, order: list[str]) -> None:
 
 
 def _place_steps(layout: Layout, order: list[str]) -> None:
-    """Gives every step its dominator, and counts what stands below it."""
+    """Give every step its dominator, and count the steps below it."""
     dominator: dict[str, str | None] = {}
     depth: dict[str, int] = {}
     layout.below = {step: [] for step in order}
@@ -122,7 +123,7 @@ def _place_steps(layout: Layout, order: list[str]) -> None:
 def _find_common_dominator(
     one: str | None, other: str | None, dominator: dict[str, str | None], depth: dict[str, int]
 ) -> str | None:
-    """The last step that both have above them; both were reached from one root, so there is one."""
+    """Return the last step that is above both; there is one, as both were reached from one root."""
     while one is not None and other is not None and one != other:
         if depth[one] >= depth[other]:
             one = dominator[one]

@@ -1,4 +1,4 @@
-"""Draws a workflow as lines of text: one a step, its branches indented below it."""
+"""Draw a workflow as lines of text: one for each step, with its branches indented below it."""
 
 from __future__ import annotations
 
@@ -46,17 +46,18 @@ ASCII = Signs(
 def draw_workflow(
     workflow: Workflow, marks: Mapping[str, Mark], width: int, *, unicode: bool = True
 ) -> list[Line]:
-    """The lines of a drawing, none wider than `width` columns.
+    """Return the lines of a drawing, none wider than `width` columns.
 
-    Every step is there once, with its id, its name, its kind where it is not an automated task, and how it
-    stands. `→ X` goes on with a step that stands elsewhere, `↩ X` goes back to one passed before. Nothing
-    that only agents may see is in it.
+    Every step appears once, with its id, its name, its kind unless it is an automated task, and its state. `→
+    X`
+    leads to a step that is drawn elsewhere, `↩ X` back to one passed before. Nothing that only agents may see
+    is in it.
     """
     return list(_Drawing(workflow, marks, max(1, width), unicode).draw_lines())
 
 
 def strip_styles(lines: list[Line]) -> list[str]:
-    """The lines as text without styles."""
+    """Return the lines as text without styles."""
     return ["".join(segment.text for segment in line) for line in lines]
 
 
@@ -80,7 +81,7 @@ class _Drawing:
             yield from self._draw_sequence(root, "", "", 0)
 
     def _draw_sequence(self, first: str, head: str, indent: str, depth: int) -> Iterator[Line]:
-        """A step and all that stands below it; `head` comes before its line, `indent` before the others."""
+        """Draw a step and everything below it; `head` comes before its line, `indent` before the others."""
         remaining = [first]
         while remaining:
             step = remaining.pop()
@@ -100,7 +101,9 @@ class _Drawing:
             remaining += [below for below in reversed(self.layout.below[step]) if below not in nested]
 
     def _draw_label(self, edge: Edge, indent: str) -> Iterator[Line]:
-        """What the only edge of a step says; where it only refers, the step's own line says it."""
+        """Draw the label of a step's only edge; if the edge is only a reference,
+        the line of the step has it.
+        """
         text = self._describe_condition(edge)
         if text and self.layout.is_inline(edge):
             yield self._fit_line(
@@ -145,7 +148,7 @@ class _Drawing:
         return self._fit_line(head, segments, shrink=2)
 
     def _describe_kind(self, step: Step) -> Iterator[str]:
-        """The kind of a step, and the workflow it stands for; an automated task is nothing special."""
+        """Yield the kind of a step, and the workflow it runs; nothing for an automated task."""
         if step.step_type is StepType.TASK:
             if step.execution is Execution.MANUAL:
                 yield "manual"
@@ -191,7 +194,7 @@ class _Drawing:
         )
 
     def _describe_condition(self, edge: Edge) -> str:
-        """The label as it is written, else the condition."""
+        """Return the label as it is written, else the condition."""
         if edge.label:
             return to_one_line(edge.label, unicode=self.unicode)
         if edge.condition is None or edge.condition == "":
@@ -200,7 +203,9 @@ class _Drawing:
         return to_one_line(written, unicode=self.unicode)
 
     def _fit_line(self, head: str, segments: list[LineSegment], shrink: int | None = None) -> Line:
-        """The line in the width: the segment `shrink` is shortened first, then whatever is too far right."""
+        """Return the line cut to the width: the segment `shrink` is shortened
+        first, then whatever is too far right.
+        """
         line = [LineSegment(head, "line"), *(segment for segment in segments)]
         if shrink is not None:
             over = sum(count_columns(segment.text) for segment in line) - self.width

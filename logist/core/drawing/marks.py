@@ -1,4 +1,4 @@
-"""What a drawing shows of a job that runs: how each step stands, and each of its children."""
+"""What a drawing shows of a running job: the state of each step, and of each of its children."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DrawnChild:
 
 @dataclass(frozen=True)
 class Mark:
-    """How a step stands; a step without a mark was not reached."""
+    """The state of a step; a step without a mark was not reached."""
 
     state: Standing
     text: str = ""
@@ -29,7 +29,7 @@ class Mark:
     children: tuple[DrawnChild, ...] = ()
 
     def count_children(self) -> tuple[int, int] | None:
-        """How many children are done, and how many there are; None without children."""
+        """Return how many children are done, and how many there are; None without children."""
         if self.count is not None or not self.children:
             return self.count
         return sum(child.state == "done" for child in self.children), len(self.children)
@@ -37,7 +37,8 @@ class Mark:
 
 class LineSegment(NamedTuple):
     """A piece of a line. `style` says what it is, not how it looks: `line`, `id`, `name`, `kind`,
-    `condition`, `reference`, `text`, or how a step stands (`done`, `running`, ...)."""
+    `condition`, `reference`, `text`, or the state of a step (`done`, `running`, ...).
+    """
 
     text: str
     style: str = ""

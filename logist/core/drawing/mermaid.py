@@ -1,4 +1,4 @@
-"""The diagram of a workflow with the state of its steps as mermaid classes."""
+"""Add the state of the steps to the diagram of a workflow, as mermaid classes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ID = re.compile(r"[^\s,;%&|\"'`(){}\[\]<>]+")
 
 
 def add_state_to_mermaid(diagram: str, marks: Mapping[str, Mark]) -> str:
-    """The text of a diagram with a block of classes at its end; the text before it is left as it is.
+    """Return the text of a diagram with a block of classes at its end; the text before it is unchanged.
 
-    A block of an earlier state is replaced. Steps whose id can't stand in such a line get no class.
+    A block of an earlier state is replaced. Steps whose id is not valid in such a line get no class.
     """
     bare = _BLOCK.sub("", diagram)
     lines = [_BEGIN]

@@ -1,1 +1,1 @@
-"""What a history says: the state it folds to, its runs, its statistics."""
+"""What follows from a history: the state it folds to, its agent runs, its statistics."""

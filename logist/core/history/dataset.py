@@ -1,4 +1,4 @@
-"""One interaction as a line of a data set: what was asked and answered, how it ended, what it cost."""
+"""One interaction as a line of a data set: the request and the answer, the outcome, the cost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ LINE = (
 
 
 def read_workflow_name(entry: JsonObject) -> str | None:
-    """The workflow that an interaction says the job follows from here on; None where it doesn't say one."""
+    """Return the name of the workflow that the job follows from this interaction on.
+
+    None if the interaction names none.
+    """
     spec = entry.get("spec")
     workflow = spec.get("workflow") if isinstance(spec, dict) else None
     name = workflow.get("name") if isinstance(workflow, dict) else None
@@ -53,9 +56,9 @@ def read_workflow_name(entry: JsonObject) -> str | None:
 
 
 def select_fields(entry: JsonObject, workflow: str | None) -> JsonObject:
-    """What of an interaction gets into a line; private values are still in it.
+    """Select the fields of an interaction that go into a line. Private values are still in them.
 
-    Where no agent was asked there is no request and no response.
+    Request and response are None if no agent was asked.
     """
     after = entry.get("after")
     stuck = after.get("stuck") if isinstance(after, dict) else None
@@ -68,7 +71,7 @@ def select_fields(entry: JsonObject, workflow: str | None) -> JsonObject:
 
 
 def build_dataset_line(job: str, chosen: JsonObject) -> JsonObject:
-    """The line, of what `selected` gave."""
+    """Build the line from the fields that `select_fields` returned."""
     run = _find_run(chosen)
     names = run.names if run else {}
     fields = {
@@ -82,5 +85,5 @@ def build_dataset_line(job: str, chosen: JsonObject) -> JsonObject:
 
 
 def _find_run(entry: JsonObject) -> AgentRun | None:
-    """The run that an interaction is, as statistics count it."""
+    """Return the run that an interaction is, as statistics count it; None if it is not a run."""
     return next((run for run in RunHistory().read_interaction(entry) if run.ended), None)

@@ -1,4 +1,4 @@
-"""state = fold(interactions): the state is nothing but a projection of the history."""
+"""state = fold(interactions): the state is only a projection of the history."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _AS_ASKED = (
 
 
 def fold(interactions: Iterable[Interaction]) -> State:
-    """The state after all `interactions`, its head left out (only the store knows the offset)."""
+    """Return the state after all `interactions`, without its head: only the store knows the offset."""
     entries = list(interactions)
     folding = Folding({read_restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP})
     for entry in entries:
@@ -88,12 +88,15 @@ class Folding:
 
 
 def is_switched(state: State) -> bool:
-    """Whether the steward has put another role into the doer's place."""
+    """Whether the steward has switched the role of the doer."""
     return state.agent_role_source == SWITCH
 
 
 def find_doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
-    """Who does the work, and why: the steward's switch comes before the step, and that before the job."""
+    """Return the role that does the work and the reason.
+
+    The steward's switch wins over the role of the step, and that over the role of the job.
+    """
     if is_switched(state):
         return state.agent_role, state.agent_role_source
     own = workflow_state.find_step_role(spec.doers or {}, state.step)
@@ -101,7 +104,7 @@ def find_doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
 
 
 def find_reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
-    """Who reviews the step, and why; a switch is of the doer only."""
+    """Return the role that reviews the step and the reason; a switch never changes the reviewer."""
     current_step = spec.workflow.find_step(state.step) if spec.workflow else None
     if current_step is not None and current_step.review_role:
         return current_step.review_role, "step"
@@ -109,17 +112,18 @@ def find_reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
 
 
 def fold_before(interactions: Sequence[Interaction], sequence: int) -> State:
-    """The state that interaction `sequence` found."""
+    """Return the state before interaction `sequence`."""
     return fold([entry for entry in interactions if entry.sequence < sequence])
 
 
 def find_checkpoint_before(
     interactions: Iterable[Interaction], sequence: int, last: str | None
 ) -> str | None:
-    """The checkpoint of the workspace as interaction `sequence` met it, with what was edited by hand before it.
+    """Return the checkpoint of the workspace right before interaction `sequence`, including edits by hand.
 
-    `last` is the one that the interactions before it ended with. None: no agent has worked since, so the
-    workspace itself is as it was then.
+    `last` is the checkpoint after the interactions before it. None: no agent has worked since, so the
+    workspace
+    itself is unchanged.
     """
     for entry in interactions:
         if entry.sequence < sequence:
@@ -135,7 +139,10 @@ def find_checkpoint_before(
 
 
 def read_restep_target(entry: Interaction) -> int:
-    """The interaction that a restep goes back before; 0, which is none, if it does not say."""
+    """Return the sequence number before which a restep returns.
+
+    0, which no interaction has, if it names none.
+    """
     command = kinds.command_of(entry)
     return (command.to or 0) if isinstance(command, RestepCommand) else 0
 
@@ -149,7 +156,7 @@ def restep_to(entry: JsonObject) -> Iterator[int]:
 
 
 def apply_interaction(state: State | None, entry: Interaction, back: State | None = None) -> State:
-    """The state after one more interaction; `back` is the state a restep returns to."""
+    """Return the state after one more interaction; `back` is the state that a restep returns to."""
     command = kinds.command_of(entry)
     base = state or State(place=entry.after, created_at=entry.timestamp)
     version = max(base.version, entry.version)
@@ -197,20 +204,20 @@ def _without_unknown(place: Place) -> Place:
 
 
 def _apply_note(base: State, entry: Interaction) -> dict[str, Any]:
-    """A note stays until an agent has given a valid answer to a prompt that holds it."""
+    """A note stays until an agent has given a valid answer to a prompt that contains it."""
     if entry.kind in kinds.PROMPTS_NOTE and entry.steward and entry.steward.note:
         return {"note": entry.steward.note}
     return {"note": None} if _is_answered(entry) else {}
 
 
 def _is_answered(entry: Interaction) -> bool:
-    """Whether an agent gave a valid answer here."""
+    """Whether an agent gave a valid answer in this interaction."""
     actions = entry.response.actions
     return entry.kind is Kind.ASK and bool(actions) and actions[0] in set(ExitAction)
 
 
 def _apply_spec(base: State, spec: EffectiveSpec) -> dict[str, Any]:
-    """What a spec says; a role that the steward has put there stays."""
+    """Return the fields that a spec determines; a role that the steward switched to is kept."""
     doer = {
         "agent_role": spec.doer,
         "agent_role_source": spec.doer_source,
@@ -244,7 +251,7 @@ def _to_doer_fields(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apply_role_switch(command: RoleCommand) -> dict[str, Any]:
-    """The doer after an interaction of the kind `role`; nothing changes if it does not say who that is."""
+    """Return the doer after an interaction of kind `role`; no change if it doesn't name a role."""
     role, source, badge = command.to, command.source, command.badge
     if role is None:
         return {}
@@ -257,7 +264,7 @@ def _apply_role_switch(command: RoleCommand) -> dict[str, Any]:
 
 
 def _apply_fork(command: RecordedCommand) -> dict[str, Any]:
-    """What a job was forked from, if that is what the interaction says."""
+    """Return which job this one was forked from, if the interaction is a fork."""
     if not isinstance(command, ForkCommand):
         return {}
     job, at, head = command.from_job, command.at, command.head
@@ -294,7 +301,7 @@ def _apply_answer(base: State, entry: Interaction, command: RecordedCommand) -> 
 
 
 def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
-    """What checks and reviewers have found of the step that the job stands at."""
+    """Return the results of checks and the findings of reviewers for the current step."""
     if entry.after.step != base.step:
         return {"checks": None, "findings": None, "unchanged": None}
     if isinstance(command, ResubmitCommand) and command.review:
@@ -314,7 +321,7 @@ def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> 
 
 
 def _apply_plan(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
-    """The plan of the step; of an answer, the history says whether it is one."""
+    """Return the plan of the step; the history records whether an answer is a plan."""
     if entry.after.step != base.step:
         return {"plan": None}
     if isinstance(command, ApproveCommand) and command.carried_out_by and base.plan is not None:
@@ -336,22 +343,22 @@ def _build_plan(entry: Interaction) -> Plan:
 
 
 def is_agent_asked(entry: Interaction) -> bool:
-    """Whether an agent was asked here; an answer that was given does not count.
+    """Whether an agent was asked in this interaction; an answer that was supplied by hand does not count.
 
-    What an agent did in an interaction of a kind that only a newer Logist knows, it was asked to do.
+    Of an interaction of a kind that only a newer Logist knows, the actor decides.
     """
     unknown = entry.actor is Actor.AGENT and not entry.kind.is_known
     return (unknown or entry.kind in kinds.ASKS_AGENT) and not entry.simulated
 
 
 def _can_have_worked(entry: Interaction) -> bool:
-    """Whether the agent that was asked can have been at work: the key was taken, somebody was there."""
+    """Whether the agent can have started to work: the provider was reached and accepted key and request."""
     error = entry.response.error
     return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
 
 
 def add_usage(totals: Totals, entry: Interaction) -> Totals:
-    """What a job has used after one more interaction."""
+    """Return the totals of a job after one more interaction."""
     usage = entry.usage
     counts = is_agent_asked(entry) and _can_have_worked(entry)
     before = money.join_cents(totals.cumulative_cost, totals.cumulative_cost_microcents)
@@ -374,7 +381,7 @@ def add_usage(totals: Totals, entry: Interaction) -> Totals:
 
 
 def sum_usage(entries: Iterable[Interaction]) -> Totals:
-    """All that a job has used since it was made, whether or not it was started over."""
+    """Return everything that a job has used since it was created, reruns included."""
     totals = Totals()
     for entry in entries:
         totals = add_usage(totals, entry)
@@ -382,17 +389,20 @@ def sum_usage(entries: Iterable[Interaction]) -> Totals:
 
 
 def released_microcents(command: RecordedCommand) -> int:
-    """What a steward took back of a booking that was in doubt, in microcents."""
+    """Return how much of a booking in doubt a steward released, in microcents."""
     return (command.released_microcents or 0) if isinstance(command, AskCommand | ResubmitCommand) else 0
 
 
 def usage_microcents(usage: Usage) -> int:
-    """What an exchange cost, in microcents."""
+    """Return what an exchange cost, in microcents."""
     return money.join_cents(usage.cost_cents, usage.cost_microcents)
 
 
 def _return_to_state(base: State, back: State) -> State:
-    """The earlier state, with what has been used since and what was asked for since, a switch of role too."""
+    """Return the earlier state with everything used since.
+
+    Changes to the spec since then stay, a switch of role too.
+    """
     kept_fields = ("usage", "asked", "asked_at", *_AS_ASKED)
     return back.model_copy(
         update={**_get_newer_fields(base), **{name: getattr(base, name) for name in kept_fields}}
@@ -400,7 +410,7 @@ def _return_to_state(base: State, back: State) -> State:
 
 
 def _restart_job(base: State) -> State:
-    """The job as it was created, with today's spec and role, and nothing used."""
+    """Return the job as it was created, with the current spec and role, and no usage."""
     fresh = State(place=Place(status=Status.PENDING))
     kept_fields = (*_AS_ASKED, "created_at", "start_checkpoint")
     return fresh.model_copy(
@@ -409,5 +419,5 @@ def _restart_job(base: State) -> State:
 
 
 def _get_newer_fields(state: State) -> dict[str, Any]:
-    """The fields of a newer Logist: what this one does not know, it does not take back."""
+    """Return the fields of a newer Logist: a fold of this version keeps what it does not know."""
     return state.model_extra or {}

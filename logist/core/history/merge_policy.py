@@ -1,4 +1,4 @@
-"""What is to become of the work of a job that has succeeded: whether it goes into the repository it came from."""
+"""Decides whether the work of a successful job is merged into its source repository."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ HELD = (
 
 
 def is_merged_automatically(spec: EffectiveSpec, source: str | None) -> bool:
-    """Whether it goes there without being asked to; what a child did is its parent's to merge."""
+    """Whether the work is merged without a command.
+
+    A child is never merged automatically: its parent merges it.
+    """
     return bool(spec.auto_merge) and source is not None and spec.parent is None
 
 
 def is_merge_held(state: State) -> bool:
-    """Whether its work would go there by itself, but nobody has had the last word on it who could accept it."""
+    """Whether automatic merging is on, but neither a reviewer nor a person has accepted the work."""
     return state.status is Status.SUCCESS and bool(state.merges) and state.merge is None
 
 
 def apply_merge_policy(base: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
-    """`after`, an entry applied, with what that makes of the merge."""
+    """Return `after`, the state with an entry applied, with the changes to the merge fields."""
     changes: dict[str, Any] = {}
     source = command.source if isinstance(command, CreateCommand) else after.source
     if source != after.source:
@@ -49,9 +52,9 @@ def _next_merge_state(base: State, merges: bool | None, entry: Interaction) -> s
 
 
 def _is_accepted(base: State, entry: Interaction) -> bool:
-    """Whether it is a review that ends the job, one that was shown the whole change, or a person who accepts it.
+    """Whether the entry accepts the work: a review that ends the job and saw the whole change, or a person.
 
-    After a step that nobody reviews, or work that other jobs did, nobody has judged what is there now.
+    After a step without a review, or work of other jobs, nothing has judged the current content.
     """
     if entry.kind is Kind.APPROVE:
         return base.place.awaiting != "manual"

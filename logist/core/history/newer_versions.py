@@ -1,4 +1,4 @@
-"""What a newer Logist wrote into a job: kept as it is, told, and never acted on."""
+"""Forward compatibility: what a newer Logist wrote is kept and reported, and never decides anything."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ AWAITED = (None, "manual", "end", "review")
 
 
 def is_newer(data: JsonObject) -> bool:
-    """Whether an interaction or a state, as it lies on disk, has a format that this Logist does not write."""
+    """Whether an interaction or a state, as on disk, has a newer format than this Logist writes."""
     version = data.get("version", FORMAT)
     return not isinstance(version, int) or version > FORMAT
 
 
 def read_newer_interaction(entry: JsonObject) -> Interaction | None:
-    """An interaction of a newer Logist, as far as it reads; None if it is none, and must read whole."""
+    """Read as much as possible of an interaction of a newer Logist.
+
+    None if it is not one and must validate completely.
+    """
     kind = entry.get("kind")
     if not is_newer(entry) and not (isinstance(kind, str) and not Kind(kind).is_known):
         return None
@@ -47,13 +50,15 @@ def read_newer_interaction(entry: JsonObject) -> Interaction | None:
 
 
 def list_unknown_words(entry: Interaction) -> tuple[str, ...]:
-    """What an interaction has that this Logist does not know: "kind 'pause'", ...; () if it knows it all."""
+    """List what this Logist does not know of an interaction: `kind 'pause'`,
+    ...; () if it knows everything.
+    """
     version = (f"format {entry.version}",) if entry.version > FORMAT else ()
     return version + tuple(f"{name} {word}" for name, word in _list_words(entry) if not _is_known(word))
 
 
 def _list_words(entry: Interaction) -> Iterator[tuple[str, str | None]]:
-    """The words of an interaction that something is decided on."""
+    """Yield the words of an interaction that decisions depend on."""
     yield "kind", entry.kind
     yield "actor", entry.actor
     yield "state", entry.state_before
@@ -80,14 +85,16 @@ def _is_known(word: str | None) -> bool:
 
 
 def list_newer_warnings(entries: Iterable[Interaction]) -> Iterator[str]:
-    """What a person should know about interactions that this Logist does not know whole."""
+    """Yield a warning for each interaction that this Logist does not fully know."""
     for entry in entries:
         if words := ", ".join(dict.fromkeys(list_unknown_words(entry))):
             yield f"interaction {entry.sequence} is a newer Logist's ({words}): kept, and skipped"
 
 
 def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
-    """What of a recorded state a fold can't give: the fields of a newer Logist, and its format."""
+    """Return what a fold can't reproduce of a recorded state: the fields of
+    a newer Logist, and its format.
+    """
     known_fields = {*STATE_FIELDS, "checksum"}
     unknown = {name: value for name, value in recorded.items() if name not in known_fields}
     version = recorded.get("version")
@@ -97,7 +104,7 @@ def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
 
 
 def refuse_to_move(state: State) -> None:
-    """Raises Refused for a job that stands where only a newer Logist knows, or has a newer format."""
+    """Raise Refused if the job is in a state that only a newer Logist knows, or has a newer format."""
     if state.version > FORMAT:
         message = f"the job has format {state.version}, and this Logist writes {FORMAT}"
         raise Refused(message, fix=FIX)
@@ -107,7 +114,7 @@ def refuse_to_move(state: State) -> None:
 
 
 def has_expected_value(recorded: Any, expected: Any) -> bool:
-    """Whether a recorded value is the expected one, but for fields that only a newer Logist knows."""
+    """Whether a recorded value equals the expected one, ignoring fields that only a newer Logist knows."""
     if isinstance(recorded, dict) and isinstance(expected, dict):
         return all(
             name in recorded and has_expected_value(recorded[name], value) for name, value in expected.items()

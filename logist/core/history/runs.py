@@ -1,7 +1,7 @@
-"""The runs that a history tells of: each time an agent was asked, how that ended, and what it used.
+"""The agent runs in a history: each time an agent was asked, how that ended, and what it used.
 
-Interactions are read as they lie on disk, as JSON: ten thousand histories have to be read in a minute. So
-nothing is taken for granted but that an interaction is an object; what is not of its type says nothing.
+Interactions are read as plain JSON, without validation: ten thousand histories have to be read in a minute.
+So nothing is assumed except that an interaction is an object; a value of the wrong type is ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RunUsage(NamedTuple):
 
 
 class AgentRun(NamedTuple):
-    """One time that an agent was asked, or that its answer was given."""
+    """One time that an agent was asked, or that its answer was supplied by hand."""
 
     names: dict[str, str | None]
     """By each of BY but `job`; None where the history does not say."""
@@ -70,7 +70,7 @@ class AgentRun(NamedTuple):
 
 
 class RunHistory:
-    """One history as it is read; afterwards, where its job stands."""
+    """Reads one history; afterwards, `status` is the final status of its job."""
 
     def __init__(self) -> None:
         self.status = "?"
@@ -81,11 +81,14 @@ class RunHistory:
         """What was booked for exchanges in doubt, by the interaction that did."""
 
     def forget_bookings(self) -> None:
-        """What was booked so far is another job's to take back."""
+        """Forget all bookings so far: only another job can release them."""
         self._booked.clear()
 
     def read_interaction(self, entry: JsonObject) -> Iterator[AgentRun]:
-        """Takes the next interaction; the run that it is, or what it took back of one."""
+        """Read the next interaction.
+
+        Yields the run that it is, or the part of an earlier run that it released.
+        """
         self.interactions += 1
         self.status = _clean_name(entry.get("state_after")) or "?"
         spec = entry.get("spec")
@@ -109,12 +112,12 @@ class RunHistory:
 
 
 def is_fork(entry: JsonObject) -> bool:
-    """Whether all before it are interactions of another job, and stand in that one's history too."""
+    """Whether all interactions before this one belong to another job, and are in its history too."""
     return entry.get("kind") == Kind.FORK
 
 
 def _has_agent_run(entry: JsonObject) -> bool:
-    """Whether an agent was asked, or answered for; a history of another program has no kinds."""
+    """Whether an agent was asked, or its answer was supplied. A history of another program has no kinds."""
     kind = entry.get("kind", Kind.ASK)
     if not isinstance(kind, str):
         return False
@@ -152,12 +155,15 @@ def _read_names(entry: JsonObject, workflow: str | None) -> dict[str, str | None
 
 
 def _phase_of_status(status: Any) -> str:
-    """Which slot was filled, by the status that the job was in."""
+    """Return the phase of a run, by the status that the job was in."""
     return Phase.REVIEWER if status in (Status.REVIEW_REQUIRED, "REVIEWING") else Phase.DOER
 
 
 def _read_model_name(metadata: JsonObject) -> str | None:
-    """The short name of the model; of one that nobody asked, that too: `scripted/grok-code-fast-1`."""
+    """Return the short name of the model.
+
+    The full name of one that was not called: `scripted/grok-code-fast-1`.
+    """
     provider = _clean_name(metadata.get("provider_model"))
     if provider and provider.startswith(_NOBODY_ASKED):
         return provider
@@ -182,9 +188,9 @@ def _read_stuck_reason(entry: JsonObject) -> tuple[str, str]:
 
 
 def normalize_reason(reason: str) -> str:
-    """A reason without what is different each time, so that the same one is counted as the same.
+    """Remove what differs each time from a reason, so that equal reasons are counted as equal.
 
-    What is quoted (but for `names`), paths and long hexadecimal words become `…`, numbers `N`; one line, at most
+    Quoted text (except `names`), paths and long hexadecimal words become `…`, numbers `N`; one line, at most
     LONGEST_REASON characters.
     """
     text = " ".join(reason[:_READ].split())
@@ -196,7 +202,7 @@ def normalize_reason(reason: str) -> str:
 
 
 def classify_prompt_size(characters: int) -> str:
-    """The class that a prompt of so many characters is in: `<1k`, `1k-2k`, ... `>=1024k`."""
+    """Return the size class of a prompt with this many characters: `<1k`, `1k-2k`, ... `>=1024k`."""
     class_index = next((n for n, end in enumerate(SIZES) if characters < end), len(SIZES))
     if class_index == 0:
         return "<1k"
@@ -217,13 +223,13 @@ def _read_usage(usage: JsonObject) -> RunUsage:
 
 
 def _get_object(value: JsonObject, name: str) -> JsonObject:
-    """A member that is an object; an empty one in place of what is none."""
+    """Return a member that is an object; an empty one if it is something else."""
     member = value.get(name)
     return member if isinstance(member, dict) else {}
 
 
 def _clean_name(value: Any) -> str | None:
-    """A text of one line and of a bearable length; None in place of what is no text, or an empty one."""
+    """Return a text on one line and of limited length; None if it is empty or not a text."""
     if not isinstance(value, str):
         return None
     text = " ".join(value[:_READ].split())
@@ -231,6 +237,6 @@ def _clean_name(value: Any) -> str | None:
 
 
 def _clean_count(value: Any) -> int:
-    """A whole number from 0 on; 0 in place of what is none."""
+    """Return a whole number from 0 on; 0 if it is anything else."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and 0 <= value <= _MOST else 0

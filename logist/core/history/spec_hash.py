@@ -1,4 +1,6 @@
-"""The hash of a spec: by it a step sees whether the spec has changed, and `job verify` that state.json is of this history."""
+"""The hash of a spec: by it a step detects a changed spec, and `job
+verify` that state.json fits the history.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,16 @@ The default of such a field can't change any more, or the hashes of specs that w
 
 
 def spec_hash(spec: EffectiveSpec) -> str:
-    """The sha256 of the spec's canonical JSON, without the fields that say nothing new."""
+    """Return the sha256 of the spec's canonical JSON, without fields that
+    count only if they are not at their default.
+    """
     counted_fields = _select_counted_fields(spec, spec.model_dump(mode="json"))
     text = json.dumps(counted_fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _select_counted_fields(value: Any, dumped: Any) -> Any:
-    """What counts of a value that was dumped, at every depth at which it holds models."""
+    """Return the part of a dumped value that counts, at every depth at which it contains models."""
     if isinstance(value, BaseModel):
         defaults = _find_defaults(type(value))
         return {
@@ -69,7 +73,7 @@ def _select_counted_fields(value: Any, dumped: Any) -> Any:
 
 @cache
 def _find_defaults(model: type[BaseModel]) -> dict[str, Any]:
-    """The fields of a model that count only where they differ from their default, and that default."""
+    """Return the fields of a model that count only if they differ from their default, with that default."""
     counted = " ".join(names for known, names in _ALWAYS_COUNTED.items() if issubclass(model, known)).split()
     return {
         name: field.get_default(call_default_factory=True)

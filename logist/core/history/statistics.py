@@ -1,4 +1,4 @@
-"""What histories come to, added up by role, model, step and the like. The runs are those of core.history.runs."""
+"""Adds up the runs of histories by role, model, step and so on. The runs come from core.history.runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_REASONS = 1_000
 
 @dataclass(slots=True)
 class Tally:
-    """Runs added up."""
+    """A sum of runs."""
 
     histories: int = 0
     ended: dict[RunEnding, int] = field(default_factory=lambda: dict.fromkeys(RunEnding, 0))
@@ -36,24 +36,27 @@ class Tally:
 
     @property
     def runs(self) -> int:
-        """How many there are."""
+        """The number of runs."""
         return sum(self.ended.values())
 
     def get_share(self, ended: RunEnding) -> float | None:
-        """The part of all runs that ended so, from 0 to 1; None where there are none."""
+        """Return the share of all runs that ended in this way, from 0 to 1; None if there are no runs."""
         return self.ended[ended] / self.runs if self.runs else None
 
     def get_mean_attempt(self) -> float | None:
-        """The attempt at which work was COMPLETED, in the mean; 1 is at once."""
+        """Return the mean attempt at which work was COMPLETED; 1 is the first."""
         return self.attempts / self.attempted if self.attempted else None
 
     def list_top_reasons(self, count: int) -> list[tuple[str, str, int]]:
-        """Kind, reason and number of the commonest reasons for STUCK; what has no name comes last."""
+        """Return kind, reason and number of the most frequent reasons for STUCK.
+
+        The collective row comes last.
+        """
         rows = [(kind, reason, number) for (kind, reason), number in self.reasons.items()]
         return sorted(rows, key=lambda row: (row[1] == OTHERS, -row[2], row))[:count]
 
     def get_measure(self, name: str) -> int:
-        """One of MEASURES: runs, microcents, milliseconds, or tokens in and out."""
+        """Return one of MEASURES: runs, microcents, milliseconds, or input plus output tokens."""
         used = self.used
         if name == "runs":
             return self.runs
@@ -62,7 +65,7 @@ class Tally:
         return used.milliseconds if name == "time" else used.input_tokens + used.output_tokens
 
     def add_run(self, run: AgentRun) -> None:
-        """Takes one more run."""
+        """Add one run."""
         self.used = _add_usage(self.used, run.used)
         if run.ended is None:
             return
@@ -73,7 +76,7 @@ class Tally:
             self._count_stuck(run.stuck, 1)
 
     def add_tally(self, other: Tally) -> None:
-        """Takes all runs of another history."""
+        """Add all runs of another tally."""
         self.histories += other.histories
         self.used = _add_usage(self.used, other.used)
         for ended, number in other.ended.items():
@@ -94,7 +97,10 @@ class Tally:
 
 
 class Key(NamedTuple):
-    """What the runs of a group have in common. Those whose answer was given are always apart."""
+    """What the runs of a group have in common.
+
+    Runs whose answer was supplied by hand are always in groups of their own.
+    """
 
     simulated: bool
     names: tuple[str | None, ...]
@@ -103,7 +109,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class StatisticsTable:
-    """Histories added up, by what was asked for: some of BY."""
+    """The sums of histories, grouped by some of BY."""
 
     by: tuple[str, ...]
     groups: dict[Key, Tally] = field(default_factory=dict)
@@ -115,11 +121,11 @@ class StatisticsTable:
 
     @property
     def histories(self) -> int:
-        """How many were taken."""
+        """The number of histories that were added."""
         return sum(self.jobs.values())
 
     def add_history(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
-        """Adds a history, or nothing of it where reading `entries` raises; of a fork, what it has of its own.
+        """Add a history, or nothing if reading `entries` raises; of a fork, only its own interactions.
 
         The first `shared` interactions are counted elsewhere.
         """
@@ -152,9 +158,9 @@ class StatisticsTable:
         return self.groups.setdefault(key, Tally())
 
     def sort_rows(self, measure: str) -> list[tuple[Key, Tally]]:
-        """The groups, the largest by one of MEASURES first; days and sizes in their own order.
+        """Return the groups sorted by one of MEASURES, largest first; days and sizes in their natural order.
 
-        The runs of agents come before those whose answer was given.
+        Runs of agents come before those whose answer was supplied.
         """
         first = self.by[0]
 
@@ -171,7 +177,7 @@ _CLASSES: Sequence[str] = [classify_prompt_size(0), *(classify_prompt_size(end) 
 
 
 def _natural_order(by: str, name: str | None) -> tuple[bool, int, str]:
-    """Where a day or a size stands; what is not known, last."""
+    """Return the sort key of a day or a size class; unknown values come last."""
     class_index = _CLASSES.index(name) if by == "prompt-size" and name in _CLASSES else len(_CLASSES)
     return name is None, class_index, name or ""
 

@@ -1,4 +1,7 @@
-"""The words of statistics: what runs are told apart by, how they end, what they are compared by. Loads nothing."""
+"""The words of statistics: what runs are grouped by, how they end, what groups are compared by.
+
+Imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ MEASURES = ("runs", "cost", "time", "tokens")
 
 
 class RunEnding(StrEnum):
-    """How a run ended; every run in one of these ways."""
+    """How a run ended. Every run has exactly one ending."""
 
     COMPLETED = "completed"
     RETRY = "retry"

@@ -1,4 +1,4 @@
-"""What the state of a job with a workflow has beside that of others, as the history gives it."""
+"""The fields of the state that only jobs with a workflow have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ LONGEST_SUMMARY = 200
 
 
 def apply_workflow(before: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
-    """`after`, an entry applied in the way of every job, with what the workflow makes of it."""
+    """Return `after`, to which an entry was applied as in every job, with
+    the changes to the workflow fields.
+    """
     changes: dict[str, Any] = {**_apply_visits(after, entry)}
     if after.asked > before.asked:
         step_id, counts = entry.step or before.step, before.asked_at or {}
@@ -65,7 +67,7 @@ def apply_workflow(before: State, after: State, entry: Interaction, command: Rec
 
 
 def _keep_spawned_items(after: State) -> dict[str, Any]:
-    """Where a step is given away once more, its items are still those of the step before it."""
+    """If a step is spawned again, its items are still those of the step before it."""
     spawned = after.spawned
     if spawned is None or not after.place.spawns or not after.output_of == spawned.step == after.step:
         return {}
@@ -78,7 +80,7 @@ def _apply_visits(after: State, entry: Interaction) -> dict[str, Any]:
 
 
 def _apply_answer(after: State, entry: Interaction, command: AskCommand) -> dict[str, Any]:
-    """A completed step's output is the last one, also where it gave none."""
+    """The output of a completed step becomes the last output, even if the step gave none."""
     observed, actions = entry.observed, entry.response.actions
     if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
         return {}
@@ -95,7 +97,7 @@ def _apply_answer(after: State, entry: Interaction, command: AskCommand) -> dict
 
 
 def _apply_summary(after: State, step: str, summary: str) -> dict[str, Any]:
-    """The summary of a step that is done, as the last in the order."""
+    """Put the summary of a completed step at the end of the summaries."""
     others = {name: said for name, said in (after.summaries or {}).items() if name != step}
     return {"summaries": {**others, step: summary[:LONGEST_SUMMARY]}}
 
@@ -103,7 +105,7 @@ def _apply_summary(after: State, step: str, summary: str) -> dict[str, Any]:
 def _apply_approval(
     after: State, before: State, entry: Interaction, command: ApproveCommand
 ) -> dict[str, Any]:
-    """What a steward gives with an approval."""
+    """Return what a steward supplies with an approval."""
     output = command.output
     changes = {**_apply_output(after, before.step, output), **_apply_supplied_results(command)}
     if before.place.awaiting != "manual":
@@ -119,7 +121,10 @@ def _apply_approval(
 
 
 def _apply_supplied_results(command: AskCommand | ApproveCommand) -> dict[str, Any]:
-    """What a steward gave for a step that other jobs do: the command says it in their form."""
+    """Return the results that a steward supplied for a step that other jobs do.
+
+    The entry records them in their form.
+    """
     return {} if command.results is None else {"results": command.results, "result_items": None}
 
 
@@ -131,7 +136,7 @@ def _build_last(
     evidence: Sequence[str] = (),
     missing: Sequence[str] = (),
 ) -> Last:
-    """What the next prompt quotes of a step that no agent of this job has done."""
+    """Build what the next prompt quotes for a step that no agent of this job has done."""
     return Last(
         sequence=entry.sequence,
         phase=Phase.DOER,
@@ -194,9 +199,9 @@ def _apply_collect(
 
 
 def count_children_runs(command: RecordedCommand) -> int:
-    """Agents that were at work in the children, as far as this command books them.
+    """Return how many agent runs of the children this entry books.
 
-    A step that could be given to nobody is a run too: a circle of such steps has to end.
+    A spawn without children counts as one run, so that a loop of such steps ends at the limit.
     """
     if isinstance(command, SpawnCommand):
         return int(not command.children)
@@ -204,13 +209,13 @@ def count_children_runs(command: RecordedCommand) -> int:
 
 
 def find_step_role(doers: Mapping[str, Doer], step: str) -> Doer | None:
-    """The role that a step names; None where it names none, or a person."""
+    """Return the role that a step names; None if it names none, or a person."""
     doer = doers.get(step)
     return None if doer is None or doer.source == ASSIGNEE else doer
 
 
 def _apply_doer(after: State) -> dict[str, Any]:
-    """Who does the step the job stands at; a steward's switch holds for all of them."""
+    """Return who does the current step; a switch by the steward applies to all steps."""
     doers = after.doers or {}
     doer = find_step_role(doers, after.step) or doers.get(JOB)
     if doer is None or after.agent_role_source == SWITCH or after.status is Status.DRAFT:

@@ -1,1 +1,1 @@
-"""The state machine: its table, its events, where a workflow leads, and the limits of a job."""
+"""The state machine: its table, its events, the routing of workflows, and the limits of a job."""

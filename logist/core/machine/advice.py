@@ -1,6 +1,6 @@
-"""What a person can do about where a job stands, and the exit code that tells it.
+"""Which command comes next in each state of a job, and the exit code for that state.
 
-States are plain words here (a Status is one), so that listings need no pydantic.
+States are plain strings here (a Status is one), so that listings don't need pydantic.
 """
 
 from __future__ import annotations
@@ -104,11 +104,13 @@ def next_command(
     carrier: str | None = None,
     raised: bool = False,
 ) -> str:
-    """The command that answers the state of `job`, by its id; `awaiting` says what an approval is for.
+    """Return the command that comes next for `job`, an id, in this state.
 
-    `unmerged`: its work could go into the repository it came from (see `is_unmerged`). `reviewing`: it is the review that got stuck.
-    `plan`: it is a plan that waits for approval; `carrier`: who works next when the work of another role is approved.
-    `raised`: the limit that halted it was raised since.
+    `awaiting` says what an approval is for.
+
+    `unmerged`: its work can be merged into its source repository (see `is_unmerged`). `reviewing`: the review
+    is what got stuck. `plan`: a plan waits for approval. `carrier`: the role that works next after the work
+    of another role is approved. `raised`: the limit that halted the job has been raised since.
     """
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
@@ -123,7 +125,10 @@ def next_command(
 
 
 def advise_next_command(state: dict[str, Any], job: str, *, running: bool = False) -> str:
-    """The same of a state as state.json has it; `running`: an agent is at work on the job, so it takes no other command."""
+    """Return the command that comes next for a state as in state.json.
+
+    `running`: an agent is at work on the job, so it accepts no other command.
+    """
     if running:
         return _LOOK.replace("{job}", f" --job {job}")
     status, stuck, awaiting = state["status"], state.get("stuck"), state.get("awaiting")
@@ -144,7 +149,7 @@ def advise_next_command(state: dict[str, Any], job: str, *, running: bool = Fals
 
 
 def raise_limit_command(status: str, job: str) -> str:
-    """The command that raises the limit behind a HALTED state of `job`."""
+    """Return the command that raises the limit behind a HALTED state of `job`."""
     return _RAISE_LIMIT.format(limit=LIMITS[status], job=job)
 
 
@@ -164,10 +169,10 @@ def _approval_command(command: str, awaiting: str | None, carrier: str | None, *
 
 
 def is_unmerged(source: str | None, parent: str | None, merge: str | None) -> bool:
-    """Whether the work of a job that has succeeded is still its own: of a state, the fields of these names."""
+    """Whether the work of a successful job is not merged yet. The arguments are fields of its state."""
     return source is not None and parent is None and merge != "merged"
 
 
 def exit_code(status: str) -> int:
-    """The exit code with which `step`, `poststep` and `run` tell where a job stands."""
+    """Return the exit code with which `step`, `poststep` and `run` report the status of a job."""
     return _EXIT_CODES.get(status, 0 if status in _COMMANDS else _REFUSED)

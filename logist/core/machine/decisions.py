@@ -1,4 +1,4 @@
-"""Decisions of a workflow in words: what was taken, and why, as a history records it."""
+"""Describes the decisions of a workflow: which branch was taken and why, as a history records it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ REASONS = 3
 
 
 def format_decision(decision: JsonObject) -> str:
-    """A decision, or a step that was skipped, on one line; `decision` is an element of an entry's `route`."""
+    """Format a decision, or a skipped step, on one line.
+
+    `decision` is an element of the `route` of an entry.
+    """
     seen = _describe_values(decision)
     if reason := fallback_reason(decision):
         return f"{_describe_outcome(decision)}, because {reason}{seen}"
@@ -25,7 +28,7 @@ def format_decision(decision: JsonObject) -> str:
 
 
 def fallback_reason(decision: JsonObject) -> str:
-    """Why conditions could not be judged where that led to the default, or to a step being skipped; else empty.
+    """Why conditions could not be evaluated, if that led to the default or to a skipped step; else empty.
 
     A field was missing, or its value had the wrong type.
     """
@@ -39,7 +42,7 @@ def fallback_reason(decision: JsonObject) -> str:
 
 
 def format_fallbacks(route: Sequence[JsonObject]) -> list[str]:
-    """The decisions of a route that fell back, a line each."""
+    """Format the decisions of a route that fell back to their default, one line each."""
     return [format_decision(decision) for decision in route if fallback_reason(decision)]
 
 

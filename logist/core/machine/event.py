@@ -1,4 +1,4 @@
-"""What can happen to a job: who does what, with the facts that the state machine asks for."""
+"""What can happen to a job: the actor, the action, and the facts that the state machine needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANY_JOB = "JOB"
 
 
 class Who(StrEnum):
-    """Who acts on a job, as the table tells them apart."""
+    """Who acts on a job, as the table distinguishes them."""
 
     DOER = "doer"
     REVIEWER = "reviewer"
@@ -53,7 +53,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Onward:
-    """Where a workflow leads from a step; decisions on the way are taken already (core.machine.routing)."""
+    """Where a workflow leads from a step, after all decisions on the way (see core.machine.routing)."""
 
     step: str | None
     """None is its end."""
@@ -63,7 +63,7 @@ class Onward:
 
 @dataclass(frozen=True)
 class Event:
-    """Who does what, with the facts that the guards ask for."""
+    """An action by an actor, with the facts that the guards need."""
 
     who: Who
     action: Action

@@ -1,4 +1,7 @@
-"""What each kind of interaction means: one row a kind, one column a fact. Nothing else says so in sets of its own."""
+"""What each kind of interaction means: one row per kind, one column per fact.
+
+No other module keeps its own sets of kinds.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from logist.core.text.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class KindFacts:
-    """The facts about a kind. All but the first are False or None unless its row says otherwise."""
+    """The facts about a kind. All are False or None unless its row sets them."""
 
     command: type[RecordedCommand]
     """What its interactions record beside where they lead."""
@@ -128,7 +131,7 @@ def command_of(entry: Interaction) -> RecordedCommand:
 
 
 def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
-    """The kinds with a fact."""
+    """Return the kinds for which `has_fact` is true."""
     return frozenset(kind for kind, facts in KINDS.items() if has_fact(facts))
 
 

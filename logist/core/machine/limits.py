@@ -1,4 +1,4 @@
-"""What a job may use: cost, time, runs; each is looked at before every call."""
+"""The limits of a job (cost, time, runs), which are checked before every call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = Totals()
 
 @dataclass(frozen=True)
 class Halt:
-    """A limit stands before the next call."""
+    """A limit that prevents the next call."""
 
     limit: Status
     reason: str
@@ -32,14 +32,16 @@ class Halt:
     """Only calls whose outcome is not recorded yet stand in the way."""
 
     def to_command(self) -> HaltCommand:
-        """What the interaction that halts the job records, for a replay to judge it again."""
+        """Return what the interaction that halts the job records, so that a replay can judge it again."""
         runs = self.runs if self.runs > 1 else None
         return HaltCommand(limit=self.limit.value, needed=self.needed, needed_runs=runs)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """The limits of a job above, and what all jobs that share them have used, but for the next call of this one."""
+    """The limits of a job above, and the usage of all jobs that share them,
+    without the next call of this one.
+    """
 
     job: str
     limits: Limits
@@ -56,30 +58,30 @@ class Shared:
 
     @property
     def remaining_microcents(self) -> int:
-        """What the next call may cost, in microcents."""
+        """How much the next call may cost, in microcents."""
         return _cost_limit(self.limits) - totals.get_microcents(
             self.used_with(unsettled=True, calls_out=True)
         )
 
     @property
     def remaining_after_calls(self) -> int:
-        """The same once the calls that are out have ended, if they cost nothing more."""
+        """How much the next call may cost once the running calls have ended, if those cost nothing more."""
         used = totals.add_totals([self.used, self.unsettled, self.paid])
         return _cost_limit(self.limits) - totals.get_microcents(used)
 
     def used_with(self, *, unsettled: bool, calls_out: bool) -> Totals:
-        """What is recorded, with what is not recorded yet as far as that is wanted."""
+        """Return the recorded usage plus, on request, the usage that is not recorded yet."""
         more = [*([self.unsettled] if unsettled else []), *([self.calls_out] if calls_out else [])]
         return totals.add_totals([self.used, *more])
 
 
 def spent_microcents(usage: Totals) -> int:
-    """What a job has cost so far, in microcents."""
+    """Return what a job has cost so far, in microcents."""
     return totals.get_microcents(usage)
 
 
 def allowed_microcents(spec: EffectiveSpec) -> int:
-    """What a job may cost in all, in whole microcents."""
+    """Return what a job may cost in total, in microcents."""
     return _cost_limit(spec.limits)
 
 
@@ -88,22 +90,23 @@ def _cost_limit(limits: Limits) -> int:
 
 
 def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:
-    """What a job may still cost, in microcents, by its own limits and by those that it shares."""
+    """Return how much a job may still cost, in microcents, within its own limits and those that it shares."""
     return min(
         [allowed_microcents(spec) - spent_microcents(usage), *(each.remaining_microcents for each in shared)]
     )
 
 
 def find_reached_limit(spec: EffectiveSpec, usage: Totals, needed: int = 0, runs: int = 1) -> Halt | None:
-    """The first limit that is reached, in the order cost, time, iterations.
+    """Return the first limit that is reached, in the order cost, time, iterations.
 
-    `needed`: microcents that the smallest call allowed may cost at worst. `runs`: how many there have to be.
+    `needed`: how much the smallest possible call may cost at worst, in microcents. `runs`: how many runs are
+    needed.
     """
     return _find_reached(spec.limits, usage, needed, runs)
 
 
 def find_reached_limit_above(shared: Sequence[Shared], needed: int = 0, runs: int = 1) -> Halt | None:
-    """The same of the limits that a job shares with others, those of the topmost job first."""
+    """Return the first reached limit of those that a job shares with others, starting at the topmost job."""
     for unsettled, calls_out in ((False, False), (True, False), (True, True)):
         for above in reversed(shared):
             used = above.used_with(unsettled=unsettled, calls_out=calls_out)
@@ -115,11 +118,11 @@ def find_reached_limit_above(shared: Sequence[Shared], needed: int = 0, runs: in
 
 
 def program_allowance(room: int, shared: Sequence[Shared], at_once: int, least: int) -> int:
-    """What an agent program may spend of `room`, in microcents.
+    """Return how much of `room` an agent program may spend, in microcents.
 
-    Logist can't stop it between two of its calls, so it reserves all that it may spend before it starts. Where
-    several jobs share a limit, each gets a part, so that they can run at the same time. `least` is what one call
-    may cost.
+    Logist can't stop a program between two of its calls, so it reserves the whole amount before the program
+    starts. If several jobs share a limit, each gets a part, so that they can run at the same time. `least` is
+    what one call may cost.
     """
     if not shared:
         return room

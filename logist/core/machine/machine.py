@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TransitionRow:
-    """One line of the table: in these states, this actor's action leads there."""
+    """A row of the table: in these states, this action of this actor leads to the target."""
 
     number: int
     states: frozenset[Status | None]
@@ -179,7 +179,7 @@ TABLE: tuple[TransitionRow, ...] = (
 
 
 def _is_doubt_retried(s: Situation) -> bool:
-    """Whether an exchange in doubt is asked again without a steward."""
+    """Whether an exchange in doubt is repeated without a steward."""
     return s.spec.on_doubt == "retry"
 
 
@@ -188,9 +188,9 @@ def _can_spawn(s: Situation) -> bool:
 
 
 def next_place(here: Place | None, event: Event, spec: EffectiveSpec) -> Place:
-    """Where a job stands after `event`; `here` is None before it exists.
+    """Return the place of a job after `event`; `here` is None before the job exists.
 
-    Raises Refused (row 22 and every pair the table does not have), UsageError for an unknown step.
+    Raises Refused for every pair that the table does not contain (row 22), UsageError for an unknown step.
     """
     status = here.status if here else None
     s = Situation(here or Place(status=Status.DRAFT, step=TASK), event, spec)
@@ -236,7 +236,7 @@ def _build_refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Ref
 
 
 def _find_remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
-    """A command that this job does take."""
+    """Return a command that this job accepts."""
     job = event.job
     if here.status in TERMINAL:
         starts_over = f", or: logist job rerun --job {job}" if spec.prompt or spec.workflow else ""
@@ -256,5 +256,5 @@ def _find_remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
 
 
 def exit_code(status: Status) -> int:
-    """The exit code with which `step`, `poststep` and `run` tell where a job stands."""
+    """Return the exit code with which `step`, `poststep` and `run` report the status of a job."""
     return advice.exit_code(status)

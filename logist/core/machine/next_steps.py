@@ -1,4 +1,4 @@
-"""What a completed step of a workflow leads to, and whether a person has to confirm it first."""
+"""What follows a completed step of a workflow, and whether a person has to confirm the step first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logist.core.template import data
 
 @dataclass(frozen=True)
 class Completed:
-    """Where a completed step leads."""
+    """What follows a completed step."""
 
     place: Place
     route: list[JsonObject]
@@ -40,7 +40,7 @@ def route_completed_step(
     *,
     rules: Rules,
 ) -> Completed:
-    """What follows, of the doer's answer or of the reviewer's."""
+    """Return what follows an answer of the doer or of the reviewer."""
     is_doer = event.who is Who.DOER
     output = response.output if is_doer else data.UNCHANGED
     metadata = (response.metadata or {}) if is_doer else {}
@@ -62,9 +62,11 @@ def route_completed_step(
 
 
 def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts) -> str:
-    """Why a steward has to approve an answer: the step says so, or the agent is not sure enough; empty if neither.
+    """Why a steward has to approve an answer, because of the step or the agent's low confidence.
 
-    A gate that can't be judged stays closed: it is there so that a person looks at what is doubtful.
+    Empty if none has to.
+
+    A gate that can't be evaluated stays closed: it exists so that a person checks what is doubtful.
     """
     if doing is None:
         return ""

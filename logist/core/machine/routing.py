@@ -1,4 +1,7 @@
-"""Where a workflow leads: decisions taken on data, at once, one after the other. No model is asked."""
+"""Where a workflow leads: decisions are evaluated on data, immediately and one after the other.
+
+No model is called.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ MOST_CIRCLES = 1000
 
 @dataclass(frozen=True)
 class Routed:
-    """The next step, and the decisions on the way to it, as an interaction records them."""
+    """The next step, and the decisions on the way to it as an interaction records them."""
 
     onward: Onward
     route: list[JsonObject] = field(default_factory=list)
@@ -29,7 +32,7 @@ class Routed:
 
 @dataclass(frozen=True)
 class Facts:
-    """What decisions are taken on."""
+    """The data that decisions are based on."""
 
     data: Mapping[str, Any]
     visits: Mapping[str, int] = field(default_factory=dict)
@@ -41,16 +44,17 @@ class Facts:
 
     @property
     def roots(self) -> Collection[str]:
+        """The names that a condition may begin with."""
         return {*condition.ROOTS, *self.data}
 
 
 def enter_step(flow: Workflow, step_id: str, facts: Facts) -> Routed:
-    """What is done first when a job comes to a step: the step itself, or what its decision leads to."""
+    """Return what is done first when a job reaches a step: the step itself, or what its decision leads to."""
     return _follow_workflow(flow, step_id, facts, [])
 
 
 def route_after_step(flow: Workflow, step_id: str, facts: Facts) -> Routed:
-    """What follows a step that is done."""
+    """Return what follows a completed step."""
     edges = flow.find_edges_from(step_id)
     if not edges:
         return Routed(Onward(None))
@@ -65,9 +69,10 @@ def route_after_step(flow: Workflow, step_id: str, facts: Facts) -> Routed:
 
 
 def list_choices(flow: Workflow, step_id: str) -> list[Step]:
-    """The steps that the agent of a step may name as its successor: those behind the decisions that come next.
+    """List the steps that an agent may suggest as the next one: the targets of the decisions that follow its
+    step.
 
-    One counts where no condition of its decision holds.
+    A suggestion counts only if no condition of its decision holds.
     """
     choices_by_id: dict[str, Step] = {}
     queue, visited = [step_id], set()
@@ -88,7 +93,10 @@ def list_choices(flow: Workflow, step_id: str) -> list[Step]:
 
 
 def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
-    """Why what an agent names as the next step is none of its choices; empty if it is one, or it names nothing."""
+    """Why the suggested next step is not one of the choices.
+
+    Empty if it is one, or if there is no suggestion.
+    """
     if suggestion is None or (isinstance(suggestion, str) and not suggestion.strip()):
         return ""
     known = list_choices(flow, step_id)
@@ -101,7 +109,7 @@ def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
 
 
 def judge_condition(form: Any, facts: Facts) -> condition.ConditionVerdict:
-    """What a condition says of the data; one that does not compile does not hold."""
+    """Evaluate a condition on the data; a condition that does not compile does not hold."""
     try:
         javascript = Rule.JAVASCRIPT_ORDER in facts.rules
         return condition.compile_condition(form, facts.roots, javascript=javascript).judge_data(facts.data)
@@ -111,18 +119,19 @@ def judge_condition(form: Any, facts: Facts) -> condition.ConditionVerdict:
 
 @dataclass(frozen=True)
 class _TakenDecision:
-    """What a decision leads to, or why it leads nowhere, and what the history tells of it."""
+    """What a decision leads to, or why it leads nowhere, and its record in the history."""
 
     told: JsonObject
     target: str = END
     fault: str = ""
 
     def to_dead_end(self, route: list[JsonObject]) -> Routed:
+        """Return the route that ends here, because no branch was taken."""
         return Routed(Onward(None, self.fault), [*route, self.told])
 
 
 def _follow_workflow(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> Routed:
-    """On from a step that was reached: passes over it, decides, or stops there."""
+    """Go on from a step that was reached: skip it, decide, or stop there."""
     loops = any(map(_is_loop, flow.steps))  # which may be within each other
     visits = MOST_CIRCLES if loops else sum(step.max_visits or 0 for step in flow.steps)
     most = len(flow.steps) + min(MOST_CIRCLES, visits)
@@ -150,7 +159,7 @@ def _follow_workflow(flow: Workflow, step_id: str, facts: Facts, route: list[Jso
 
 
 def _find_skip_target(flow: Workflow, step: Step) -> str:
-    """Where a step that is passed over leads."""
+    """Return the id of the step that follows a skipped one, or END."""
     edges = flow.find_edges_from(step.id)
     if not edges:
         return END
@@ -164,9 +173,9 @@ def _record_skip(step: Step, verdict: condition.ConditionVerdict) -> JsonObject:
 
 
 def _take_decision(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> _TakenDecision:
-    """The first branch that holds, in the order of the diagram; then a suggestion; then the default.
+    """Take the first branch that holds, in the order of the diagram; then the suggestion; then the default.
 
-    A decision that was visited often enough takes its default, whatever holds or is suggested.
+    A decision that has reached its maximum of visits takes its default, whatever holds or is suggested.
     """
     edges = flow.find_edges_from(step_id)
     facts = _select_facts(flow, flow.find_step(step_id), facts, route)
@@ -202,7 +211,7 @@ def _take_decision(flow: Workflow, step_id: str, facts: Facts, route: list[JsonO
 
 
 def _is_loop(step: Step | None) -> bool:
-    """Whether a decision counts its own rounds: it may be come to again, in a loop around it."""
+    """Whether a decision counts its own rounds: it may be reached again, in a loop around it."""
     return step is not None and step.id in step.rounds.values()
 
 
@@ -213,12 +222,14 @@ def _has_reached_max_visits(step: Step | None, facts: Facts, route: list[JsonObj
 
 
 def _count_all_visits(facts: Facts, route: list[JsonObject]) -> Counter[str]:
-    """How often each decision was taken, those of this route included."""
+    """Count how often each decision was taken, this route included."""
     return Counter(count_visits(facts.visits, route))
 
 
 def count_visits(before: Mapping[str, int], route: list[JsonObject]) -> dict[str, int]:
-    """How often each decision was taken, those of a route included; a loop that is left starts over."""
+    """Count how often each decision was taken, including those of a route;
+    leaving a loop resets its count.
+    """
     visits = dict(before)
     for record in route:
         if isinstance(decision := record.get("decision"), str):
@@ -227,7 +238,7 @@ def count_visits(before: Mapping[str, int], route: list[JsonObject]) -> dict[str
 
 
 def _select_facts(flow: Workflow, step: Step | None, facts: Facts, route: list[JsonObject]) -> Facts:
-    """The facts as that step sees them: the rounds of the loops around it, and of no other."""
+    """Return the facts for this step: they contain the rounds of the loops around it, and of no others."""
     names = {name for each in flow.steps for name in each.rounds}
     if step is None or not names:
         return facts
@@ -239,7 +250,10 @@ def _select_facts(flow: Workflow, step: Step | None, facts: Facts, route: list[J
 def _find_first_branch(
     edges: list[Edge], facts: Facts, values: JsonObject, errors: dict[str, str]
 ) -> Edge | None:
-    """The first edge whose condition holds; `values` and `errors` get what was seen on the way."""
+    """Return the first edge whose condition holds.
+
+    Adds the values and errors on the way to `values` and `errors`.
+    """
     for edge in edges:
         if edge.condition is None:
             continue
@@ -253,9 +267,9 @@ def _find_first_branch(
 
 
 def _unjudged_reason(verdict: condition.ConditionVerdict) -> str:
-    """Why a condition says nothing about the data; empty where it does.
+    """Why a condition could not be evaluated; empty if it could.
 
-    A bare name in an object condition counts as null where it is missing, so that alone is no error.
+    A missing bare name in an object condition counts as null, so that alone is not an error.
     """
     if verdict.error:
         return verdict.error
@@ -264,7 +278,7 @@ def _unjudged_reason(verdict: condition.ConditionVerdict) -> str:
 
 
 def _find_suggested_branch(flow: Workflow, edges: list[Edge], name: str | None) -> Edge | None:
-    """The edge to the step of that id or name, whatever the case."""
+    """Return the edge to the step with this id or name, ignoring case."""
     wanted = (name or "").strip().casefold()
     for edge in edges if wanted else ():
         step = flow.find_step(edge.target)

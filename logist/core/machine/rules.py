@@ -1,9 +1,10 @@
-"""The rules by which interactions are judged that a newer Logist has changed: which, since when, and which were in
-force when an interaction was recorded.
+"""The rules for judging interactions that a newer Logist has changed: which ones, since when, and which were
+in force when an interaction was recorded.
 
-To change how an answer, a decision of a person or a step of the system is judged, add a `Rule` and, at the end of
-`CHANGES`, its row; ask `rule in rules` where the judgement differs, and keep what was done before for the other case.
-A replay judges by today's rules, and a history that differs by nothing but a changed rule is reported and is no failure.
+To change how an answer, a decision of a person or a step of the system is judged, add a `Rule` and, at the
+end of `CHANGES`, its row; test `rule in rules` where the judgement differs, and keep the old behaviour for
+the other case. A replay judges by the current rules; a history that differs only because of a changed rule is
+reported, and is no failure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from logist.core.model import Interaction
 
 
 class Rule(StrEnum):
-    """A rule that replaced an earlier one, or that there was none of."""
+    """A rule that is new or replaced an earlier one."""
 
     CLOSED_GATES = "closed_gates"
     JAVASCRIPT_ORDER = "javascript_order"
@@ -26,7 +27,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class RuleChange:
-    """A row of the table: since which version of Logist a rule is in force, and what it says, in one sentence."""
+    """A row of the table: a rule, the version of Logist since which it is in force, and what it says."""
 
     rule: Rule
     version: str
@@ -63,7 +64,7 @@ TODAY: Rules = frozenset(change.rule for change in CHANGES)
 
 
 def find_recorded_rules(entry: Interaction) -> Rules:
-    """The rules by which an interaction was judged when it was recorded."""
+    """Return the rules by which an interaction was judged when it was recorded."""
     if entry.rules is not None:
         return frozenset(change.rule for change in CHANGES[: max(0, entry.rules)])
     # Before interactions recorded a number, this flag marked those that were judged with closed gates.
@@ -77,9 +78,9 @@ def has_newer_rules(entry: Interaction) -> bool:
 
 
 def find_responsible_changes(then: Rules, goes_as_recorded: Callable[[Rules], bool]) -> Iterator[RuleChange]:
-    """The changes that lead an interaction elsewhere which goes as it was recorded by the rules of `then`.
+    """Yield the rule changes that cause a different result than the rules of `then`.
 
-    Where no change alone does so, all of them count.
+    If no single change does, yields all of them.
     """
     later_changes = [change for change in CHANGES if change.rule not in then]
     sufficient_changes = [change for change in later_changes if not goes_as_recorded(then | {change.rule})]

@@ -1,4 +1,4 @@
-"""What people and the system ask of a job, as events of the state machine."""
+"""Turns the commands of people and of the system into events of the state machine."""
 
 from __future__ import annotations
 
@@ -54,11 +54,16 @@ def apply_command(
     sent_back: bool = False,
     job: str = ANY_JOB,
 ) -> Place:
-    """Where `command`, an interaction of `kind` that no agent made, leads.
+    """Return the place that `command`, an interaction of `kind` that no agent made, leads to.
 
-    `command` is what the interaction records. `back_to` is the place before interaction `to` of a restep; `routed`
-    is where the workflow leads, if there is one (see `routed`); `sent_back` says that the last word on the work is a
-    review that was against it. `job` is the id for the commands that a refusal names. Raises Refused, UsageError.
+    `command` contains what the interaction records: draft, limit, review, step, doubt, to, note; for `role`,
+    which role replaces which one (the job does not move); for `approve`, whether it overrides a review, and
+    which role carries out the plan that it approves; for `spawn` and `collect`, the children and what was
+    gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow
+    leads, if there is one (see `route_command`); `sent_back` means that the last review of the work rejected
+    it. `job` is the id for the commands that a refusal names.
+
+    Raises Refused, UsageError.
     """
     if kind in kinds.NOT_JUDGED:
         assert here is not None
@@ -101,24 +106,27 @@ def _add_facts(event: Event, command: RecordedCommand) -> Event:
 
 
 def next_command(state: State, job: str, *, running: bool = False) -> str:
-    """The command that answers the state that `job` is in; `running`: an agent is at work on it."""
+    """Return the command that comes next for `job` in this state; `running`: an agent is at work on it."""
     return advice.advise_next_command(state.model_dump(mode="json"), job, running=running)
 
 
 def is_override(command: RecordedCommand) -> bool:
-    """Whether a steward accepts what a review has sent back, or has not judged."""
+    """Whether a steward accepts work that a review has sent back or not judged yet."""
     return isinstance(command, ApproveCommand) and bool(command.override)
 
 
 def is_sent_back(state: State | None) -> bool:
-    """Whether the job stands where the last review sent it back to."""
+    """Whether the current place of the job is the result of a review that sent the work back."""
     return state is not None and state.place.attempts > 0 and review.has_rejected_work(state)
 
 
 def route_command(
     kind: Kind, state: State | None, command: RecordedCommand, spec: EffectiveSpec, rules: Rules = TODAY
 ) -> Routed | None:
-    """Where the workflow leads after `command`; None where there is no workflow, or it is not asked."""
+    """Return where the workflow leads after `command`.
+
+    None without a workflow, or if the command doesn't move along it.
+    """
     flow = spec.workflow
     if flow is None:
         return None
@@ -141,7 +149,7 @@ def route_command(
 
 
 def find_approved_output(state: State, command: ApproveCommand) -> Any:
-    """The output that a steward gives with an approval; that of the step stands where there is none."""
+    """Return the output that a steward supplies with an approval, else the unchanged output of the step."""
     if command.gives_output:
         return command.output
     return None if state.place.awaiting == "manual" else data.UNCHANGED
@@ -153,12 +161,12 @@ def gives_nothing(command: SpawnCommand) -> bool:
 
 
 def list_gathered_outputs(command: CollectCommand) -> list[Any]:
-    """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
+    """List the outputs of the children that succeeded and are not left out, in the order of the items."""
     return [child.output for child in list_gathered_children(command)]
 
 
 def list_gathered_items(command: CollectCommand) -> list[JsonObject] | None:
-    """The item and the index of each of these results; None where a collect of an earlier version has none."""
+    """List the item and the index of each of these outputs; None for a collect of an earlier version."""
     children = list_gathered_children(command)
     if any(child.index is None for child in children):
         return None
@@ -166,13 +174,13 @@ def list_gathered_items(command: CollectCommand) -> list[JsonObject] | None:
 
 
 def list_gathered_children(command: CollectCommand) -> list[GatheredChild]:
-    """The children that succeeded, and whose work is not left out."""
+    """List the children that succeeded and whose work is not left out, as a collect records them."""
     left_out = command.left_out or {}
     return [child for child in command.children if child.succeeded and child.id not in left_out]
 
 
 def required_success_percent(flow: Workflow | None, step: Step) -> float:
-    """Percent of the children that have to succeed: the step says so, or the join that follows it."""
+    """Return how many percent of the children have to succeed, by the step or the join that follows it."""
     if flow is None or step.step_type is StepType.SUBFLOW:
         return 100.0
     next_steps = [flow.find_step(edge.target) for edge in flow.find_edges_from(step.id)]
@@ -183,7 +191,7 @@ def required_success_percent(flow: Workflow | None, step: Step) -> float:
 def _route_resubmit(
     flow: Workflow, state: State, command: ResubmitCommand, spec: EffectiveSpec, rules: Rules
 ) -> Routed | None:
-    """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
+    """Return where a resubmit leads: to the step that got stuck, or to the one it names."""
     if command.review:
         return None
     has_no_branch = state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH

@@ -1,4 +1,6 @@
-"""The rows of the state machine, one by one: when each applies, and where it leads."""
+"""The rows of the state machine: the guards that decide when each
+applies, and the targets that it leads to.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ SPAWNING = frozenset({StepType.FOREACH, StepType.SUBFLOW})
 
 @dataclass(frozen=True)
 class Situation:
-    """What a row may look at."""
+    """What guards and targets may use."""
 
     here: Place
     event: Event
@@ -57,7 +59,7 @@ def is_step_reviewed(spec: EffectiveSpec, step_id: str) -> bool:
 
 
 def limit_value(spec: EffectiveSpec, halted: Status) -> float:
-    """The limit behind a HALTED state: cents, minutes or runs."""
+    """Return the limit behind a HALTED state: cents, minutes or runs."""
     limits = spec.limits
     return {
         Status.HALTED_COST: float(limits.cost_threshold),
@@ -67,7 +69,7 @@ def limit_value(spec: EffectiveSpec, halted: Status) -> float:
 
 
 def advance_job(s: Situation) -> Place:
-    """What follows a finished step: the next one, the last word of a steward, or the end."""
+    """Return the place after a finished step: the next step, the final approval, or the end."""
     onward = s.event.onward
     if onward is not None and (onward.fault or onward.step is not None):
         return follow_workflow(s)
@@ -79,14 +81,17 @@ def advance_job(s: Situation) -> Place:
 
 
 def finish_approved(s: Situation) -> Place:
-    """What follows the last approval: a plan is carried out at the same step; all else is done."""
+    """Return the place after the final approval: a plan is carried out at the same step, all else is done."""
     if s.event.carried_out:
         return _enter_step(s.spec, s.here.step)
     return Place(status=Status.SUCCESS, step=s.here.step)
 
 
 def follow_workflow(s: Situation) -> Place:
-    """Where the workflow leads; no branch is STUCK, at the step whose output would have to choose one."""
+    """Return the place that the workflow leads to.
+
+    Without a branch the job is STUCK at the step whose output has to choose one.
+    """
     onward = s.event.onward
     assert onward is not None
     if onward.step is not None and not onward.fault:
@@ -102,7 +107,7 @@ def follow_workflow(s: Situation) -> Place:
 
 
 def _enter_step(spec: EffectiveSpec, step_id: str, attempts: int = 0) -> Place:
-    """At a step, before anything was done there."""
+    """Return the place at the beginning of a step."""
     step = _find_step(spec, step_id)
     if step is not None and step.is_manual:
         return Place(status=Status.APPROVAL_REQUIRED, awaiting="manual", step=step_id)
@@ -115,7 +120,7 @@ def _find_step(spec: EffectiveSpec, step_id: str) -> Step | None:
 
 
 def enter_first_step(s: Situation) -> Place:
-    """The first step."""
+    """Return the place at the first step."""
     if s.spec.workflow is None:
         return Place(status=Status.PENDING, step=TASK)
     return advance_job(s)
@@ -126,7 +131,7 @@ def enter_status(status: Status) -> Target:
 
 
 def retry_step(s: Situation) -> Place:
-    """The same place, one attempt further."""
+    """Return the same place with one more attempt used."""
     attempts = s.here.attempts + 1
     if s.spec.workflow is not None and s.here.status is Status.PENDING:
         return _enter_step(
@@ -210,7 +215,7 @@ def return_to_chosen(s: Situation) -> Place:
 
 
 def hand_over_role(s: Situation) -> Place:
-    """The same place, where the new role owes what the doer before it owed."""
+    """Return the same place; what the old role still has to answer, the new one has to."""
     return _replace_stuck_role(s.here, s.event.role)
 
 
@@ -254,7 +259,7 @@ def has_failed_last_review(s: Situation) -> bool:
 
 
 def can_override(s: Situation) -> bool:
-    """Whether it is a review that stands in the way, and not the doer, or a question of money."""
+    """Whether a review blocks the job, and not the doer or a question of money."""
     stuck = s.here.stuck
     if stuck is not None:
         return stuck.phase is Phase.REVIEWER and stuck.kind is not StuckKind.IN_DOUBT
@@ -270,7 +275,7 @@ def is_awaiting(*kinds: str) -> Guard:
 
 
 def has_spawn_fault(s: Situation) -> bool:
-    """Whether there is a reason why no children can be made."""
+    """Whether there is a reason why no children can be created."""
     return bool(s.here.spawns) and bool(s.event.fault)
 
 
@@ -288,7 +293,7 @@ def is_in_doubt(here: Place) -> bool:
 
 
 def can_collect_again(s: Situation) -> bool:
-    """Whether the children are to be looked at once more, and not made anew."""
+    """Whether the existing children are collected again instead of new ones created."""
     return _is_stuck_on_children(s) and s.event.to_step is None and not s.event.to_review
 
 
@@ -299,12 +304,12 @@ def has_no_doubt(s: Situation) -> bool:
 
 
 def _has_no_work_to_review(s: Situation) -> bool:
-    """What the children did is not in the job yet."""
+    """Whether a review is requested although the work of the children is not in the job yet."""
     return s.event.to_review and _is_stuck_on_children(s)
 
 
 def _is_stuck_on_children(s: Situation) -> bool:
-    """Whether it is STUCK because of what its children did."""
+    """Whether the job is STUCK because of the results of its children."""
     return s.here.stuck is not None and s.here.stuck.kind in (StuckKind.SHARE, StuckKind.CONFLICT)
 
 
@@ -330,7 +335,7 @@ def has_merge_conflict(s: Situation) -> bool:
 
 
 def _is_mergeable(s: Situation) -> bool:
-    """Whether the job is done, and all that is left is to merge it."""
+    """Whether the job is done except for the merge."""
     stuck = s.here.stuck
     return s.here.status is Status.SUCCESS or (stuck is not None and stuck.kind is StuckKind.MERGE)
 

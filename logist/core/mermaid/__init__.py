@@ -1,4 +1,4 @@
-"""Mermaid flowcharts: from text to a graph and back. What mermaid rejects is rejected here."""
+"""Read mermaid flowcharts from text into a graph, and write them. Logist rejects what mermaid rejects."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ __all__ = [
 
 
 def read_graph(text: str) -> Graph:
-    """The graph of a flowchart; MermaidError, with line and column, for anything else, however large or deep."""
+    """Return the graph of a flowchart. Raises MermaidError, with line and
+    column, for any other text, however large or deep.
+    """
     source = DiagramSource(text)
     return build_graph(parse(source), source)

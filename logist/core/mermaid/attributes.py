@@ -1,4 +1,4 @@
-"""What stands in `A@{ ... }`: a small YAML mapping, on one line or on several."""
+"""Read the attributes in `A@{ ... }`: a small YAML mapping, on one line or on several."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _WORDS: dict[str, Value] = {
 
 
 def read_attributes(text: str) -> dict[str, Value]:
-    """Key and value of every pair; ValueError, in words, for what is no mapping of plain values."""
+    """Return key and value of every pair. Raises ValueError, with a message for
+    people, for anything but a mapping of plain values.
+    """
     pairs = _read_block_pairs(text) if "\n" in text else _read_flow_pairs(text)
     values: dict[str, Value] = {}
     for key, value in pairs:

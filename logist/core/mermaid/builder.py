@@ -1,4 +1,4 @@
-"""From the tree of a diagram to its graph, statement by statement, as mermaid acts on them."""
+"""Build the graph of a diagram from its tree, statement by statement, as mermaid does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADS = {">": "arrow", "<": "arrow", "o": "circle", "x": "cross"}
 
 
 class _Name(NamedTuple):
-    """An id, and where it stands."""
+    """An id, and its offset."""
 
     text: str
     offset: int
@@ -79,7 +79,7 @@ class _Diagram:
 
 
 def build_graph(tree: Tree[Token], source: DiagramSource) -> Graph:
-    """The graph of a diagram; MermaidError for what only its meaning forbids."""
+    """Return the graph of a diagram. Raises MermaidError for what the grammar allows but mermaid does not."""
     builder = _DiagramBuilder(source)
     try:
         builder.transform(tree)
@@ -134,7 +134,7 @@ def _make_graph(diagram: _Diagram, source: DiagramSource) -> Graph:
 
 
 class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
-    """Called for every part of the tree, the inner ones first; `diagram` grows with it."""
+    """Called by lark for every part of the tree, the inner ones first; `diagram` grows with it."""
 
     def __init__(self, source: DiagramSource) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     # Words.
 
     def spaces(self, parts: list[Any]) -> None:
-        """Nothing: spaces only part the words."""
+        """Do nothing: spaces only separate the words."""
 
     space = note = click = class_def = name = spaces
 
@@ -164,7 +164,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     edge_text = title = text
 
     def attributes(self, parts: list[Token]) -> Token:
-        """A line break in a quoted text, with the spaces after it, is one on the screen."""
+        """Join the lines; a line break in a quoted text, with the spaces after it, is one on the screen."""
         texts = []
         for part in parts:
             if part == "@{":
@@ -206,7 +206,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     lean_left = partialmethod(_add_shaped_vertex, "lean_left")
 
     def _get_vertex(self, name: _Name) -> _Vertex | None:
-        """The node of that id, a new one if need be; None where it is the id of an edge."""
+        """Return the node with that id, a new one if need be; None if it is the id of an edge."""
         if name.text in self.diagram.link_ids:
             return None
         return self.diagram.vertices.setdefault(name.text, _Vertex(name.text, name.offset))
@@ -226,11 +226,11 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         self._add_class(ids.text, class_name.text)
 
     def style(self, parts: list[Any]) -> None:
-        """It makes the node, if there is none."""
+        """Make the node, if there is none."""
         self._get_vertex(parts[2])
 
     def _apply_attributes(self, name: _Name, text: Token) -> None:
-        """What `@{ ... }` says of a node; of an edge or a subgraph it says nothing that is read."""
+        """Apply the attributes in `@{ ... }` to a node; those of an edge or a subgraph are ignored."""
         try:
             values = attributes.read_attributes(text)
         except ValueError as error:
@@ -257,7 +257,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     # Edges.
 
     def fan(self, parts: list[Any]) -> list[_Name]:
-        """The nodes of `A & B & C`."""
+        """Return the nodes of `A & B & C`."""
         names: list[_Name] = [] if isinstance(parts[0], _Name) else parts[0]
         if len(parts) > 1 and isinstance(parts[1], Token) and parts[1].type == "ATTRIBUTES":
             self._apply_attributes(names[-1], parts[1])
@@ -294,7 +294,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
                 self._add_link(source.text, target.text, arrow, arrow.id if has_edge_id else "")
 
     def _add_link(self, source: str, target: str, arrow: _Arrow, edge_id: str) -> None:
-        """An edge without an id of its own gets one, and no node may then have it."""
+        """Add an edge. An edge without an id gets one, and then no node may have that id."""
         before = self.diagram.between.get((source, target), 0)
         if not edge_id or edge_id in self.diagram.link_ids:
             edge_id = f"L_{source}_{target}_{before + 1 if before else 0}"
@@ -303,7 +303,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         self.diagram.links.append((source, target, arrow))
 
     def link_style(self, parts: list[Any]) -> None:
-        """It names edges by their number, from 0."""
+        """Check that the edges exist that it names by their number, from 0."""
         for number in next((part for part in parts if isinstance(part, list)), []):
             exists = len(number) < 9 and int(number) < len(self.diagram.links)
             if not exists or str(int(number)) != number:
@@ -332,7 +332,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         return _Subgraph(name)
 
     def _collect_members(self, content: list[Any]) -> tuple[str, ...]:
-        """What a subgraph has, in the order of the text, without what stands in an inner one."""
+        """Return the members of a subgraph, in the order of the text, without those of an inner one."""
         names: dict[str, None] = {}
         for part in content:
             if isinstance(part, _Chain):
@@ -348,13 +348,13 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
 
 
 def _unquote_label(text: str) -> str:
-    """A label without the spaces and the quotes around it."""
+    """Return a label without the spaces and the quotes around it."""
     text = text.strip(BLANKS)
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _value_to_text(value: attributes.Value) -> str:
-    """A value of YAML as text."""
+    """Return a value of YAML as text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,10 +1,10 @@
-"""What is wrong with a diagram, and where."""
+"""The error for a text that is not a valid flowchart, with its place."""
 
 from __future__ import annotations
 
 
 class MermaidError(ValueError):
-    """A text that is no flowchart; `line` and `column` count from 1, in the text as it was given."""
+    """Raised for a text that is not a flowchart; `line` and `column` count from 1, in the original text."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {message}")

@@ -1,4 +1,4 @@
-"""The grammar of flowcharts over the words and signs of the lexer, and the parser made from it."""
+"""The grammar of flowcharts over the tokens of the lexer, and the parser made from it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _RESERVED = frozenset(
 
 
 class _Adapter(LarkLexer):
-    """Hands our words and signs to lark, which wants to call the lexer itself."""
+    """Hands our tokens to lark, which calls the lexer itself."""
 
     def __init__(self, conf: object) -> None:
         del conf
@@ -122,7 +122,9 @@ class _Adapter(LarkLexer):
 
 
 def parse(source: DiagramSource) -> Tree[Token]:
-    """The tree of a diagram; MermaidError with the place of the first token that does not fit."""
+    """Return the tree of a diagram. Raises MermaidError with the place of
+    the first token that does not fit.
+    """
     try:
         return _build_parser().parse(source)
     except UnexpectedToken as error:
@@ -136,7 +138,7 @@ def _build_parser() -> Lark:
 
 
 def _describe_fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
-    """What is wrong with the token, and where."""
+    """Return what is wrong with the token, and where."""
     token = error.token
     offset = token.start_pos or 0
     shown = str(token).strip()[:40].replace(ENTITY_OPEN, "#").replace(ENTITY_CLOSE, ";")
@@ -156,7 +158,7 @@ def _describe_fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str,
 
 
 def _find_open_subgraph(source: DiagramSource) -> int:
-    """Where the innermost subgraph begins that is not closed."""
+    """Return where the innermost subgraph that is not closed begins."""
     opened = [0]
     for token in Lexer(source).read_tokens():
         if token.type == "SUBGRAPH":

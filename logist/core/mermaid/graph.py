@@ -1,4 +1,4 @@
-"""What a diagram says: nodes, edges and groups, each with the place it stands at."""
+"""The graph of a diagram: nodes, edges and groups, each with its line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Group:
-    """A subgraph: its id, its title, and what stands in it, groups included."""
+    """A subgraph: its id, its title, and its members, groups included."""
 
     id: str
     title: str
@@ -76,7 +76,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class ConfigEntry:
-    """An entry of the config block: what it says of the step `id`."""
+    """An entry of the config block: its data for the step `id`."""
 
     id: str
     data: dict[str, object] = field(default_factory=dict)

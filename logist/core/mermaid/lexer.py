@@ -1,8 +1,11 @@
-"""Cuts a diagram into words and signs. What a character means depends on what stands open around it.
+"""Split a diagram into tokens. The meaning of a character depends on the brackets and quotes that are open
+around it.
 
-Every mode (inside a label, after `--`, in a string, ...) has its own list of rules; the first one that matches
-wins, as in mermaid, however short its match. Modes lie on a stack. The time is linear in the length of the
-text: the two rules that look ahead over a line or a word look their answer up.
+Every mode (inside a label, after `--`, in a string, ...) has its own list of rules; the first one that
+matches
+wins, as in mermaid, however short its match. Modes are kept on a stack. The time is linear in the length of
+the
+text: the two rules that look ahead over a line or a word look up positions that were collected once.
 """
 
 from __future__ import annotations
@@ -219,7 +222,7 @@ _SPACES = re.compile(f"{SPACE}*", re.ASCII)
 
 
 class Lexer:
-    """The words and signs of one text, in order; MermaidError where a character has no meaning."""
+    """Reads the tokens of one text, in order. Raises MermaidError where a character has no meaning."""
 
     def __init__(self, source: DiagramSource) -> None:
         self._source = source
@@ -234,7 +237,7 @@ class Lexer:
         self._spaces_end = -1
 
     def read_tokens(self) -> Iterator[Token]:
-        """Lark tokens; `start_pos` is an offset in the cleaned text."""
+        """Yield Lark tokens; `start_pos` is an offset in the cleaned text."""
         position = count = 0
         while position < len(self._text):
             kind, end, move = self._read_token(position)
@@ -267,7 +270,7 @@ class Lexer:
             self._stack.append((move, position))
 
     def _read_token(self, position: int) -> tuple[str | None, int, str]:
-        """Kind and end of the token at a position, and the move it makes."""
+        """Return kind and end of the token at a position, and the change of mode it makes."""
         if not self._stack:
             return self._read_outside_token(position)
         return self._match_rules(self._stack[-1][0], position) or self._refuse_character(position)
@@ -280,7 +283,7 @@ class Lexer:
         return rule.token, match.end(), rule.move
 
     def _read_outside_token(self, position: int) -> tuple[str | None, int, str]:
-        """The token at a position that lies in no label, string or the like."""
+        """Return the token at a position that is in no label, string or the like."""
         return (
             self._match_rules("words", position)
             or self._match_direction(position)
@@ -292,7 +295,7 @@ class Lexer:
         )
 
     def _match_direction(self, position: int) -> tuple[str, int, str] | None:
-        """A `direction LR` takes the whole line that it stands in, whatever comes before it there."""
+        """Match `direction LR`, which takes the whole line that it is on, whatever comes before it there."""
         first = bisect_left(self._directions, position)
         if first == len(self._directions):
             return None
@@ -306,7 +309,7 @@ class Lexer:
         return f"DIRECTION_{value}", self._text.find("\n", last[value]), ""
 
     def _match_edge_id(self, position: int) -> tuple[str, int, str] | None:
-        """A word that ends with `@`, as in `A e1@--> B`."""
+        """Match a word that ends with `@`, as in `A e1@--> B`."""
         if not self._edge_ids:
             return None
         if position >= self._edge_id_stop:
@@ -318,7 +321,7 @@ class Lexer:
         return "EDGE_ID", self._edge_ids[index - 1], ""
 
     def _match_space(self, position: int) -> tuple[str, int, str] | None:
-        """A space, line breaks, or an arrow with the spaces before it."""
+        """Match a space, line breaks, or an arrow with the spaces before it."""
         if _NO_SPACE.match(self._text, position):
             return None
         if position >= self._spaces_end:
@@ -333,7 +336,7 @@ class Lexer:
         return "SPACE", position + 1, ""
 
     def _match_letters(self, position: int) -> tuple[str, int, str] | None:
-        """Letters of any language; mermaid knows none beyond the basic plane."""
+        """Match letters of any language; mermaid knows none beyond the basic plane."""
         end = position
         while "\x7f" < self._text[end] <= "\uffff" and self._text[end].isalpha():
             end += 1

@@ -1,6 +1,6 @@
-"""A diagram's text without what the grammar does not know, and where each character of it came from.
+"""Clean the text of a diagram of what the grammar does not know, and remember where each character came from.
 
-Taken away, in mermaid's order: carriage returns, front matter, directives (`%%{...}%%`), comments, spaces
+Removed, in mermaid's order: carriage returns, front matter, directives (`%%{...}%%`), comments, spaces
 after a closing brace. An entity (`#quot;`) keeps its length: only its `#` and `;` become marks, so that its
 semicolon ends no statement. Every step is linear in the length of the text.
 """
@@ -42,7 +42,7 @@ _AFTER_BRACE = re.compile(rf"(?<=\}}){SPACE}*\n", re.ASCII)
 
 
 def extract_front_matter(text: str) -> str:
-    """What stands between the `---` lines at the beginning of a diagram; empty where there is none."""
+    """Return the text between the `---` lines at the beginning of a diagram; empty if there is none."""
     match = _FRONT_MATTER.match(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     return match["body"] if match else ""
 
@@ -51,7 +51,7 @@ class DiagramSource:
     """The text that the grammar reads."""
 
     def __init__(self, text: str) -> None:
-        """MermaidError for a text that is too long."""
+        """Raises MermaidError for a text that is too long."""
         self._breaks = [match.end() for match in re.finditer(r"\r\n|\r|\n", text)]
         self._starts, self._origins = [0], [0]
         self.text = text
@@ -61,7 +61,7 @@ class DiagramSource:
         self._clean_text()
 
     def locate_offset(self, offset: int) -> tuple[int, int]:
-        """Line and column, from 1, in the text as it was given, of a character of `text`."""
+        """Return line and column, from 1, in the original text, of a character of `text`."""
         origin = self._find_origin(offset)
         line = bisect_right(self._breaks, origin)
         return line + 1, origin - (self._breaks[line - 1] if line else 0) + 1
@@ -92,7 +92,7 @@ class DiagramSource:
         self._replace_spans([(0, match.end(), "")])
 
     def _cut_colours(self) -> None:
-        """Takes off the last semicolon of lines such as `style A fill:#f9f;`: `#f9f;` there is no entity."""
+        """Remove the last semicolon of lines such as `style A fill:#f9f;`: `#f9f;` is no entity there."""
         for word in ("style", "classDef"):
             cuts = []
             for line in re.finditer(rf"{word}([^\n]*)", self.text):
@@ -106,7 +106,7 @@ class DiagramSource:
         self._replace_spans([(match.start(), match.end(), new) for match in pattern.finditer(self.text)])
 
     def _replace_spans(self, changes: list[tuple[int, int, str]]) -> None:
-        """Puts texts in place of spans; `changes` are in order and do not overlap."""
+        """Replace spans by texts; `changes` are in order and do not overlap."""
         pieces: list[str] = []
         starts: list[int] = []
         origins: list[int] = []
@@ -127,7 +127,7 @@ class DiagramSource:
     def _record_origins(
         self, start: int, stop: int, length: int, starts: list[int], origins: list[int]
     ) -> None:
-        """Notes where the kept span from `start` to `stop` came from, when it comes to stand at `length`."""
+        """Record where the kept span from `start` to `stop` came from; its new offset is `length`."""
         if start == stop:
             return
         starts.append(length)
@@ -139,12 +139,12 @@ class DiagramSource:
 
 
 def _use_single_quotes(tag: re.Match[str]) -> str:
-    """A quote inside an HTML tag would end the label that the tag stands in."""
+    """Replace double quotes inside an HTML tag, which would end the label that contains the tag."""
     return "<" + tag[1] + _ATTRIBUTE.sub(r"='\1'", tag[2]) + ">"
 
 
 def _read_scalar(text: str) -> str:
-    """A YAML scalar on one line, as far as titles need it."""
+    """Read a YAML scalar on one line, as far as titles need it."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':
         try:

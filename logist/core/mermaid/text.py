@@ -1,4 +1,4 @@
-"""Labels: from what mermaid keeps to what a reader sees, and back."""
+"""Convert labels between the text that mermaid keeps and the text that a reader sees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSAFE = re.compile(
 
 
 def decode_entities(text: str) -> str:
-    """`text` with its entities as the characters they stand for; an unknown one reads `&name;`."""
+    """Return `text` with its entities replaced by their characters; an unknown one reads `&name;`."""
     return _ENTITY.sub(_decode_entity, text)
 
 
@@ -41,7 +41,9 @@ def _decode_entity(match: re.Match[str]) -> str:
 
 
 def quote_label(text: str) -> str:
-    """`text` as it is written between quotes in a diagram, the quotes included; never empty between them."""
+    """Return `text` as it is written between quotes in a diagram, the quotes
+    included; never empty between them.
+    """
     bare = text.strip(BLANKS)
     start = text.find(bare) if bare else len(text)
     before, after = text[:start], text[start + len(bare) :]
@@ -54,5 +56,5 @@ def _encode_match(match: re.Match[str]) -> str:
 
 
 def _encode_characters(text: str) -> str:
-    """Every character as an entity."""
+    """Return every character as an entity."""
     return "".join("#quot;" if character == '"' else f"#{ord(character)};" for character in text)

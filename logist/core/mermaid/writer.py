@@ -1,4 +1,4 @@
-"""From a graph to a diagram that reads back to it: nodes first, then subgraphs, then edges."""
+"""Write a graph as a diagram that reads back to the same graph: nodes first, then subgraphs, then edges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ _DEEPEST_INDENT = 8
 
 
 def write_graph(graph: Graph) -> str:
-    """The diagram of a graph, places aside; ValueError for what no diagram can say, such as an id with a space."""
+    """Return the diagram of a graph. Raises ValueError for what no diagram can express, such as an id with a
+    space.
+
+    Line numbers are not kept.
+    """
     for node in graph.nodes:
         if not is_id(node.id):
             raise ValueError(f"{node.id!r} cannot be an id in a mermaid diagram")
@@ -51,7 +55,7 @@ def write_graph(graph: Graph) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether a node can have this id: `end`, for one, and whatever has a space in it, cannot be one."""
+    """Whether a node can have this id: `end`, for one, and any text with a space in it, cannot be one."""
     try:
         kinds = [token.type for token in Lexer(DiagramSource(f"{text}\n")).read_tokens()]
     except MermaidError:
@@ -64,7 +68,7 @@ def is_id(text: str) -> bool:
 
 
 def remove_lines(graph: Graph) -> Graph:
-    """The graph without the lines its parts stand in."""
+    """Return the graph without the line numbers of its parts."""
     return replace(
         graph,
         nodes=tuple(replace(node, line=0) for node in graph.nodes),
@@ -102,7 +106,9 @@ def _write_body(graph: Graph) -> Iterator[str]:
 
 
 def _guard_semicolon(line: str) -> str:
-    """Mermaid takes the last semicolon off a line that looks as if it styled something: give it one to take."""
+    """Mermaid removes the last semicolon of a line that looks like a style
+    statement: give it one to remove.
+    """
     return line + ";" * ("style" in line) + ";" * ("classDef" in line) if "#" in line else line
 
 
@@ -123,7 +129,9 @@ def _write_link(link: Link) -> str:
 
 
 def _write_groups(graph: Graph) -> Iterator[str]:
-    """A group that follows the one it stands in is written inside it; another one is only named there."""
+    """Write a group inside the group that contains it if it comes right
+    after it; otherwise only name it there.
+    """
     groups_left = iter(graph.groups)
     next_group = next(groups_left, None)
     opened: list[Iterator[str]] = []

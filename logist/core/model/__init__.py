@@ -1,4 +1,4 @@
-"""The nouns of Logist as frozen values, spelled as they stand in the files."""
+"""The data types of Logist as frozen values, with the names that the files use."""
 
 from logist.core.model.base import FORMAT, Frozen, Open, Recorded
 from logist.core.model.flow import END, MAX_DEPTH, MAX_ITEMS, Edge, Step, Workflow

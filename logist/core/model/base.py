@@ -1,4 +1,4 @@
-"""The two kinds of value: exactly its own fields, and open to fields of a newer Logist."""
+"""The two kinds of value: one with exactly its own fields, and one open to fields of a newer Logist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow: the graph of steps that a job follows, as it is frozen into the job."""
+"""A workflow: the graph of steps that a job follows, in the form that is frozen into the job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END = ""
 
 
 class Step(Recorded):
-    """A node: what is done there, by whom, and how it is waited for."""
+    """A node: the work to do there, who does it, and how its result is awaited."""
 
     id: str
     name: str
@@ -87,13 +87,13 @@ class Step(Recorded):
 
     @property
     def agent_roles(self) -> tuple[str, ...]:
-        """The roles that it names for agents, as far as no item chooses them."""
+        """The roles that the step names for agents, unless an item chooses them."""
         doer = None if self.is_manual or self.has_role_template else self.role
         return tuple(name for name in (doer, self.review_role) if name)
 
 
 class Edge(Recorded):
-    """From one step to another, in the order of the diagram."""
+    """An edge from one step to another, in the order of the diagram."""
 
     source: str
     target: str
@@ -120,9 +120,9 @@ class Workflow(Recorded):
     """The diagram it was read from, byte for byte; None where it came from steps."""
 
     def find_step(self, step_id: str) -> Step | None:
-        """The step of that id."""
+        """Return the step with that id, or None."""
         return next((step for step in self.steps if step.id == step_id), None)
 
     def find_edges_from(self, step_id: str) -> list[Edge]:
-        """The edges that leave a step, in the order of the diagram."""
+        """Return the edges that leave a step, in the order of the diagram."""
         return [edge for edge in self.edges if edge.source == step_id]

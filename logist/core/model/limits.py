@@ -1,4 +1,4 @@
-"""What a job may use, as the config, job.yaml and a step of a workflow say it."""
+"""What a job may use, as set in the config, in job.yaml or by a step of a workflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Limits(Recorded):
 
 
 class ConfiguredLimits(Limits):
-    """The same in a config, which has exactly these."""
+    """The limits in a config, which may have no other fields."""
 
     model_config = ConfigDict(extra="forbid")
 

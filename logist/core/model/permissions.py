@@ -19,7 +19,7 @@ class Permission(StrEnum):
 
 
 class Permissions(Frozen):
-    """What a role may do; what is not said is not allowed."""
+    """What a role may do; what is not listed is not allowed."""
 
     can_read_files: bool = False
     can_write_files: bool = False
@@ -29,19 +29,21 @@ class Permissions(Frozen):
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> Permissions:
-        """Those named, as in `["read_files", "create_files"]`; ValueError for a name that is none."""
+        """Return these permissions, as in `["read_files", "create_files"]`.
+        Raises ValueError for an unknown name.
+        """
         return cls(**{f"can_{Permission(name)}": True for name in names})
 
     def allows(self, permission: Permission) -> bool:
-        """Whether this one is among them."""
+        """Whether this permission is granted."""
         return bool(getattr(self, f"can_{permission}"))
 
     def find_missing(self, required: Iterable[Permission]) -> tuple[Permission, ...]:
-        """What is required and not allowed."""
+        """Return the permissions that are required and not granted."""
         return tuple(permission for permission in required if not self.allows(permission))
 
     def list_names(self) -> list[str]:
-        """The permissions that are allowed, in the order of the fields."""
+        """Return the permissions that are granted, in the order of the fields."""
         return [permission.value for permission in Permission if self.allows(permission)]
 
     @property

@@ -1,4 +1,4 @@
-"""What happened: the interactions of a history, and what they hold."""
+"""The interactions of a history, and what they hold."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Stuck(Recorded):
 
 
 class Place(Recorded):
-    """Where a job stands, as the state machine sees it."""
+    """The position of a job in the state machine."""
 
     status: Status
     awaiting: Open[Literal["manual", "end", "review"]] | None = None
@@ -81,7 +81,7 @@ class Part(Recorded):
 
 
 class Request(Recorded):
-    """What was sent."""
+    """The request that was sent."""
 
     prompt: str = ""
     files_context: list[str] = []
@@ -92,7 +92,7 @@ class Request(Recorded):
 
 
 class TransportError(Recorded):
-    """Why there is no whole answer."""
+    """Why there is no complete answer."""
 
     kind: Open[ErrorKind]
     message: str
@@ -100,7 +100,7 @@ class TransportError(Recorded):
 
 
 class Response(Recorded):
-    """What came back, and what was made of it."""
+    """The answer that came back, and how it was interpreted."""
 
     status: Open[Literal["SUCCESS", "ERROR", "TIMEOUT"]] = "SUCCESS"
     actions: list[str] = []
@@ -176,7 +176,7 @@ class Refusal(Sparse):
 
 
 class Observed(Recorded):
-    """Everything `conclude` was given besides the answer."""
+    """Everything that `conclude` gets besides the answer."""
 
     phase: Phase = Phase.DOER
     role: str = ""
@@ -214,7 +214,7 @@ class Call(Recorded):
 
 
 class Reply(Recorded):
-    """What an agent gave back: an answer, or why there is none. Never an exception."""
+    """What an agent returned: an answer, or the reason why there is none. Never an exception."""
 
     text: str = ""
     usage: Usage = Usage()

@@ -1,4 +1,4 @@
-"""What was asked for, and who does it: job.yaml, the effective spec, roles, models."""
+"""The work that was requested, and who does it: job.yaml, the effective spec, roles, models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Check(Recorded):
 
 
 class ConfiguredCheck(Check):
-    """The same in a config, which has exactly these."""
+    """A check in a config, which may have no other fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,7 +53,7 @@ CHECK_MINUTES = 10.0
 
 
 class JobSpec(Frozen):
-    """job.yaml: what a person asked for. Only `prompt` is needed, and a draft not even that."""
+    """job.yaml: what a person requested. Only `prompt` is required, and for a draft not even that."""
 
     id: JobId | None = None
     title: str | None = None
@@ -88,7 +88,7 @@ class Doer(Recorded):
 
 
 class EffectiveSpec(Recorded):
-    """The whole spec a job runs under: job.yaml over config over defaults, roles by hash."""
+    """The complete spec a job runs under: job.yaml over config over defaults, roles by hash."""
 
     title: str
     prompt: str = ""
@@ -146,7 +146,7 @@ ContextPart = Literal[
 
 
 class LaterAttempt(Frozen):
-    """What is other at a later attempt: the temperature, the model, or both."""
+    """What differs at a later attempt: the temperature, the model, or both."""
 
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     llm_model: Annotated[str, StringConstraints(min_length=1)] | None = None
@@ -185,7 +185,7 @@ class Role(Frozen):
     """The JSON Schema of its `output` where it completes its work (see core.answer.output_schema); None is any."""
 
     def at_attempt(self, number: int) -> Self:
-        """The role as it is asked at that attempt of a step, counted from 1."""
+        """Return the role as it is used at that attempt of a step, counted from 1."""
         if number < 2 or not self.later_attempts:
             return self
         changed = self.later_attempts[min(number - 2, len(self.later_attempts) - 1)]
@@ -199,7 +199,7 @@ class Role(Frozen):
 
 
 class Model(Recorded):
-    """A short model name resolved: what is called, where, and what it costs."""
+    """A short model name resolved: which model is called, where, and what it costs."""
 
     name: str
     provider_model: str

@@ -1,4 +1,4 @@
-"""Where a job stands: state.json."""
+"""The current state of a job: state.json."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Last(Recorded):
 
     @model_serializer(mode="wrap")
     def _dump_without_absent_reason(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As earlier versions wrote it, where there is no reason: their state.json is compared with this one."""
+        """Leave out a missing reason, as earlier versions did: their state.json is compared with this one."""
         dumped: dict[str, Any] = dump(self)
         if dumped.get("reason") is None:
             dumped.pop("reason", None)
@@ -49,7 +49,7 @@ class Last(Recorded):
 
 
 class Spawned(Recorded):
-    """The jobs that a step was given to."""
+    """The jobs that do a step."""
 
     sequence: int
     """Of the interaction that made them."""
@@ -63,7 +63,7 @@ class Spawned(Recorded):
 
 
 class Forked(Recorded):
-    """The job whose beginning another one has, and up to where."""
+    """The job that a fork was made from, and the last interaction they share."""
 
     job: str
     at: int

@@ -9,7 +9,7 @@ from typing import Self
 class Word(StrEnum):
     """A word of the files; one that only a newer Logist knows is kept as it is written.
 
-    Such a word equals no member, so nothing is ever decided on it.
+    Such a word equals no member, so nothing is ever decided by it.
     """
 
     @classmethod
@@ -22,12 +22,12 @@ class Word(StrEnum):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is a word of this Logist."""
+        """Whether this Logist knows the word."""
         return type(self)._member_map_.get(self._name_) is self
 
 
 class Status(Word):
-    """Where a job rests; RUNNING and REVIEWING are shown, never written."""
+    """The status of a job; RUNNING and REVIEWING are displayed, never written."""
 
     DRAFT = "DRAFT"
     PENDING = "PENDING"

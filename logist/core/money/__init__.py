@@ -1,1 +1,1 @@
-"""Money in whole microcents: prices, costs, totals, and how people read them."""
+"""Money in whole microcents: prices, costs, totals, and their format for people."""

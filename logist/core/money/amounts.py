@@ -1,4 +1,6 @@
-"""Money and numbers of things as people read them; free of pydantic and decimals, for what must start quickly."""
+"""Format money and counts of things for people; free of pydantic and
+decimals, for the commands that must start quickly.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ _SMALLEST_SHOWN = 10_000
 
 
 def format_money(microcents: int) -> str:
-    """For people: `$12.30`, `$0.0123`, `<$0.0001`; two to four decimals."""
+    """Format for people: `$12.30`, `$0.0123`, `<$0.0001`; two to four decimals."""
     sign = "-" if microcents < 0 else ""
     amount = abs(microcents)
     if 0 < amount < _SMALLEST_SHOWN:
@@ -19,12 +21,12 @@ def format_money(microcents: int) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """`1 call`, `2,000 calls`, `3 histories`."""
+    """Format a count: `1 call`, `2,000 calls`, `3 histories`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
 def join_cents(cents: int, micro: int) -> int:
-    """Microcents again, from the two halves that files keep."""
+    """Return the microcents of the two halves that files keep."""
     return cents * MICROCENTS + micro

@@ -18,7 +18,7 @@ MESSAGES = 2
 
 
 def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int | None:
-    """Microcents, rounded up; None if the price is unknown. Negative counts are taken as none.
+    """Return the cost in microcents, rounded up; None if the price is unknown. Negative counts are taken as 0.
 
     `cached_tokens`: the part of the input that has the model's price of cached tokens.
     """
@@ -31,9 +31,10 @@ def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tok
 
 
 def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
-    """The most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is unknown.
+    """Return the most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is
+    unknown.
 
-    All of it is taken at the dearer price of input, fresh or cached: nobody knows what a cache holds.
+    All of it is taken at the higher price of input, fresh or cached, as it is unknown what a cache holds.
     """
     prices = _get_prices(model)
     if prices is None:
@@ -46,7 +47,7 @@ def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int
 def fit_output(
     model: Model, prompt: str, wanted: int, left_microcents: int, minimum: int, messages: int = MESSAGES
 ) -> int | None:
-    """The largest output, up to `wanted` tokens, whose worst case is covered by what is left.
+    """Return the largest output, up to `wanted` tokens, whose worst case is covered by what is left.
 
     None if that is below `minimum` (or below `wanted`, where less than `minimum` is wanted), and if the
     price is unknown.
@@ -62,7 +63,7 @@ def fit_output(
 
 
 def split_cents(microcents: int) -> tuple[int, int]:
-    """`(whole cents, rest)`, the rest from 0 to 999,999, as files keep it."""
+    """Return `(whole cents, rest)`, the rest from 0 to 999,999, as files keep it."""
     return divmod(microcents, MICROCENTS)
 
 
@@ -75,7 +76,9 @@ class _Prices(NamedTuple):
 
     @property
     def highest_input(self) -> Fraction:
-        """Of a token of input; some providers want more for one that goes through their cache."""
+        """The higher price of a token of input; some providers charge more for
+        one that passes through their cache.
+        """
         return max(self.fresh, self.cached)
 
 
@@ -87,5 +90,5 @@ def _get_prices(model: Model) -> _Prices | None:
 
 
 def _bound_tokens(prompt: str, messages: int) -> int:
-    """More tokens than any tokenizer makes of `prompt`: each stands for a byte at least."""
+    """Return more tokens than any tokenizer makes of `prompt`: each stands for a byte at least."""
     return len(prompt.encode("utf-8", "surrogatepass")) + messages * MESSAGE_TOKENS

@@ -1,4 +1,4 @@
-"""What jobs have used, added up and compared."""
+"""Add up and compare what jobs have used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from logist.core.money import money
 
 
 def get_microcents(used: Totals) -> int:
-    """What was spent, in microcents."""
+    """Return the cost in microcents."""
     return money.join_cents(used.cumulative_cost, used.cumulative_cost_microcents)
 
 
 def add_totals(parts: Iterable[Totals]) -> Totals:
-    """All of them together."""
+    """Return the sum of the totals."""
     parts = list(parts)
     cents, fraction = money.split_cents(sum(map(get_microcents, parts)))
     return Totals(
@@ -28,7 +28,7 @@ def add_totals(parts: Iterable[Totals]) -> Totals:
 
 
 def used_since(before: Totals, now: Totals) -> Totals:
-    """What was used between the two; all of it where the job was deleted, and made again, in between."""
+    """Return what was used between the two; all of `now` if the job was deleted and made again in between."""
     if now.current_action_count < before.current_action_count:
         return now
     cents, fraction = money.split_cents(max(0, get_microcents(now) - get_microcents(before)))
@@ -43,6 +43,6 @@ def used_since(before: Totals, now: Totals) -> Totals:
 
 
 def make_totals(microcents: int, runs: int = 0) -> Totals:
-    """So much money and so many runs, and nothing else."""
+    """Return totals of this much money and this many runs, and nothing else."""
     cents, fraction = money.split_cents(microcents)
     return Totals(cumulative_cost=cents, cumulative_cost_microcents=fraction, current_action_count=runs)

@@ -1,4 +1,7 @@
-"""What a role did, or tried, that it may not do. A refusal is never retried: it makes the job STUCK."""
+"""What a role did, or tried to do, without the permission.
+
+A refusal is never retried: it makes the job STUCK.
+"""
 
 from __future__ import annotations
 
@@ -18,34 +21,36 @@ PAST = {"created": "created", "modified": "changed", "mode": "changed the mode o
 
 
 def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> Refusal:
-    """A tool was called that the role lacks permissions for."""
+    """Describe the call of a tool for which the role lacks permissions."""
     names = ", ".join(missing)
     message = f"the tool {tool} is not for the role {role}: it lacks {names}"
     return Refusal(kind="tool", tool=tool, role=role, missing=list(missing), message=message)
 
 
 def disabled_tool_refusal(tool: str, role: str) -> Refusal:
-    """A tool was called that the settings disable for all roles."""
+    """Describe the call of a tool that the settings disable for all roles."""
     message = f"the tool {tool} was not offered to the role {role}"
     return Refusal(kind="tool", tool=tool, role=role, missing=[], message=message)
 
 
 def approval_refusal(tool: str, role: str, what: str) -> Refusal:
-    """A tool was called that a steward has to allow first; `what` it was to do, on one line."""
+    """Describe the call of a tool that a steward has to allow first; `what`
+    describes the call on one line.
+    """
     message = f"the tool {tool} needs a steward's approval (job resubmit --allow {tool}): {what}"
     return Refusal(kind="approval", tool=tool, role=role, missing=[], message=message)
 
 
 def list_forbidden_changes(permissions: Permissions) -> frozenset[str]:
-    """The kinds of change that a role may not make."""
+    """Return the kinds of change that a role may not make."""
     return frozenset(kind for kind, need in NEEDS.items() if not permissions.allows(need))
 
 
 def is_forbidden(permissions: Permissions, change: Change) -> bool:
     """Whether a role may not make this change.
 
-    What a program leaves in a cache (`node_modules/`, `__pycache__/`) is nobody's work: it is held against
-    a role only if that may not run programs.
+    What a program leaves in a cache (`node_modules/`, `__pycache__/`) is a side effect: it counts as a breach
+    only if the role may not run programs.
     """
     if change.cache and permissions.can_execute_commands:
         return False
@@ -63,7 +68,7 @@ def has_changed_nothing(permissions: Permissions, changes: Sequence[Change]) -> 
 
 
 def describe_breach(change: Change, role: str, *, undone: bool) -> Refusal:
-    """A change of the workspace was found that the role may not make."""
+    """Describe a change of the workspace that the role may not make."""
     need = NEEDS.get(change.kind, Permission.WRITE_FILES)
     rest = "it was undone" if undone else "it could not be undone"
     done = PAST.get(change.kind, "changed")

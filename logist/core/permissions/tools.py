@@ -1,4 +1,4 @@
-"""The tools of a model that works in a workspace: what each is called, takes and needs."""
+"""The tools of a model that works in a workspace: the name, parameters and required permissions of each."""
 
 from __future__ import annotations
 
@@ -165,7 +165,9 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in _ALL}
 
 
 def select_permitted_tools(permissions: Permissions, disabled: Collection[str] = ()) -> list[Tool]:
-    """The tools a role gets: those that are not disabled and of whose permissions it has ALL."""
+    """List the tools a role gets: those that are not disabled and for which
+    it has ALL required permissions.
+    """
     return [
         tool
         for tool in TOOLS.values()
@@ -174,7 +176,7 @@ def select_permitted_tools(permissions: Permissions, disabled: Collection[str] =
 
 
 def to_function_schema(tool: Tool) -> JsonObject:
-    """The tool as a chat completion's request names it."""
+    """Return the tool as a chat completion request describes it."""
     return {
         "type": "function",
         "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},

@@ -1,8 +1,8 @@
-"""An archived request as it lies: its prompt in blocks, what was cut of it, and what it says of its surroundings.
+"""An archived request: its prompt in blocks, what was cut from it, and what it says about its surroundings.
 
-What the prompt took from the workspace and from beside the job can't be made again: its text stands in the archive
-alone. So whoever makes the prompt again is given stand-ins for it (`given`), of which there are as many as the
-archive has texts, and puts these in their place.
+What the prompt took from the workspace and from other jobs can't be produced again: its text exists only in
+the archive. So to rebuild a prompt, stand-ins are used for these texts (`build_stand_ins`), as many as the
+archive has texts, and the archived texts are then put in their place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FENCE = re.compile(r"\n`{3,}\Z")
 
 @dataclass(frozen=True)
 class PromptBlock:
-    """A part of a prompt that stands for itself; of a role's template, the whole of it with what it was filled with."""
+    """A part of a prompt; for a role's template, all of its pieces together with the values filled in."""
 
     source: str
     pieces: tuple[UnplacedPart, ...]
@@ -51,22 +51,25 @@ class PromptBlock:
 
     @property
     def text(self) -> str:
-        """As the prompt has it."""
+        """The text as in the prompt."""
         return "".join(piece.text for piece in self.pieces)
 
     @property
     def is_given(self) -> bool:
-        """Whether only the archive knows its text."""
+        """Whether only the archive has this text."""
         return len(self.pieces) == 1 and is_surrounding(self.source)
 
 
 def is_surrounding(source: str) -> bool:
-    """Whether only the archive knows what comes from there."""
+    """Whether only the archive has what comes from this source."""
     return source.partition(":")[0] in SURROUNDINGS
 
 
 def read_blocks(request: Request) -> list[PromptBlock]:
-    """The parts of an archived prompt in their order, those of a template together; none where it does not say."""
+    """Return the parts of an archived prompt in order, those of a template together.
+
+    Empty if the archive lists no parts.
+    """
     runs: list[list[UnplacedPart]] = []
     starts: list[int] = []
     end = -1
@@ -85,7 +88,7 @@ def read_blocks(request: Request) -> list[PromptBlock]:
 
 
 def group_blocks(pieces: Iterable[UnplacedPart]) -> list[PromptBlock]:
-    """The same of parts that have no place yet."""
+    """Group parts that have no place yet into blocks: parts of a template together."""
     runs: list[list[UnplacedPart]] = []
     for piece in pieces:
         if piece.glued and runs:
@@ -105,7 +108,7 @@ def _build_block(run: Sequence[UnplacedPart], start: int) -> PromptBlock:
 
 
 def key_blocks(found: Iterable[PromptBlock]) -> dict[tuple[str, int], PromptBlock]:
-    """By source; of several from one source, by their number too."""
+    """Return the blocks by their source and their number among the blocks from that source."""
     keys: dict[tuple[str, int], PromptBlock] = {}
     counts: dict[str, int] = {}
     for block in found:
@@ -115,7 +118,7 @@ def key_blocks(found: Iterable[PromptBlock]) -> dict[tuple[str, int], PromptBloc
 
 
 def read_cuts(request: Request) -> dict[str, str]:
-    """What had no room in the prompt: `shortened` or `dropped`, by source."""
+    """Return what did not fit into the prompt: `shortened` or `dropped`, by source."""
     rows = request.metadata.get("context")
     context_rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return {
@@ -126,7 +129,7 @@ def read_cuts(request: Request) -> dict[str, str]:
 
 
 def is_shortened(text: str, whole: str) -> bool:
-    """Whether `text` is the beginning of `whole` with the words that say how much is left out."""
+    """Whether `text` is the beginning of `whole` followed by the note that says how much is left out."""
     ending = _CUT.search(text)
     if ending is None:
         return False
@@ -136,7 +139,7 @@ def is_shortened(text: str, whole: str) -> bool:
 
 
 def is_redacted(text: str, whole: str) -> bool:
-    """Whether `text` is `whole` with secrets taken out that nobody knows any more."""
+    """Whether `text` is `whole` with secrets removed whose values are not known any more."""
     literals = text.split(REDACTED)
     if len(literals) == 1 or not (whole.startswith(literals[0]) and whole.endswith(literals[-1])):
         return False
@@ -150,7 +153,9 @@ def is_redacted(text: str, whole: str) -> bool:
 
 
 def mask_like_archive(text: str, whole: str) -> str:
-    """`whole` with each line as `text` has it where they differ by secrets alone: what was hidden stays hidden."""
+    """Return `whole` with those lines of `text` that differ only by redacted
+    secrets, so that these stay hidden.
+    """
     if REDACTED not in text:
         return whole
     lines = text.split("\n")
@@ -165,7 +170,7 @@ def mask_like_archive(text: str, whole: str) -> str:
 
 
 class Counts(NamedTuple):
-    """How many items the lists had that a role's template may range over."""
+    """How many items the lists had that a role's template may loop over."""
 
     attempts: int
     others: int
@@ -175,9 +180,12 @@ class Counts(NamedTuple):
 
 
 def list_count_options(request: Request, found: Sequence[PromptBlock], *, counted: bool) -> list[list[Any]]:
-    """What each of `Counts` can have been, the likeliest first; `found` are the blocks of the prompt.
+    """List the possible values of each field of `Counts`, the most likely first.
 
-    `counted`: a template may have ranged over the lists, and the archive does not always say how many items they had.
+    `found` are the blocks of the prompt.
+
+    `counted`: a template may have looped over the lists, and the archive does not always say how many items
+    they had.
     """
     cuts = read_cuts(request) if counted else {}
     shown = len(_list_paths(found, "relevant:"))
@@ -190,7 +198,7 @@ def list_count_options(request: Request, found: Sequence[PromptBlock], *, counte
 
 
 def build_stand_ins(request: Request, found: Sequence[PromptBlock], counts: Counts) -> Given:
-    """Stand-ins for the surroundings of a prompt, of which `found` are the blocks."""
+    """Build stand-ins for the surroundings of a prompt, given its blocks (`found`)."""
     job = (request.command or {}).get("job_id")
     sources = {piece.source for block in found for piece in block.pieces}
     return Given(
@@ -210,7 +218,7 @@ def build_stand_ins(request: Request, found: Sequence[PromptBlock], counts: Coun
 
 
 def _list_paths(found: Sequence[PromptBlock], prefix: str) -> list[str]:
-    """What is named after a prefix, each once."""
+    """Return what follows a prefix in the sources, each once."""
     sources = (piece.source for block in found for piece in block.pieces if piece.source.startswith(prefix))
     return [source.removeprefix(prefix) for source, _ in groupby(dict.fromkeys(sources))]
 
@@ -222,7 +230,7 @@ def _build_relevant(shown: Sequence[str], count: int, with_text: int) -> list[Re
 
 
 def _guess_counts(found: Sequence[PromptBlock], name: str, *, counted: bool, cut: bool) -> list[int]:
-    """How many items a list can have had, the likeliest first."""
+    """Return how many items a list can have had, the most likely number first."""
     texts = [(block, piece.text) for block in found for piece in block.pieces if piece.source == name]
     if not counted or not (texts or cut):
         return [1 if texts else 0]

@@ -1,9 +1,10 @@
-"""The budget of a prompt: what is least important is shortened, then dropped, until the rest fits.
+"""The budget of a prompt: the least important parts are shortened, then dropped, until the rest fits.
 
-A token is taken for three bytes: English has four to a token, code about three, most other scripts one to three. The
-parts are kept in the order of their importance; the first that does not fit whole is shortened, and what is less
-important goes. So a larger budget never shows less of any part, and the same parts are always cut in the same way.
-What is cut is told in a note: with names where there is room enough, else in a line.
+One token is counted as three bytes: English has four per token, code about three, most other scripts one to
+three. The parts are kept in order of importance; the first that does not fit completely is shortened, and
+less important parts are dropped. So a larger budget never shows less of any part, and the same parts are
+always cut in the same way. A note tells the agent what was cut: with names if there is room, else in one
+line.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ _LONG_LINE = 400
 
 @dataclass(frozen=True)
 class Budget:
-    """How many tokens a prompt may take, and what says so."""
+    """How many tokens a prompt may have, and which setting says so."""
 
     tokens: int
     says: str
@@ -88,7 +89,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """A part of a prompt, as the table shows it."""
+    """A part of a prompt, as a row of the table."""
 
     source: str
     tokens: int
@@ -102,7 +103,7 @@ class BudgetRow:
     """Tokens before it was cut."""
 
     def to_json(self) -> JsonObject:
-        """As files keep it."""
+        """Return the row as it is stored."""
         return {
             "source": self.source,
             "tokens": self.tokens,
@@ -116,7 +117,7 @@ class BudgetRow:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Both halves of a prompt within the budget."""
+    """Both halves of a prompt, cut to the budget."""
 
     system: list[UnplacedPart]
     user: list[UnplacedPart]
@@ -125,12 +126,12 @@ class Fitted:
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate, the same everywhere: three bytes are a token."""
+    """Estimate the tokens of a text as a third of its bytes, which is the same everywhere."""
     return -(-count_bytes(text) // BYTES_PER_TOKEN)
 
 
 def get_priority(piece: UnplacedPart) -> int:
-    """How soon it is cut; NEVER is 0."""
+    """Return how soon a part is cut: the higher, the sooner; NEVER is 0."""
     return PRIORITIES.get(piece.source.partition(":")[0], NEVER)
 
 
@@ -142,10 +143,10 @@ def fit_to_budget(
     *,
     strict: bool = True,
 ) -> Fitted:
-    """The parts, cut until `tokens` of the prompt is at most the budget; None is no budget.
+    """Cut the parts until the prompt has at most as many tokens as the budget; None means no budget.
 
-    Raises InvalidFile where what is never cut is too long by itself; not `strict`, that is left as it is. The parts
-    must be clean: what is cut is cut from what would be sent.
+    Raises InvalidFile if the parts that are never cut are too long; unless `strict`, they are returned as
+    they are. The parts must be redacted already, because the cut is measured on what will be sent.
     """
     whole = [*system, *user]
     costs = [count_bytes(piece.text) + (0 if piece.glued else count_bytes(joint)) for piece in whole]
@@ -177,7 +178,10 @@ def fit_to_budget(
 
 
 def _subtract_note(room: int, joint: str) -> int:
-    """Of so many bytes, what the note leaves to the parts: the more, the more bytes there are."""
+    """Return how many of these bytes are left for the parts next to the note.
+
+    Never decreases as `room` grows.
+    """
     shortest = count_bytes(joint) + count_bytes(_BRIEFLY)
     longest = count_bytes(joint) + count_bytes(_render_note([], [])) + _NAMES_BYTES
     return max(room - longest, min(room, _TIGHT) - shortest, min(room, shortest - 1))
@@ -190,7 +194,10 @@ def _fill_room(
     floors: Sequence[int],
     room: int,
 ) -> list[UnplacedPart | None]:
-    """Each part as far as there is room beside the floors: whole in the order of importance, then one in part."""
+    """Keep the parts for which there is room above the floors, the most important first.
+
+    The last one in part.
+    """
     parts = [*least]
     order = sorted(range(len(whole)), key=lambda number: (get_priority(whole[number]), number))
     for number in order:
@@ -204,7 +211,7 @@ def _fill_room(
 
 
 def _shorten_to_least(piece: UnplacedPart) -> UnplacedPart | None:
-    """What stays of it in any case."""
+    """Return the shortest form of a part; None if it can be dropped."""
     if get_priority(piece) == NEVER or not piece.least:
         return piece if get_priority(piece) == NEVER else None
     short = _cut_at(piece, piece.least)
@@ -216,7 +223,9 @@ def _cost_in_bytes(piece: UnplacedPart | None, joint: str) -> int:
 
 
 def shorten_part(piece: UnplacedPart, room: int) -> UnplacedPart | None:
-    """As much of its beginning as takes at most `room` bytes, with what says that it goes on; None if too little."""
+    """Cut a part to at most `room` bytes, including a note that it is cut;
+    None if there is too little room.
+    """
     last_cut, fence, characters, has_text = None, "", 0, False
     chunks = _split_into_chunks(piece.text)
     for chunk, total in zip(chunks, accumulate(map(count_bytes, chunks)), strict=True):
@@ -234,14 +243,17 @@ def shorten_part(piece: UnplacedPart, room: int) -> UnplacedPart | None:
 
 
 def _split_into_chunks(text: str) -> list[str]:
-    """Lines with their ends, long ones in several chunks: where a text may be cut."""
+    """Split a text where it may be cut: into lines with their ends, long ones into several chunks."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1].removesuffix("\n")
     return [line[start : start + _LONG_LINE] for line in lines for start in range(0, len(line), _LONG_LINE)]
 
 
 def _fence_after(fence: str, chunk: str) -> str:
-    """The fence that is open after a line; a fence of ours stands alone, and only itself closes it."""
+    """Return the fence that is open after a line.
+
+    Our fences are on lines of their own, and only the same fence closes one.
+    """
     line = chunk.strip("\n")
     mark = line.rstrip("abcdefghijklmnopqrstuvwxyz")
     if fence:
@@ -254,13 +266,13 @@ def _cut_at(piece: UnplacedPart, end: int, fence: str = "") -> UnplacedPart:
 
 
 def _render_ending(left: int, fence: str) -> str:
-    """What stands after a part that is cut; `fence` is the one that is open there."""
+    """Render the end of a part that is cut; `fence` is the one that is open there."""
     closing = f"\n{fence}" if fence else ""
     return f"{closing}\n\n({left:,} more characters are left out: the prompt has no room for them)"
 
 
 def _choose_note(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None], room: int) -> str:
-    """What the agent learns of it, in at most `room` bytes."""
+    """Render the note about what was cut in at most `room` bytes."""
     names = min(_NAMES_BYTES, room - count_bytes(_render_note([], []))) // 2
     if names < _FEWEST_NAMES_BYTES:
         return _BRIEFLY
@@ -279,7 +291,7 @@ def _render_note(short: Sequence[str], gone: Sequence[str], room: int = 0) -> st
 
 
 def _join_names(sources: Sequence[str], room: int) -> str:
-    """Names, as many as fit into so many bytes, and how many more there are."""
+    """Join as many names as fit into this many bytes, and say how many more there are."""
     names = [*dict.fromkeys(escape_unprintable(source) for source in sources)]
     fitting: list[str] = []
     for name in names:
@@ -291,7 +303,10 @@ def _join_names(sources: Sequence[str], room: int) -> str:
 
 
 def _build_rows(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None]) -> list[BudgetRow]:
-    """A line for each source, in the order of the prompt; the parts of a template that have one source are one."""
+    """Build one row per source, in the order of the prompt.
+
+    Parts of a template with the same source share a row.
+    """
     rows: dict[str, BudgetRow] = {}
     for piece, now in zip(whole, kept, strict=True):
         before, after = count_bytes(piece.text), count_bytes(now.text) if now else 0
@@ -304,7 +319,7 @@ def _build_rows(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | Non
 
 
 def _to_token_row(row: BudgetRow) -> BudgetRow:
-    """The same in tokens, and what became of it."""
+    """Convert a row from bytes to tokens, and set whether the part was cut."""
     cut = "none" if row.tokens == row.whole else "shortened" if row.tokens else "dropped"
     now, whole = (-(-amount // BYTES_PER_TOKEN) for amount in (row.tokens, row.whole))
     return replace(row, tokens=now, whole=whole, cut=cut)

@@ -1,4 +1,4 @@
-"""What a prompt says about the surroundings of the work: the workspace, earlier runs, the jobs beside it."""
+"""What a prompt says about the surroundings of the work: the workspace, earlier runs, other jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FileText:
 
 @dataclass(frozen=True)
 class Relevant:
-    """A file that seems to matter for the task, and why."""
+    """A file that may matter for the task, and why."""
 
     file: FileText
     reason: str
@@ -32,7 +32,7 @@ class Relevant:
 
 @dataclass(frozen=True)
 class Given:
-    """What the prompt takes from the job's workspace, its history and the jobs beside it."""
+    """What the prompt takes from the workspace of the job, its history and other jobs."""
 
     listing: Sequence[str] = ()
     listing_omitted: int = 0
@@ -79,7 +79,7 @@ VARIABLES: dict[ContextPart, str] = {
 
 
 def build_variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldList]:
-    """The parts that were asked for, as templates see them; the others are absent."""
+    """Return the requested parts as template variables; the others are missing."""
     if asked is None:
         return {"RepoContext": SourcedText(_render_paths(given), "listing")}
     every: dict[ContextPart, SourcedText | ToldList] = {
@@ -93,7 +93,9 @@ def build_variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldL
 
 
 def build_pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[UnplacedPart]:
-    """The parts that were asked for, each with a heading; without those that a template has `told` already."""
+    """Return the requested parts, each with a heading, except those that a
+    template already contains (`told`).
+    """
     if asked is None:
         return [] if "RepoContext" in told else [UnplacedPart("listing", "given", render_listing(given))]
     all_parts = [
@@ -115,7 +117,7 @@ def _build_headed_part(source: str, heading: str, text: str) -> UnplacedPart:
 
 
 def _build_file_parts(given: Given) -> list[UnplacedPart]:
-    """The texts of the relevant files; those that the prompt has anyway are not told twice."""
+    """Return the texts of the relevant files, without those that the prompt contains anyway."""
     known = {file.path for file in given.files}
     shown = [each for each in given.relevant if each.file.text is not None and each.file.path not in known]
     return [
@@ -134,7 +136,10 @@ def _describe_reason(relevant: Relevant) -> str:
 
 
 def _build_relevant_list(given: Given) -> ToldList:
-    """To be ranged over, or looked up as a whole: then it is the list with the reasons, and the contents."""
+    """Return a list to loop over.
+
+    As a single value it renders as the list of reasons followed by the contents.
+    """
     items = [_build_fields(each) for each in given.relevant]
     shown = [SourcedText(_list_reasons(given.relevant), "relevant_files")]
     shown += [SourcedText(f"{JOINT}{piece.text}", piece.source) for piece in _build_file_parts(given)]
@@ -161,12 +166,12 @@ def _build_line_list(lines: Sequence[str], source: str) -> ToldList:
 
 
 def render_bullets(lines: Sequence[str]) -> str:
-    """A list; what has several lines is indented under its first."""
+    """Render a list; further lines of an item are indented."""
     return "\n".join("- " + line.strip("\n").replace("\n", "\n  ") for line in lines)
 
 
 def render_changes(given: Given, evidence: Sequence[str] = ()) -> str:
-    """What the doer changed, a line each, marked where none of the `evidence` so far names it."""
+    """Render what the doer changed, one line each, marked if none of the `evidence` so far names it."""
     if not given.changes:
         return "## Changes\n\nNo file of the workspace was changed."
     unnamed = {change.path for change in find_unnamed_changes(given.changes, evidence)}
@@ -187,7 +192,7 @@ def _render_mark(change: Change, unnamed: Collection[str]) -> str:
 
 
 def render_listing(given: Given) -> str:
-    """The files of the workspace, a line each."""
+    """Render the files of the workspace, one line each."""
     return f"## Files in the workspace\n\n{_render_paths(given)}"
 
 
@@ -203,7 +208,7 @@ def _describe_empty_listing(given: Given) -> str:
 
 
 def get_project_instructions(given: Given) -> str:
-    """What the project tells its agents; empty where that is blank."""
+    """Return the instructions of the project; empty if they are blank."""
     return given.instructions if given.instructions.strip() else ""
 
 
@@ -212,7 +217,7 @@ def _render_omitted(count: int) -> list[str]:
 
 
 def render_file(file: FileText) -> str:
-    """A file in a fence that it can't close, or why there is none."""
+    """Render a file in a fence that its text can't close, or the reason why there is no text."""
     title = f"## File: {escape_unprintable(file.path)}\n\n"
     if file.text is None:
         return f"{title}({file.note})"

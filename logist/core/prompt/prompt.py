@@ -1,4 +1,4 @@
-"""The prompt as ordered parts: what comes from rules, what was given, and where each stands."""
+"""Builds the prompt as ordered parts; each is marked as a rule of Logist or as given data."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ characters.
 def system_pieces(
     role: Role, step: Step | None = None, *, sections: bool = False, doing: bool = True
 ) -> list[UnplacedPart]:
-    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow.
+    """Return the parts about the agent itself and its answer; `step` is that of the doer, in a workflow.
 
-    A role's own form of output is for its work: a reviewer (not `doing`) gives a verdict.
+    A role's own output schema applies only to its work: a reviewer (not `doing`) gives a verdict instead.
     """
     heading = "## Agent Context\n" if sections and role.instructions else ""
     behaviour = layers.build_role_block(step.agent_role if step else None).rstrip("\n")
@@ -96,7 +96,10 @@ def system_pieces(
 
 
 def _render_ending(role: Role) -> str:
-    """What the words of the exit command mean where the answer is in sections; empty for a role without them."""
+    """Explain the words of the exit command if the answer is in sections.
+
+    Empty if the role doesn't use them.
+    """
     words = f"{role.instructions}\n{role.prompt_template or ''}"
     return ENDING if _EXIT_WORDS.search(words) else ""
 
@@ -129,7 +132,7 @@ def _join_words(words: Sequence[str], last: str) -> str:
 
 @dataclass(frozen=True)
 class AtStep:
-    """The step of a workflow that the job stands at: its hints and its prompt, filled from the data."""
+    """The current step of a workflow, with its hints and its prompt rendered."""
 
     step: Step
     text: str
@@ -149,10 +152,10 @@ def user_pieces(
     filled: Filled | None = None,
     changes: bool = True,
 ) -> list[UnplacedPart]:
-    """What the agent is told about this job, in the order it reads it; absent parts leave no trace.
+    """Return the parts about this job in reading order, without empty ones.
 
-    `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
-    way; what it does not say follows it. `changes`: the role may change files.
+    `asked` is what the role requires of its context. `filled`, the rendered template of the role, describes
+    the work in its own way; what it leaves out follows it. `changes`: the role may change files.
     """
     said = filled.said if filled else frozenset()
     pieces = [
@@ -190,7 +193,7 @@ def user_pieces(
 
 
 def _build_work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[UnplacedPart]:
-    """The step, and the task it is a part of."""
+    """Return the step, and the task it is part of."""
     if sections:
         layered = layers.build_layers(
             "",
@@ -208,7 +211,7 @@ def _build_work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> li
 
 
 def _build_remaining_work(at: AtStep | None, filled: Filled) -> list[UnplacedPart]:
-    """What the role's template does not say of the work."""
+    """Return what the role's template leaves out of the work."""
     return [
         UnplacedPart("task", "given", filled.rest),
         UnplacedPart("workflow_step", "given", _render_step(at) if at else ""),
@@ -225,7 +228,7 @@ def _render_step(at: AtStep) -> str:
 
 
 def _render_steps(spec: EffectiveSpec, state: State) -> str:
-    """The steps that were done before the last one, a line each."""
+    """List the steps completed before the last one, one line each."""
     if spec.workflow is None or not state.summaries:
         return ""
     names = {step.id: step.name for step in spec.workflow.steps}
@@ -239,12 +242,12 @@ def _render_steps(spec: EffectiveSpec, state: State) -> str:
 
 
 def _is_reviewed(state: State) -> bool:
-    """Whether the last answer is that of the reviewer of a step that is done."""
+    """Whether the last answer is by the reviewer of a completed step."""
     return state.last is not None and state.last.phase is Phase.REVIEWER and state.step != state.output_of
 
 
 def _render_reviewed_output(state: State) -> str:
-    """What the step before gave, where the last answer only says what its reviewer thought of it."""
+    """Render the output of the previous step, if the last answer is only its review."""
     output = state.outputs.get(state.output_of) if state.output_of and _is_reviewed(state) else None
     return "" if output is None else f"## Output of the step before\n\n{_render_output(output)}"
 
@@ -282,7 +285,7 @@ def _render_assignment(phase: Phase, *, changes: bool) -> str:
 
 
 def _render_choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
-    """The steps that the agent may choose from; empty where there is nothing to choose."""
+    """List the steps that the agent may choose from; empty if there is no choice."""
     steps = routing.list_choices(spec.workflow, state.step) if spec.workflow else []
     if not steps:
         return ""
@@ -309,7 +312,7 @@ def _build_reviewer_parts(
 
 
 def _build_earlier_parts(state: State, phase: Phase) -> list[UnplacedPart]:
-    """What came before this attempt, and for the doer what the review has found."""
+    """Return what happened before this attempt, and for the doer the findings of the review."""
     findings = UnplacedPart(*review.findings_piece(state)) if phase is Phase.DOER else None
     return [
         _build_previous_part(state, phase, told=bool(findings and findings.text)),
@@ -318,7 +321,10 @@ def _build_earlier_parts(state: State, phase: Phase) -> list[UnplacedPart]:
 
 
 def _build_previous_part(state: State, phase: Phase, *, told: bool) -> UnplacedPart:
-    """The last answer; its summary stays in the smallest prompt. `told`: what a reviewer found stands elsewhere."""
+    """Return the last answer; its summary stays even in the shortest prompt.
+
+    `told`: the reviewer's findings are in another part.
+    """
     last = state.last
     if last is None:
         return UnplacedPart("previous", "given", "")
@@ -340,20 +346,20 @@ def _build_previous_part(state: State, phase: Phase, *, told: bool) -> UnplacedP
 
 
 def _render_last_answer(given: Given) -> str:
-    """What the attempt that ended with RETRY wrote before its exit command: often why, and what it had tried."""
+    """Render the text before the exit command of an attempt that ended with RETRY: often its reason."""
     return (
         f"## What the last attempt wrote\n\n{fence_text(_shorten_text(given.answer))}" if given.answer else ""
     )
 
 
 def _is_approved_plan(state: State) -> bool:
-    """Whether the last answer is the plan that is to be carried out."""
+    """Whether the last answer is the plan to be carried out."""
     plan, last = state.plan, state.last
     return plan is not None and plan.approved and last is not None and last.sequence == plan.sequence
 
 
 def _render_plan(state: State) -> str:
-    """The plan that is carried out, or the last one where the last answer is that of its reviewer."""
+    """Render the plan that is being carried out, or the last plan if the last answer is its review."""
     plan, last = state.plan, state.last
     if plan is None or not (plan.approved or (last is not None and last.sequence != plan.sequence)):
         return ""
@@ -367,7 +373,7 @@ def _render_plan(state: State) -> str:
 
 
 def _quote_summary(summary: str) -> str:
-    """What a doer says, to its reviewer: no line of it can pass for a heading of ours."""
+    """Quote the summary of a doer for its reviewer, so that no line of it can look like a heading of ours."""
     lines = summary.splitlines()
     if len(lines) < 2:
         return f" {summary}"
@@ -375,7 +381,7 @@ def _quote_summary(summary: str) -> str:
 
 
 def _render_output(output: object) -> str:
-    """The output of an answer as JSON, in a fence that it can't close."""
+    """Render the output of an answer as JSON, in a fence that it can't close."""
     return fence_text(_shorten_text(json.dumps(output, ensure_ascii=False, indent=1)))
 
 

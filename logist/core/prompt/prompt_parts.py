@@ -1,4 +1,4 @@
-"""The parts of a prompt before and after they have a place: cleaned of secrets, put together, hashed."""
+"""The parts of a prompt: redacted, joined, located in the prompt and hashed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Redact: TypeAlias = Callable[[str], tuple[str, int]]
 
 @dataclass(frozen=True)
 class UnplacedPart:
-    """A part before it has a place."""
+    """A part before its position in the prompt is known."""
 
     source: str
     kind: Literal["rule", "given"]
@@ -39,7 +39,9 @@ class UnplacedPart:
 def assemble(
     system: Iterable[UnplacedPart], user: Iterable[UnplacedPart], redact: Redact, joint: str = JOINT
 ) -> tuple[str, list[Part], int, int]:
-    """`(prompt, parts, user_start, redactions)`; every piece is redacted before it gets its place."""
+    """Return `(prompt, parts, user_start, redactions)`; every piece is
+    redacted before it gets its position.
+    """
     text = ""
     parts: list[Part] = []
     redactions = user_start = 0
@@ -54,7 +56,7 @@ def assemble(
 
 
 def redact_pieces(pieces: Iterable[UnplacedPart], redact: Redact) -> tuple[list[UnplacedPart], int]:
-    """The same without secrets, and how many there were; also those that show only where glued pieces meet."""
+    """Redact the pieces and count the redactions, including secrets that extend across glued pieces."""
     redacted: list[UnplacedPart] = []
     redactions = 0
     for run in _group_glued(pieces):
@@ -69,7 +71,7 @@ def redact_pieces(pieces: Iterable[UnplacedPart], redact: Redact) -> tuple[list[
 
 
 def _redact_across(parts: list[UnplacedPart], redact: Redact) -> list[UnplacedPart]:
-    """Glued pieces between which a secret stands as one, clean; all of them if nothing less helps."""
+    """Redact glued pieces across which a secret extends; merges as few of them as possible."""
     merged = parts[:1]
     for piece in parts[1:]:
         text, across = redact(merged[-1].text + piece.text)
@@ -84,7 +86,7 @@ def _merge_pair(left: UnplacedPart, right: UnplacedPart, text: str) -> UnplacedP
 
 
 def _group_glued(pieces: Iterable[UnplacedPart]) -> Iterator[list[UnplacedPart]]:
-    """Each piece with those that are glued to it."""
+    """Yield each piece together with those that are glued to it."""
     run: list[UnplacedPart] = []
     for piece in pieces:
         if run and not piece.glued:
@@ -110,7 +112,7 @@ class _Place:
 
 
 def _place_pieces(pieces: Iterable[UnplacedPart], joint: str) -> Iterator[_Place]:
-    """Each with what stands before it; of glued ones, those that are empty leave no trace."""
+    """Yield each piece with the separator before it; empty pieces among glued ones are skipped."""
     between = ""
     for run in _group_glued(pieces):
         separator = between
@@ -126,10 +128,10 @@ def _build_part(piece: UnplacedPart, end: int) -> Part:
 
 
 def escape_unprintable(path: str) -> str:
-    """A path on one line: an agent may make a file whose name has line breaks, and headings after them."""
+    """Put a path on one line: an agent may create a file whose name contains line breaks and headings."""
     return path if path.isprintable() else json.dumps(path)
 
 
 def count_bytes(text: str) -> int:
-    """Bytes, as a tokenizer sees them; what is not Unicode counts too."""
+    """Count the bytes of a text, as a tokenizer sees them; surrogates count too."""
     return len(text.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,6 @@
-"""What an export took out of a request, as its metadata say it: that can't be compared with today's files."""
+"""Which parts of a request an export redacted, by its metadata: these
+can't be compared with current files.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ MARKED = "redacted"
 
 
 def read_redaction_marks(metadata: JsonObject) -> frozenset[int | str]:
-    """The parts and the metadata of a request that are not as they were sent; an archive may say anything."""
+    """Return the parts and the metadata of a request that are not as they were sent. Ignores malformed marks:
+    an archive may contain anything.
+    """
     marks = metadata.get(MARKED)
     return (
         frozenset(each for each in marks if isinstance(each, int | str))

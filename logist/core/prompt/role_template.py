@@ -1,4 +1,6 @@
-"""A role's own words about the work: its `prompt_template`, filled; each value stays a part of its own."""
+"""Renders a role's `prompt_template`, its own description of the work;
+each value remains a part of its own.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _SOURCES = {"output": "output", "steps": "output", "aggregatedResults": "results
 
 @dataclass(frozen=True)
 class Filled:
-    """A role's template over the data of a job."""
+    """A role's template, rendered with the data of a job."""
 
     pieces: list[UnplacedPart]
     """Its own words are rules, what came in is given. All is glued to the first, which is empty and so is never cut:
@@ -38,7 +40,7 @@ class Filled:
 
 
 def fill_template(spec: EffectiveSpec, state: State, role: Role, given: Given) -> Filled | str | None:
-    """The role's template; None if it has none, and in words why it can't be filled."""
+    """Render the role's template. Returns None if it has none, and a message if it can't be rendered."""
     if role.prompt_template is None:
         return None
     known = _build_data(spec, state, given, role.context_requirements)
@@ -70,7 +72,9 @@ def _build_piece(role: Role, span: template.RenderedSpan, reasons: Mapping[str, 
 
 
 def _join_pieces(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
-    """What came in from one source is one part, with the template's words in between, as between items of a list."""
+    """Join the pieces from one source, with the template's own words in
+    between, as between items of a list.
+    """
     runs: list[list[UnplacedPart]] = []
     for piece in pieces:
         before = runs[-2:]
@@ -84,7 +88,10 @@ def _join_pieces(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
 
 
 def _list_shown_names(rendered: Rendered, given: Given) -> Iterator[str]:
-    """The names of the context that the text has, whole or item by item; what was only asked for in `if` it has not."""
+    """Yield the context names that the text shows, as a whole or item by item.
+
+    A name used only in `if` doesn't count.
+    """
     lists = {
         "PriorAttempts": len(given.attempts),
         "RelatedTasks": len(given.related),
@@ -100,7 +107,7 @@ def _list_shown_names(rendered: Rendered, given: Given) -> Iterator[str]:
 
 
 def _has_item(rendered: Rendered, name: str, number: int) -> bool:
-    """Of a file it is enough to be named."""
+    """Whether the text shows an item; of a file, its path is enough."""
     return any(rendered.has_whole_value(name, number, *field) for field in ((), ("Path",), ("Content",)))
 
 
@@ -109,7 +116,7 @@ NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES}
 
 
 def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:
-    """What the template may look at. What is not there at all has no name, so that its section vanishes."""
+    """Build the data of the template. Absent values have no name, so that their sections disappear."""
     task: dict[str, SourcedText | ToldList] = {
         "Title": SourcedText(spec.title, "task"),
         "Prompt": SourcedText(spec.prompt, "task"),
@@ -131,7 +138,7 @@ def _build_list(items: Collection[str], shown: str) -> ToldList:
 
 
 def _render_rest(spec: EffectiveSpec, rendered: Rendered) -> str:
-    """What of the task the text does not have, each field and each item of a list for itself."""
+    """Render what the text leaves out of the task, by field, and by item of each list."""
     has_title = rendered.has_whole_value("Title") or rendered.has_whole_value("title")
     told_by_title = has_title and spec.prompt.strip() == spec.title
     fields = {
@@ -150,7 +157,7 @@ def _render_rest(spec: EffectiveSpec, rendered: Rendered) -> str:
 
 
 def _render_labels(spec: EffectiveSpec, rendered: Rendered) -> str:
-    """Type and tags, on a line."""
+    """Render type and tags on one line."""
     kind = _unless_shown(rendered, "Type", "task_type", spec.task_type or "")
     tags = _list_unshown_items(rendered, "Tags", "tags", spec.tags)
     sentences = [*([f"Type: {kind}."] if kind else []), *([f"Tags: {', '.join(tags)}."] if tags else [])]
@@ -158,7 +165,7 @@ def _render_labels(spec: EffectiveSpec, rendered: Rendered) -> str:
 
 
 def _unless_shown(rendered: Rendered, name: str, other: str, text: str) -> str:
-    """The text, unless it stands in what was rendered; the data has it under two names."""
+    """Return the text unless the rendered template shows it, under either of its two names."""
     return (
         "" if not text.strip() or rendered.has_whole_value(name) or rendered.has_whole_value(other) else text
     )

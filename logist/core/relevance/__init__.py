@@ -1,4 +1,4 @@
-"""Which files of a workspace matter for a task, and what its tree looks like: values in, values out."""
+"""Find the files of a workspace that matter for a task, and draw its tree: values in, values out."""
 
 from __future__ import annotations
 

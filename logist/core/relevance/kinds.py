@@ -1,4 +1,6 @@
-"""What a file is by its name: whether it is text at all, whether a person wrote it, whether it may hold secrets."""
+"""Classify a file by its name: whether it is text at all, whether a
+person wrote it, whether it may hold secrets.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ _TESTS = frozenset(("test", "tests", "spec", "specs", "testing", "testdata", "e2
 
 
 class FileKind(NamedTuple):
-    """What a file is, by its name."""
+    """The kind of a file, by its name."""
 
     worth: float
     """How likely it is that work is done in such a file, from 0 to 1; 0 if it is no text, so never opened."""
@@ -71,7 +73,7 @@ class FileKind(NamedTuple):
 
 
 def classify_file(path: str) -> FileKind:
-    """What the file of this path is."""
+    """Return the kind of the file with this path."""
     cut = path.rfind("/")
     name = path[cut + 1 :]
     low = name.lower()
@@ -100,7 +102,7 @@ _NOWHERE = _Above(False, False)
 
 @lru_cache(maxsize=4096)
 def _classify_directory(path: str) -> _Above:
-    """What a directory, or any above it, makes of a file in it."""
+    """Return what a directory, or any above it, means for a file in it."""
     parts = [_classify_part(part) for part in path.split("/")]
     return _Above(any(part.tests for part in parts), any(part.vendored for part in parts))
 
@@ -124,7 +126,9 @@ def _is_environment_file(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _classify_endings(endings: str, test: bool, vendored: bool) -> FileKind:
-    """What all that follows the first dot of a name says, and where the file is."""
+    """Return the kind that follows from the text after the first dot of a
+    name, and from where the file is.
+    """
     last, whole = endings.rpartition(".")[2], f".{endings}"
     worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6
     if whole.endswith(_GENERATED_ENDINGS):

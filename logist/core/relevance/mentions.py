@@ -1,4 +1,4 @@
-"""Files and directories that a task names: paths, names of files, modules, places in a traceback."""
+"""Find the files and directories that a task names: paths, names of files, modules, places in a traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACE = re.compile(r":\d+(?:[:,-]\d+)*$")
 
 @dataclass(frozen=True)
 class Mentions:
-    """What was found of what a task names, in its order."""
+    """The files and directories that a task names, in its order."""
 
     files: list[list[str]]
     """For each name the files that it may mean: one, or those that share it."""
@@ -32,7 +32,7 @@ class Mentions:
 
 
 class Index:
-    """Paths by their last name, of the names that a task may mean."""
+    """Paths by their last name, limited to the names that a task may mean."""
 
     def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
         self.paths = paths
@@ -54,7 +54,9 @@ class Index:
                 self.by_stem.setdefault(stem, []).append(path)
 
     def find_files(self, text: str) -> list[str]:
-        """The files a text may mean: that path, or those whose path ends with it, or with an end of it."""
+        """Return the files a text may mean: that path, or those whose path ends
+        with it, or with an end of it.
+        """
         if text in self.paths:
             return [text]
         parts = text.split("/")
@@ -67,7 +69,9 @@ class Index:
         return []
 
     def find_modules(self, text: str) -> list[str]:
-        """The files of a dotted name, as `app.users.views` or `com.example.Parser`, or of its member."""
+        """Return the files of a dotted name, as `app.users.views` or
+        `com.example.Parser`, or of its member.
+        """
         parts = text.split(".")
         for end in range(len(parts), max(1, len(parts) - 2), -1):
             tail = "/".join(parts[:end])
@@ -81,14 +85,14 @@ class Index:
         return []
 
     def find_directories(self, text: str) -> list[str]:
-        """The directories a path may mean."""
+        """Return the directories a path may mean."""
         if text in self.directories:
             return [text]
         return sorted(path for path in self.directories if path.endswith(f"/{text}"))
 
 
 def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
-    """What a task names of these files and directories, each once."""
+    """Return the files and directories that a task names, each once."""
     candidates = list(_find_candidates(task))
     index = Index(paths, above, (text for text, _ in candidates))
     files: list[list[str]] = []
@@ -112,7 +116,7 @@ def _find_matches(text: str, index: Index) -> list[str]:
 
 
 def _find_candidates(task: Task) -> Iterator[tuple[str, bool]]:
-    """Texts that may be paths, and whether they stand in quotes; each once, in the order of the task."""
+    """Yield texts that may be paths, and whether they are in quotes; each once, in the order of the task."""
     seen: set[str] = set()
     whole = "\n".join((task.title, task.prompt, task.step, task.description, *task.criteria))[:MAX_TEXT]
     plain = _LINK.sub(" ", whole)
@@ -144,7 +148,7 @@ def _clean_path(raw: str) -> str:
 
 
 def _is_like_a_file(path: str) -> bool:
-    """It has a `/` or a dot inside, or is a name like `Makefile`; other words are keywords."""
+    """Whether the path has a `/` or a dot inside, or is a name like `Makefile`; other words are keywords."""
     name = path.rpartition("/")[2]
     return "/" in path or "." in name or (name[:1].isupper() and name.lower() in _BARE)
 

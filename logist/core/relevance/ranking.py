@@ -1,6 +1,7 @@
-"""Which files matter, best first: those a task names, then those whose names or texts have its words.
+"""Rank files, best first: those a task names, then those whose names or texts have its words.
 
-A word counts by where the task says it, and by how few files have it; often in a file counts more than once, but
+A word counts by where it is in the task, and by how few files have it; often in a file counts more than once,
+but
 never much more.
 """
 
@@ -49,7 +50,7 @@ Hits = dict[int, float]
 
 
 class Names:
-    """What the names of files say about keywords: worked out once for each word and each directory."""
+    """Which keywords the names of files have: computed once for each word and each directory."""
 
     def __init__(self, keywords: Sequence[Keyword]) -> None:
         self.keywords = keywords
@@ -63,12 +64,12 @@ class Names:
         self._beginning = re.compile("|".join(map(re.escape, sorted(begun)))).search
 
     def find_hits(self, path: str) -> tuple[Hits, Hits]:
-        """What a file's own name has, and what the directories above it have."""
+        """Return the hits of a file's own name, and those of the directories above it."""
         cut = path.rfind("/") + 1
         return self._find_name_hits(path[cut:]), self._find_directory_hits(path[:cut])
 
     def _find_directory_hits(self, directory: str) -> Hits:
-        """What a directory and those above it have; its path ends with `/`."""
+        """Return the hits of a directory and those above it; its path ends with `/`."""
         hits = self._directories.get(directory)
         if hits is None:
             cut = directory.rfind("/", 0, -1) + 1
@@ -110,13 +111,15 @@ class Names:
 
 
 def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None]:
-    """Finds a name of several words as files are called: `rate_limiter`, `rate-limiter`, `RateLimiter`."""
+    """Return a search for a name of several words as files are called:
+    `rate_limiter`, `rate-limiter`, `RateLimiter`.
+    """
     return re.compile("[_-]?".join(map(re.escape, keyword.needle.split("_"))), re.IGNORECASE).search
 
 
 @dataclass(frozen=True)
 class Text:
-    """How often each keyword stands in a file, by its number, and how long the file is."""
+    """How often each keyword is in a file, by its number, and how long the file is."""
 
     counts: Sequence[int]
     size: int
@@ -133,9 +136,10 @@ def rank_files(
     directories: Sequence[str] = (),
     tests_wanted: bool = False,
 ) -> list[RankedFile]:
-    """At most `most` files that have a keyword, the best first.
+    """Return at most `most` files that have a keyword, the best first.
 
-    `files`: all that could be found; `searched`: how many of them were looked into; `directories`: those that the
+    `files`: all that could be found; `searched`: how many of them were looked into; `directories`: those that
+    the
     task names.
     """
     worth = _Worth(keywords, names, texts, len(files), searched)
@@ -160,7 +164,7 @@ _NONE: tuple[Hits, Hits] = ({}, {})
 
 
 class _Worth:
-    """What the keywords are worth: the rarer one is in names, or in texts, the more it tells there."""
+    """What the keywords are worth: the fewer names, or texts, have one, the more it counts there."""
 
     def __init__(
         self,
@@ -188,7 +192,7 @@ class _Worth:
         ]
 
     def score_file(self, hits: tuple[Hits, Hits], text: Text | None) -> float:
-        """What a file is worth; 0 where neither its name nor its text has any of the words."""
+        """Return what a file is worth; 0 if neither its name nor its text has any of the words."""
         own, above = hits
         score, numbers_present = 0.0, set(own)
         for number, much in own.items():
@@ -208,7 +212,7 @@ class _Worth:
         return score * (1.0 + SEVERAL * min(len(numbers_present) - 1, 4))
 
     def explain_score(self, own: Hits, text: Text | None) -> str:
-        """The words that count most, as a person would say it."""
+        """Return the words that count most, in a form for people."""
         reasons: list[str] = []
         if own:
             best = _choose_best({number: much * self._names[number] for number, much in own.items()}, 2)

@@ -1,4 +1,4 @@
-"""What a task says, as far as files are looked for by it."""
+"""The text of a task that is used to look for files."""
 
 from __future__ import annotations
 

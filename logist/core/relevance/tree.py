@@ -1,6 +1,6 @@
-"""The tree of a workspace, two levels deep, within a number of lines, whatever there is.
+"""Draw the tree of a workspace, two levels deep, within a fixed number of lines.
 
-The key files of the root come first, so that who shortens it from its end loses them last.
+The key files of the root come first, so that they are lost last if the text is shortened from its end.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ _KEY_ENDINGS = (".csproj", ".sln", ".cabal", ".gemspec", ".xcodeproj")
 
 
 def is_key_file(name: str) -> bool:
-    """Whether a file tells how a project is built, or what it is: such a one is not left out for another."""
+    """Whether a file tells how a project is built, or what it is: such a
+    file is never dropped in favour of another.
+    """
     low = name.lower()
     return low in _KEY_FILES or low.startswith(_KEY_BEGINNINGS) or low.endswith(_KEY_ENDINGS)
 
 
 def format_name(path: str) -> str:
-    """A name on one line, whatever is in it; what is not Unicode as `\\xNN`."""
+    """Return a name on one line, whatever is in it; bytes that are not Unicode are escaped in hexadecimal."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     short = f"{text[:LONGEST_NAME]}..." if len(text) > LONGEST_NAME else text
     return short if short.isprintable() else json.dumps(short)
@@ -43,7 +45,7 @@ def format_name(path: str) -> str:
 
 @dataclass
 class _TreeDirectory:
-    """What lies in a directory, by names."""
+    """The contents of a directory, by names."""
 
     directories: dict[str, _TreeDirectory] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
@@ -55,11 +57,12 @@ class _TreeDirectory:
 def draw_tree(
     files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
 ) -> str:
-    """The tree as text: the root's key files, directories with the number of files below them, then other files.
+    """Return the tree as text: the root's key files, directories with the number of files below them, then other
+    files.
 
     `noted` is what is neither file nor directory.
 
-    `partial`: there is more than was looked at. The empty text for an empty workspace.
+    `partial`: there is more than was looked at. The text is empty for an empty workspace.
     """
     top = _build_tree(files, directories, noted)
     most_at_top = MOST_AT_TOP
@@ -115,7 +118,7 @@ def _format_lines(
     first: Callable[[str], bool] = lambda name: False,
     indent: str = "",
 ) -> Iterable[str]:
-    """An entry a line: the files that are `first`, directories, the other files.
+    """Yield one line for each entry: the files that are `first`, directories, the other files.
 
     Of more than `most` entries the key files are kept, then directories, then the other files.
     """

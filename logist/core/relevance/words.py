@@ -1,4 +1,4 @@
-"""The words of a task that files are looked for by, and what each is worth."""
+"""Find the words of a task that files are searched for, and what each is worth."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Keyword:
 
 
 def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
-    """The words of a task, what counts most first; of those that count the same, the first said."""
+    """Return the words of a task, the heaviest first; of equal ones, the first in the task."""
     weights: dict[str, float] = {}
     shown: dict[str, str] = {}
     for text, worth in _weigh_texts(task):
@@ -104,7 +104,7 @@ def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
 
 
 def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
-    """The texts of a task, and what a word of each is worth."""
+    """Yield the texts of a task, and what a word of each is worth."""
     yield task.title[:MAX_TEXT], 3.0
     yield " ".join(task.tags)[:MAX_TEXT], 2.0
     for text, worth in ((task.step, 1.5), (task.prompt, 1.5), (task.description, 1.5)):
@@ -113,7 +113,9 @@ def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
 
 
 def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
-    """Every word in its order, and a factor: names of code count more, and so do the words they are made of."""
+    """Yield every word in its order, and a factor: names of code count more,
+    and so do the words they are made of.
+    """
     plain = _LINK.sub(" ", text)
     quoted = {token for quote in _QUOTED.findall(plain) for token in _TOKEN.findall(quote)}
     for token in _TOKEN.findall(plain):
@@ -136,13 +138,13 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _find_phrasal_verbs(text: str) -> Iterator[str]:
-    """`logging in` and `times out` as files and names have them: `log_in`, which finds `login` too."""
+    """Yield `logging in` and `times out` as files and names have them: `log_in`, which finds `login` too."""
     for verb, particle in _PARTICLE.findall(text.lower()):
         yield f"{_undouble_consonant(stem_word(verb))}_{particle}"
 
 
 def _is_code(token: str) -> bool:
-    """Whether it is a name of several words, as `rate_limiter`, `HttpClient` or `httpClient`."""
+    """Whether the token is a name of several words, as `rate_limiter`, `HttpClient` or `httpClient`."""
     humped = not (token.islower() or token.isupper())
     return ("_" in token or humped) and "-" not in token and len(split_name(token)) > 1
 
@@ -163,7 +165,7 @@ def _is_covered_by_better(needle: str, ranked: list[str], weights: dict[str, flo
 
 
 def stem_word(word: str) -> str:
-    """What the forms of a word share: `parsing`, `parser` and `parse` give `pars`.
+    """Return what the forms of a word share: `parsing`, `parser` and `parse` give `pars`.
 
     A name of several words gives those with `_` between them.
     """
@@ -189,17 +191,17 @@ def _undouble_consonant(low: str) -> str:
 
 
 def stem_title(title: str) -> frozenset[str]:
-    """What the words of a title share with their other forms."""
+    """Return the stems of the words of a title."""
     return frozenset(stem_word(word) for word, _ in _weigh_words(title[:1_000]))
 
 
 def split_name(name: str) -> list[str]:
-    """The words a name is made of, as they are written there."""
+    """Return the words a name is made of, as they are written there."""
     if not name.isascii():
         return _LETTERS.findall(name)
     return (_LOW if name.islower() else _HUMPS).findall(name)
 
 
 def split_lowercase(name: str) -> list[str]:
-    """The same in lower case."""
+    """Return the words a name is made of, in lower case."""
     return [part.lower() for part in split_name(name)]

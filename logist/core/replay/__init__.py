@@ -1,1 +1,3 @@
-"""Recorded interactions judged by today's rules, and prompts compared with today's wording."""
+"""Judges recorded interactions by the current rules, and compares
+recorded prompts with the current wording.
+"""

@@ -1,4 +1,4 @@
-"""What a replay finds: one thing that goes another way today, with its cause, and both in words for a person."""
+"""A difference that a replay detects: a field that comes out differently today, with its cause."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that goes another way today than it was recorded."""
+    """One field that comes out differently today than it was recorded."""
 
     sequence: int
     field: str
@@ -54,7 +54,7 @@ class Difference:
 def build_difference(
     entry: Interaction, field: str, recorded: object, today: object, cause: str
 ) -> Difference:
-    """With both values as text: words as they are, everything else as JSON."""
+    """Build a difference with both values as text: strings as they are, everything else as JSON."""
     return Difference(
         entry.sequence, field, *_cut_around_difference(_to_text(recorded), _to_text(today), LONGEST), cause
     )
@@ -63,9 +63,9 @@ def build_difference(
 def explain_cause(
     entry: Interaction, field: str, schema: JsonObject, *, judged: bool = False, reason: str = ""
 ) -> str:
-    """Which rule leads elsewhere, and what has changed since, as far as the request says by what it was judged.
+    """Explain which rule leads to a different result, and what has changed since, if the request records it.
 
-    `judged`: the answer itself is read in another way, and `reason` is today's word on it.
+    `judged`: the answer itself is read differently, and `reason` is the current reason.
     """
     rule = ANSWER if judged or field.startswith("response.") else _CAUSES.get(field, "")
     explanation = (
@@ -87,14 +87,14 @@ def _describe_changes_since(entry: Interaction, schema: JsonObject) -> str:
 
 
 def format_difference(found: Difference) -> Iterator[str]:
-    """The difference for a person: where, what was recorded and what comes out today, and why."""
+    """Format the difference for a person: the field, the recorded and the current value, and the cause."""
     yield f"interaction {found.sequence}: {found.field}"
     yield from (f"  {line}" for line in format_sides(found))
     yield f"  cause     {found.cause}"
 
 
 def format_sides(found: Difference) -> Iterator[str]:
-    """What was recorded, and what comes out today."""
+    """Format the recorded and the current value."""
     recorded, today = _select_differing(found.recorded, found.today)
     yield from _format_side("recorded", recorded)
     yield from _format_side("today", today)
@@ -106,7 +106,7 @@ def _format_side(name: str, shown: list[str]) -> Iterator[str]:
 
 
 def _select_differing(recorded: str, today: str) -> tuple[list[str], list[str]]:
-    """Both values, as much of them as tells one from the other."""
+    """Return both values, reduced to the parts that differ."""
     if leaves := _find_differing_leaves(recorded, today):
         ours, theirs = (", ".join(f"{path} {side[n]}" for path, *side in leaves) for n in (0, 1))
         return [_shorten_text(ours)], [_shorten_text(theirs)]
@@ -117,7 +117,7 @@ def _select_differing(recorded: str, today: str) -> tuple[list[str], list[str]]:
 
 
 def _select_own_lines(text: str, other: str) -> list[str]:
-    """The first few lines of a text from where it parts from the other."""
+    """Return the first few lines of a text from where it differs from the other one."""
     pairs = list(zip_longest(text.split("\n"), other.split("\n")))
     start = next((n for n, (own, its) in enumerate(pairs) if own != its), 0)
     shown = [_shorten_text(own) for own, _ in pairs[start : start + LINES] if own is not None]
@@ -125,7 +125,7 @@ def _select_own_lines(text: str, other: str) -> list[str]:
 
 
 def _find_differing_leaves(recorded: str, today: str) -> list[tuple[str, str, str]]:
-    """Of two JSON objects, what is not the same in both: the path, and its two values."""
+    """Return the differing members of two JSON objects: the path, and both values."""
     try:
         first, second = json.loads(recorded), json.loads(today)
         if isinstance(first, dict) and isinstance(second, dict):
@@ -150,7 +150,7 @@ def _to_text(value: object) -> str:
 
 
 def _cut_around_difference(first: str, second: str, longest: int) -> tuple[str, str]:
-    """Both texts, cut to `longest` characters around the place where they part."""
+    """Cut both texts to `longest` characters around the first difference."""
     if max(len(first), len(second)) <= longest:
         return first, second
     pairs = enumerate(zip(first, second, strict=False))

@@ -1,9 +1,9 @@
-"""Prompt drift: what an archived request says, and what Logist would say in its place today.
+"""Prompt drift: compares an archived request with the one that Logist would send today.
 
-Rules (the contract, the role, its permissions and template, the step) are made again from the files of today, what the
-history gives (the task, what came before, findings) from the spec and the state that the request was made of. What
-only the workspace and other jobs gave is taken from the archive. So whatever differs is the doing of a file that has
-changed, or of Logist itself, and the cause says which.
+Rules (the contract, the role, its permissions and template, the step) are made again from the current files;
+what depends on the history (the task, earlier answers, findings) from the spec and the state of that time.
+What came from the workspace and from other jobs is taken from the archive. So every difference is caused by a
+file that has changed, or by Logist itself, and the cause says which.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NUMBER = re.compile("[0-9]+")
 
 @dataclass(frozen=True)
 class Drift:
-    """One part of a prompt that is not today what it was."""
+    """One part of a prompt that is different today."""
 
     sequence: int
     """The interaction that asked."""
@@ -67,7 +67,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two prompts, part by part."""
+    """The comparison of two prompts, part by part."""
 
     equal: tuple[str, ...]
     """The parts that are the same, in their order."""
@@ -75,9 +75,11 @@ class Comparison:
 
 
 def find_drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) -> list[Drift]:
-    """The parts of a recorded request that would be others today; `spec` and `state` are those before it.
+    """Return the parts of a recorded request that would be different today.
 
-    Empty where nothing would, and where the archive does not say which parts its prompt has.
+    `spec` and `state` are those before it.
+
+    Empty if nothing differs, and if the archive does not list the parts of its prompt.
     """
     blocks = archived_request.read_blocks(entry.request)
     if not blocks:
@@ -139,7 +141,7 @@ def _find_prompt_drifts(
 
 @dataclass(frozen=True)
 class _Made:
-    """A prompt that was made again, beside the archived one."""
+    """A rebuilt prompt, compared with the archived one."""
 
     told: Instructed
     now: Mapping[Key, PromptBlock]
@@ -152,7 +154,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class _Making:
-    """Makes a prompt again, with stand-ins for what only the archive knows."""
+    """Rebuilds a prompt, with stand-ins for what only the archive knows."""
 
     spec: EffectiveSpec
     state: State
@@ -164,7 +166,10 @@ class _Making:
     matching: _Matching
 
     def find_nearest(self) -> _Made:
-        """The prompt that is like the archived one, or comes nearest to it: how many items the lists had is tried."""
+        """Return the rebuilt prompt that is most similar to the archived one.
+
+        Tries the possible lengths of the lists, and stops at an equal prompt.
+        """
         choices = archived_request.list_count_options(
             self.request, self.then, counted=self.role.prompt_template is not None
         )
@@ -195,7 +200,7 @@ class _Making:
 
 
 def _count_pieces(found: Sequence[PromptBlock], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
-    """What the pieces of a prompt say, or that they are there; those that may be missing do not count."""
+    """Count what the pieces of a prompt say, or that they exist; pieces that may be missing don't count."""
     return Counter(
         (piece.source, "" if archived_request.is_surrounding(piece.source) else piece.text)
         for block in found
@@ -207,7 +212,7 @@ def _count_pieces(found: Sequence[PromptBlock], cut: Mapping[str, str]) -> Count
 def _compare_whole(
     entry: Interaction, told: drift_causes.DriftContext, made: _Made, before: Mapping[Key, PromptBlock]
 ) -> list[Drift]:
-    """Whether the parts, all of which are as they were, also stand where they stood."""
+    """Check whether the parts, which are all equal, are also in the same order and joined in the same way."""
     keys = [*made.kept, *(key for key in before if key[0] == LEFT_OUT)]
     texts = [before[key].text for key in keys]
     user, joint = len(archived_request.group_blocks(made.told.system)), made.told.joint
@@ -218,7 +223,7 @@ def _compare_whole(
 
 @dataclass(frozen=True)
 class _Matching:
-    """Compares an archived prompt with today's, given what had no room in it."""
+    """Compares an archived prompt with a rebuilt one, given what was cut from the archived one."""
 
     cut: Mapping[str, str]
     redact: Callable[[str], tuple[str, int]]
@@ -226,7 +231,7 @@ class _Matching:
     def compare_blocks(
         self, before: Mapping[Key, PromptBlock], now: Mapping[Key, PromptBlock]
     ) -> tuple[list[tuple[Key, Change]], list[Key]]:
-        """The parts that differ, and those that both have."""
+        """Return the parts that differ, and those that both prompts have."""
         common_keys = [key for key in now if key in before]
         changes: list[tuple[Key, Change]] = []
         for key, block in now.items():
@@ -250,7 +255,7 @@ class _Matching:
         )
 
     def _is_same_template(self, then: Sequence[UnplacedPart], now: Sequence[UnplacedPart]) -> bool:
-        """The parts of a template in their order; of what had no room some are missing."""
+        """Whether the pieces of a template match in order; pieces that may have been cut can be missing."""
         remaining = iter(now)
         for piece in then:
             for today in remaining:
@@ -278,7 +283,7 @@ class _Matching:
 
 
 def _replace_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec:
-    """The spec with what the workflow's file says of the step today."""
+    """Return the spec with the step as the workflow file defines it today."""
     flow, step = spec.workflow, today.step
     if flow is None or step is None:
         return spec
@@ -296,7 +301,7 @@ def _render_today(
     key: Key,
     told: drift_causes.DriftContext,
 ) -> str:
-    """A part as it would be sent, with what came from the surroundings as the archive has it."""
+    """Render a part as it would be sent today, with the archived texts of the surroundings."""
     if key not in now or now[key].is_given:
         return ""
     archived_texts: dict[str, deque[str]] = {}
@@ -313,7 +318,7 @@ def _render_today(
 
 
 def _format_setting(value: Any) -> str:
-    """A setting on a line; an archive may hold anything."""
+    """Format a setting on one line; an archive may contain any type."""
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else json.dumps(value)
 
 
@@ -331,7 +336,10 @@ def _build_diff(change: Change, then: str, now: str) -> tuple[str, ...]:
 
 
 def compare_prompts(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
-    """The prompts of two asks, part by part: what is other in the second. `names` tell them apart in the causes."""
+    """Compare the prompts of two asks, part by part: what is different in the second.
+
+    `names` label the two in the causes.
+    """
     before, after = (
         {
             key: block.text
@@ -343,7 +351,7 @@ def compare_prompts(then: Interaction, now: Interaction, names: tuple[str, str] 
 
 
 def compare_answers(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
-    """The same of the answers: the exit command as it was read, the text before it, and where it led."""
+    """Compare the answers of two asks: the exit command, the text before it, and the resulting state."""
     names = names or (f"#{then.sequence}", f"#{now.sequence}")
     return _compare_parts(_split_answer(then), _split_answer(now), now.sequence, names)
 
@@ -374,7 +382,7 @@ def _compare_parts(
 
 
 def _split_answer(entry: Interaction) -> dict[Key, str]:
-    """The parts of an answer; those that it does not have are missing."""
+    """Split an answer into its parts; parts that it does not have are left out."""
     response = entry.response
     command = {
         "action": ", ".join(response.actions),
@@ -399,13 +407,13 @@ def _split_answer(entry: Interaction) -> dict[Key, str]:
 
 
 def find_setting_differences(then: Request, now: Request) -> dict[str, tuple[object, object]]:
-    """What else is other in the second of two requests: who was asked, by which model, by which Logist."""
+    """Return what else differs between two requests: who was asked, with which model, by which Logist."""
     pairs = {name: (then.metadata.get(name), now.metadata.get(name)) for name in SETTINGS}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _read_blocks_or_whole(request: Request) -> list[PromptBlock]:
-    """Its parts, or where it does not say them the prompt as one."""
+    """Return the blocks of a request, or the whole prompt as one block if the archive lists no parts."""
     return archived_request.read_blocks(request) or [
         PromptBlock("prompt", (UnplacedPart("prompt", "given", request.prompt),))
     ]

@@ -1,4 +1,4 @@
-"""Why a part of a prompt is not what it was: the file that has changed, or Logist itself."""
+"""Explains why a part of a prompt is different today: a file has changed, or Logist itself."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Today:
-    """What a prompt is made from today, beside the spec and the state that the history gives."""
+    """What a prompt is made from today, in addition to the spec and the state from the history."""
 
     version: str
     """Of Logist."""
@@ -102,7 +102,7 @@ class Today:
 
 @dataclass(frozen=True)
 class DriftContext:
-    """A recorded request and today, to say why they differ."""
+    """A recorded request and the current files, to explain their differences."""
 
     spec: EffectiveSpec
     state: State
@@ -113,19 +113,20 @@ class DriftContext:
 
     @property
     def role_name(self) -> str:
-        """Of the role that was asked."""
+        """The role that was asked."""
         return find_asked_role(self.entry)
 
     @property
     def has_schema_changed(self) -> bool:
-        """Whether an answer is held to another schema today."""
+        """Whether answers are checked against another schema today."""
         then = self._get_metadata("schema")
         return bool(self.today.schema) and isinstance(then, str) and then != self.today.schema
 
     def find_changed_settings(self, role: Role) -> dict[str, tuple[Any, Any]]:
-        """What is sent beside the prompt and would be another today, with both values: model, temperature, tools.
+        """Return the settings that would be different today, with both values: model, temperature, tools.
 
-        Nothing of an answer that was given, and no model that a person chose for that one step.
+        Without those of an answer that was supplied by hand, and without a model that a person chose for that
+        one step.
         """
         metadata, options = self.entry.request.metadata, (self.entry.request.command or {}).get("options")
         agent = metadata.get("agent")
@@ -147,10 +148,10 @@ class DriftContext:
         }
 
     def is_unrecorded_difference(self, then: PromptBlock, now: PromptBlock) -> bool:
-        """Whether a filled template differs by nothing but what the archive can't say.
+        """Whether a rendered template differs only in what the archive does not record.
 
-        That is how many items its lists had, where a secret stood as one in two parts of it, what it was only asked
-        for in `if`. Where both the role's file and Logist are what they were, there is nothing else.
+        That is how many items its lists had, where a secret extended across two of its parts, and values used
+        only in `if`. If neither the role file nor Logist has changed, there can be no other difference.
         """
         if len(then.pieces) < 2 or len(now.pieces) < 2:
             return False
@@ -158,7 +159,7 @@ class DriftContext:
         return same or _collect_words(then) == _collect_words(now)
 
     def find_cause(self, source: str, change: str) -> str:
-        """Why a part is not what it was."""
+        """Explain why a part is different."""
         word = source.partition(":")[0]
         role = f"the role file {self.role_name}{_format_file_suffix(self.today.role_file)}"
         if word == "schema":
@@ -191,7 +192,10 @@ class DriftContext:
         )
 
     def _is_step_change(self, word: str) -> bool:
-        """Whether the file of the workflow makes the difference: in the words of the step, or in the form of all."""
+        """Whether the workflow file causes the difference.
+
+        That is by the words of the step, or by the answer format, which affects the whole prompt.
+        """
         today, flow = self.today.step, self.spec.workflow
         then = flow.find_step(self.state.step) if flow else None
         if today is None or then is None:
@@ -208,7 +212,7 @@ class DriftContext:
 
     @property
     def is_role_unchanged(self) -> bool:
-        """Whether its file says today what it said then; False where the archive does not know."""
+        """Whether the role file is unchanged; False if the archive does not record its hash."""
         return bool(self.today.role_hash) and self.spec.roles.get(self.role_name) == self.today.role_hash
 
     def _explain_own_wording(self, source: str) -> str:
@@ -226,19 +230,19 @@ class DriftContext:
 
 
 def find_asked_role(entry: Interaction) -> str:
-    """The name of the role that a request was made for; empty where nothing says it."""
+    """Return the name of the role that a request was made for; empty if it is not recorded."""
     name = entry.request.metadata.get("role")
     return name if isinstance(name, str) else entry.observed.role if entry.observed else ""
 
 
 def schema_hash(schema: JsonObject) -> str:
-    """sha256 (hex) of a schema as canonical JSON, as the metadata of a request has it."""
+    """Return the sha256 (hex) of a schema as canonical JSON, as in the metadata of a request."""
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def describe_part(source: str) -> str:
-    """A part of a prompt in words: `role:Worker` is `the role Worker`."""
+    """Describe a part of a prompt: `role:Worker` is `the role Worker`."""
     word, _, name = source.partition(":")
     if word in ("role", "file") and name:
         return f"the {word} {name}"
@@ -250,12 +254,12 @@ def describe_part(source: str) -> str:
 
 
 def describe_part_change(source: str, change: str, first: str, second: str) -> str:
-    """How a part differs between two interactions, named `first` and `second` (`#2`, `fix-login #2`)."""
+    """Describe how a part differs between two interactions, with their names (`#2`, `fix-login #2`)."""
     return f"{describe_part(source)}: {describe_change(change, first, second)}"
 
 
 def describe_change(change: str, first: str, second: str) -> str:
-    """The same without the name of the part."""
+    """Describe a change between two interactions, without the name of the part."""
     how = {"changed": "not the same", "added": f"only in {second}", "gone": f"only in {first}"}
     return how[change]
 
@@ -265,7 +269,7 @@ def _format_file_suffix(file: str) -> str:
 
 
 def _collect_words(block: PromptBlock) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    """What of a filled template does not depend on how often it says it."""
+    """Return the content of a rendered template that does not depend on how often it is repeated."""
     rules = frozenset(piece.text for piece in block.pieces if piece.kind == "rule")
     known = (
         (piece.source, piece.text)

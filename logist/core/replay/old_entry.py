@@ -1,4 +1,6 @@
-"""One entry of a history of another shape, read as far as it says something: `action`, no `raw_response`, other states."""
+"""Reads one entry of a history in another format as far as possible:
+`action`, no `raw_response`, other states.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,13 @@ _NOT_MODELS = frozenset({"simulated", "preview-only", "run-command"})
 
 
 def is_logist_interaction(entry: JsonObject) -> bool:
-    """Whether it is an interaction of Logist, as the files hold them."""
+    """Whether an entry is an interaction of Logist, as on disk."""
     return isinstance(entry.get("kind"), str) and "after" in entry
 
 
 @dataclass(frozen=True)
 class OldEntry:
-    """An entry as it was read: what is None was not there."""
+    """An entry as it was read; None means that a value was missing."""
 
     where: str
     """Its place in the file, for people."""
@@ -70,7 +72,7 @@ class OldEntry:
 
     @property
     def phase(self) -> Phase:
-        """Who answered: the phase says it, or the state, or the name of the role."""
+        """The phase of the answer, by the entry's phase, its state, or the name of the role."""
         phase_text = text_or_empty(self.request.metadata.get("phase")).upper()
         if phase_text in ("DOER", "REVIEWER"):
             return Phase(phase_text.lower())
@@ -83,19 +85,22 @@ class OldEntry:
 
     @property
     def who(self) -> str:
-        """Who answered, for people."""
+        """Who answered, for messages."""
         return f"the {self.phase.value}" + (f" {shorten_json(self.role)}" if self.role else "")
 
     @property
     def implied_state(self) -> Status | None:
-        """The state that the job must have been in for this agent to answer; None if the entry does not name it."""
+        """The state that the job must have been in for this agent to answer.
+
+        None if the entry has its own state or no agent.
+        """
         if self.before is not None or not (self.role or self.request.metadata.get("phase")):
             return None
         return Status.REVIEW_REQUIRED if self.phase is Phase.REVIEWER else Status.PENDING
 
 
 def find_logged_operation(raw: JsonObject) -> str:
-    """The operation of an entry that only says that a command was run; "" for what an agent answered."""
+    """Return the operation of an entry that only logs a command; "" for the answer of an agent."""
     request, response = raw.get("request"), raw.get("response")
     operation = text_or_empty(request.get("operation")) if isinstance(request, dict) else ""
     if not operation or not isinstance(request, dict) or not isinstance(response, dict):
@@ -111,7 +116,10 @@ def find_logged_operation(raw: JsonObject) -> str:
 
 
 def read_old_entry(raw: JsonObject, place: int, last: OldEntry | None) -> OldEntry:
-    """The entry at `place` (from 1) of the file. Raises Damaged for one that tells of no answer, or is out of order."""
+    """Read the entry at `place` (from 1) of the file.
+
+    Raises Damaged for an entry without an answer or out of order.
+    """
     number = raw.get("sequence")
     number = number if isinstance(number, int) and not isinstance(number, bool) else None
     where = f"entry {place}" + (f" (sequence {number})" if number is not None else "")
@@ -153,18 +161,18 @@ def _read_state(raw: JsonObject, name: str, where: str) -> Status | None:
 
 
 def shorten_json(value: object) -> str:
-    """The value as JSON, as much of it as an error shows."""
+    """Return the value as JSON, cut for an error message."""
     json_text = json.dumps(value, ensure_ascii=False)
     return json_text if len(json_text) <= 60 else f"{json_text[:57]}..."
 
 
 def text_or_empty(value: object) -> str:
-    """The value, if it is a text; else ""."""
+    """Return the value if it is a text; else ""."""
     return value if isinstance(value, str) else ""
 
 
 def to_text_list(value: object) -> list[str] | None:
-    """A list of texts, or one text as such a list; None for anything else."""
+    """Return a list of texts, or one text as such a list; None for anything else."""
     if isinstance(value, str):
         return [value]
     return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
@@ -191,7 +199,7 @@ def _read_request(raw: JsonObject, request: JsonObject) -> Request:
 
 
 def _read_actions(response: JsonObject, where: str) -> list[str] | None:
-    """What the agent did, by `actions` or by the older `action`; None where neither is there."""
+    """Read the actions from `actions` or the older `action`; None if neither exists."""
     value = response.get("actions", response.get("action"))
     if value is None:
         return None
@@ -213,7 +221,9 @@ def _read_usage(told: object) -> Usage | None:
 
 
 def _read_measured_usage(raw: JsonObject, response: JsonObject) -> Usage | None:
-    """What it used, by the fields of the first histories: dollars, seconds, and tokens without those of a cache."""
+    """Read the usage from the fields of the first histories: dollars,
+    seconds, and tokens without cached ones.
+    """
     metrics = response.get("metrics")
     metrics = metrics if isinstance(metrics, dict) else {}
     dollars = _find_number(raw.get("cost"), response.get("cost_usd"), metrics.get("cost_usd"))
@@ -243,7 +253,7 @@ def _read_measured_usage(raw: JsonObject, response: JsonObject) -> Usage | None:
 
 
 def has_odd_usage(raw: JsonObject, response: JsonObject) -> bool:
-    """Whether it says of what it used what makes no sense."""
+    """Whether the recorded usage makes no sense."""
     usage = raw.get("usage") or response.get("usage")
     odd = (raw.get(name) for name in ("cost", "execution_time_seconds"))
     return bool(usage and _read_usage(usage) is None) or any(
@@ -252,7 +262,7 @@ def has_odd_usage(raw: JsonObject, response: JsonObject) -> bool:
 
 
 def _find_number(*values: object) -> float | None:
-    """The first that is a number, and one that makes sense."""
+    """Return the first value that is a sensible number."""
     for value in values:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USED:
             return value
@@ -260,9 +270,11 @@ def _find_number(*values: object) -> float | None:
 
 
 def read_old_answer(response: JsonObject) -> tuple[str, bool]:
-    """What the agent wrote: `(text, whether it was rebuilt)`. "" where there is nothing to rebuild it from.
+    """Return the answer of the agent: `(text, whether it was rebuilt)`.
 
-    It is rebuilt as the exit command that the fields of the response say.
+    "" if there is nothing to rebuild it from.
+
+    It is rebuilt as the exit command that the fields of the response describe.
     """
     raw = response.get("raw_response")
     if isinstance(raw, str):

@@ -1,9 +1,10 @@
-"""Histories of other shapes as interactions: what they do not say is rebuilt, and what was rebuilt is said.
+"""Converts histories in other formats to interactions: missing values are rebuilt, and every rebuilt value is
+reported.
 
-An entry is what an agent was asked and what it answered: `request`, `response`, and, if they were kept, the
-states before and after. What a history of Logist has beside that is put there by today's rules: the `create`
-at its begin, the place after each answer, and what a steward must have decided where the states leave a gap.
-Entries that are interactions of Logist already (in a file that was written anew) stay as they are.
+An entry is the request to an agent and its answer: `request`, `response`, and, if they were kept, the states
+before and after. What a history of Logist has in addition is produced by the current rules: the `create` at
+the beginning, the place after each answer, and the decisions that a steward must have made where the states
+leave a gap. Entries that are already interactions of Logist (in a file that was rewritten) stay as they are.
 """
 
 from __future__ import annotations
@@ -98,16 +99,18 @@ _KNOWN_OF_RESPONSE = frozenset(
 
 @dataclass
 class Notes:
-    """What had to be rebuilt, with the interactions it was rebuilt in."""
+    """What had to be rebuilt, and in which interactions."""
 
     found: dict[str, list[int]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
 
     def add_note(self, what: str, sequence: int | None = None, unit: str = "interaction") -> None:
-        """Remembers the first SHOWN interactions, and how many there were; without one it is of them all.
+        """Remember a note, the first SHOWN interactions, and how many there are.
 
-        `unit`: what the numbers are of, where they are not of interactions.
+        Without a sequence it is about the whole file.
+
+        `unit`: what the numbers count, if not interactions.
         """
         if what not in self.found and len(self.found) >= MOST_NOTES:
             what = MORE
@@ -120,7 +123,7 @@ class Notes:
             self.found.setdefault(what, []).append(sequence)
 
     def render_lines(self) -> Iterator[str]:
-        """A line for each thing that was rebuilt, in the order they were met."""
+        """Yield a line for each thing that was rebuilt, in order of first occurrence."""
         for what, sequences in self.found.items():
             if not sequences:
                 yield what
@@ -133,7 +136,7 @@ class Notes:
 
 @dataclass
 class OldShapesSurvey:
-    """What must be known of all entries before the first interaction can be made of them."""
+    """What must be known about all entries before the first interaction can be built."""
 
     settings: JsonObject = field(default_factory=dict)
     """Of the job, where they can't be the default: `review`, `approval`, `limits`."""
@@ -142,7 +145,7 @@ class OldShapesSurvey:
 
 
 def survey_entries(entries: Iterable[JsonObject]) -> OldShapesSurvey:
-    """Reads the entries once. Raises what `interactions` does."""
+    """Read the entries once. Raises the same errors as `rebuild_interactions`."""
     result = OldShapesSurvey()
     last: OldEntry | None = None
     answered: OldEntry | None = None
@@ -179,12 +182,12 @@ def _is_completed(entry: OldEntry) -> bool:
 
 
 def _is_repeated_work(last: OldEntry | None, entry: OldEntry) -> bool:
-    """Whether a doer works again after it has completed its work, with no review in between."""
+    """Whether a doer works again after it has completed its work, without a review in between."""
     return last is not None and _is_completed(last) and last.phase is entry.phase is Phase.DOER
 
 
 def _is_out_of_turn(last: OldEntry | None, entry: OldEntry) -> bool:
-    """Whether it may not be this agent's turn by the rules of Logist; nothing is known where a state was recorded."""
+    """Whether it may not be this agent's turn by the rules of Logist; False if a state was recorded."""
     if entry.implied_state is None:
         return False
     expected_phase = (
@@ -194,7 +197,7 @@ def _is_out_of_turn(last: OldEntry | None, entry: OldEntry) -> bool:
 
 
 def _find_raised_limits(runs: int, microcents: int, seconds: float) -> JsonObject:
-    """The limits that would have stopped the job, raised to what it has used, and a little more."""
+    """Return the limits that would have stopped the job, raised slightly above what it has used."""
     usual = Limits()
     used_limits: JsonObject = {
         "cost_threshold": microcents // MICROCENTS + 1,
@@ -211,10 +214,12 @@ def rebuild_interactions(
     beside: JsonObject | None = None,
     known: JsonObject | None = None,
 ) -> Iterator[Interaction]:
-    """The history that these entries tell, from `create` on; one entry ahead is in memory.
+    """Yield the history that these entries describe, from `create` on; holds one entry in memory.
 
-    `schema` judges the answers; `beside` is what the file says of the job itself, `known` the settings of a `survey`. They are numbered anew, from 1. Raises Damaged, with the place in the file, for an entry
-    that tells of no answer, is out of order, or stands among interactions of Logist.
+    `schema` is used to judge the answers; `beside` is what the file says about the job itself, `known` the
+    settings of a survey. Interactions are renumbered from 1. Raises Damaged, with the place in the file, for
+    an entry that has no answer, is out of order, or is preceded by entries of another format although it is
+    an interaction of Logist.
     """
     teller = _Teller(schema, notes, beside or {}, known or {})
     pending_entry: OldEntry | None = None
@@ -237,7 +242,7 @@ def rebuild_interactions(
 
 
 class _Earlier(NamedTuple):
-    """The state before an ask, and the ask's number."""
+    """The state before an ask, and the sequence number of the ask."""
 
     sequence: int
     state: State
@@ -245,7 +250,7 @@ class _Earlier(NamedTuple):
 
 @dataclass
 class _Teller:
-    """Puts interactions after each other, and knows where the job stands."""
+    """Builds the interactions one after the other, and tracks the state of the job."""
 
     schema: JsonObject
     notes: Notes
@@ -262,7 +267,7 @@ class _Teller:
         return self.state.revision + 1 if self.state else 1
 
     def rebuild_create(self, first: OldEntry) -> Iterator[Interaction]:
-        """The `create` that no such history has."""
+        """Build the `create` that such histories lack."""
         changed_settings = ", ".join(
             f"{name} {json.dumps(value)}" for name, value in sorted(self.known.items())
         )
@@ -286,7 +291,7 @@ class _Teller:
         )
 
     def rebuild_answer(self, entry: OldEntry, following: OldEntry | None) -> Iterator[Interaction]:
-        """The answer, and what must have been decided before the next one."""
+        """Build the answer, and the decision that must have been made before the next one."""
         yield self._rebuild_ask(entry, following)
         if following is not None:
             yield from self._rebuild_decision(following)
@@ -343,7 +348,10 @@ class _Teller:
         )
 
     def _rebuild_reply(self, entry: OldEntry) -> tuple[Reply, bool]:
-        """The answer, and whether it was rebuilt; why there is none, where it says so."""
+        """Return the answer, and whether it was rebuilt.
+
+        It has an error if the entry says that there is no answer.
+        """
         answer, rebuilt = read_old_answer(entry.response)
         status = text_or_empty(entry.response.get("status")).upper()
         error = None
@@ -355,9 +363,10 @@ class _Teller:
         return Reply(text=answer, usage=usage, error=error, finish=text_or_empty(finish) or None), rebuilt
 
     def _judge_reply(self, reply: Reply, observed: Observed) -> step.Outcome | None:
-        """What the rules make of it; None where they have no place for an answer.
+        """Judge the answer by the rules; None if they don't allow an answer here.
 
-        Not the changed ones: it was made before them, and what they stop went on, with no decision of a steward.
+        Without the changed rules: the answer was made before them, and where they would stop, the job went on
+        without a decision of a steward.
         """
         assert self.state is not None
         try:
@@ -369,7 +378,11 @@ class _Teller:
     def _find_place_after(
         self, entry: OldEntry, following: OldEntry | None, today: step.Outcome | None
     ) -> Place:
-        """Where the job stood after it: as recorded; else as the next entry found it; else as today."""
+        """Return the place after the answer.
+
+        That is the recorded one; else the one that the next entry requires; else the one by the current
+        rules.
+        """
         assert self.state is not None
         judged = today.place if today else self.state.place
         recorded = entry.after
@@ -408,10 +421,10 @@ class _Teller:
             )
 
     def _rebuild_decision(self, following: OldEntry) -> Iterator[Interaction]:
-        """What a steward must have decided, for the job to stand where the next entry found it.
+        """Build the decision that a steward must have made for the job to be in the state of the next entry.
 
-        Where that entry does not say the state, but who answered, and it was not that agent's turn, the job went
-        back: by a restep to where it was.
+        If that entry does not record the state, and it was not the turn of the agent that answered, the job
+        went back to an earlier state by a restep.
         """
         assert self.state is not None
         due_state = self._find_due_state(following)
@@ -442,7 +455,9 @@ class _Teller:
         )
 
     def _find_due_state(self, following: OldEntry) -> Status | None:
-        """The state in which this entry is an answer; None where it may be one as the job stands."""
+        """Return the state in which this entry can be an answer; None if it can
+        be one in the current state.
+        """
         assert self.state is not None
         if following.before is not None or following.implied_state is not None:
             return following.before or following.implied_state
@@ -450,7 +465,7 @@ class _Teller:
         return Status.PENDING if waits else None
 
     def _find_restep(self, following: OldEntry) -> tuple[Kind, RecordedCommand] | None:
-        """The restep to the last time that this agent was asked; None where it never was its turn."""
+        """Return the restep to the last time that this agent was asked; None if it was never its turn."""
         assert following.implied_state is not None
         earlier = self.earlier.get(following.implied_state)
         if earlier is None:
@@ -462,13 +477,13 @@ class _Teller:
 
 
 def _is_read_alike(entry: OldEntry, after: Place, today: step.Outcome) -> bool:
-    """Whether today's rules read the answer as it was recorded: only then their reason is that of then."""
+    """Whether the current rules read the answer as recorded: only then the current reason applies to it."""
     same_actions = entry.actions in (None, today.response.actions)
     return same_actions and today.place.status is after.status
 
 
 def _rebuild_spec(beside: JsonObject, first: OldEntry) -> EffectiveSpec:
-    """What was asked for, as far as the file says it."""
+    """Build the spec as far as the file describes it."""
     prompt = text_or_empty(beside.get("prompt")) or first.request.prompt
     title = text_or_empty(beside.get("title")) or next(filter(str.strip, prompt.splitlines()), "imported")
     description = text_or_empty(beside.get("description")) or None
@@ -476,7 +491,7 @@ def _rebuild_spec(beside: JsonObject, first: OldEntry) -> EffectiveSpec:
 
 
 def _find_decision_between(here: Status, there: Status | None) -> tuple[Kind, RecordedCommand] | None:
-    """The decision of a steward that leads from one state to the other, if there is one."""
+    """Return the decision of a steward that leads from one state to the other, if there is one."""
     if here is Status.STUCK and there in step.PHASES:
         return Kind.RESUBMIT, ResubmitCommand(review=there is Status.REVIEW_REQUIRED or None)
     if here is Status.APPROVAL_REQUIRED and there in (Status.PENDING, Status.SUCCESS):
@@ -487,7 +502,7 @@ def _find_decision_between(here: Status, there: Status | None) -> tuple[Kind, Re
 
 
 def _build_place(status: Status, state: State, entry: OldEntry) -> Place:
-    """A place of that status, with what it needs to be left again."""
+    """Build a place with that status, with what is needed to leave it again."""
     if status is Status.STUCK:
         why = text_or_empty(entry.response.get("summary_for_supervisor"))
         stuck = Stuck(kind=StuckKind.AGENT, step=state.step, role=entry.role, phase=entry.phase, reason=why)
@@ -498,7 +513,9 @@ def _build_place(status: Status, state: State, entry: OldEntry) -> Place:
 
 
 def _rebuild_response(entry: OldEntry, reply: Reply, today: step.Outcome | None) -> Response:
-    """The response as the file has it; what it does not say is as today's rules read the answer."""
+    """Return the response as recorded in the file; missing values are as the
+    current rules read the answer.
+    """
     recorded = entry.response
     status = text_or_empty(recorded.get("status")).upper()
     values: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Replay: a recorded history through today's rules; a difference names where and why."""
+"""Replay: judges a recorded history by the current rules; a difference says where and why."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChangedRule:
-    """An interaction that goes another way today for no other cause than a rule that a newer Logist has changed."""
+    """An interaction that comes out differently today only because a newer Logist has changed a rule."""
 
     sequence: int
     rule: str
@@ -57,7 +57,7 @@ READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervis
 
 @dataclass(frozen=True)
 class Judged:
-    """One interaction as it would end today."""
+    """The result of an interaction under the current rules."""
 
     place: Place
     response: Response
@@ -104,12 +104,12 @@ def walk(interactions: Iterable[Interaction], targets: Collection[int]) -> Itera
 
 
 def collect_restep_targets(interactions: Iterable[Interaction]) -> set[int]:
-    """The interactions that a restep goes back before; `replay` keeps the states that these found."""
+    """Return the interactions that a restep goes back before; `replay` keeps the states before these."""
     return {fold.read_restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
 
 
 def find_differences(history: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
-    """What differs in a history that is in memory, changed rules apart."""
+    """Yield the differences of a history that is in memory, without changed rules."""
     results = replay(history, schema, collect_restep_targets(history))
     return (each for each in results if isinstance(each, Difference))
 
@@ -133,10 +133,12 @@ def replay(
     *,
     prompts: Prompts | None = None,
 ) -> Iterator[Difference | ChangedRule | Drift]:
-    """The differences, in order. Each interaction is judged from the state that was recorded before it, and
-    `prompts` says how an ask would be put today; `targets` as for `walk`.
+    """Yield the differences in order, with one interaction in memory.
 
-    Interactions that only a newer Logist knows whole are not judged (`newer_versions.unknown` tells which).
+    Each interaction is judged from the recorded state before it. `prompts` returns what an ask would say
+    differently today. `targets` are the numbers of the interactions that a restep goes back before (see
+    `collect_restep_targets`). Interactions that only a newer Logist fully knows are not judged (see
+    `newer_versions.list_unknown_words`).
     """
     for moment in walk(interactions, targets):
         entry, spec, state = moment.entry, moment.spec, moment.before
@@ -154,7 +156,10 @@ def replay(
 def _judge_by_rules(
     spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
 ) -> Iterator[Difference | ChangedRule]:
-    """What differs by today's rules; where it goes as recorded by the rules of then, the changes that lead elsewhere."""
+    """Yield what differs under the current rules.
+
+    If nothing differs under the rules of then, yields the responsible rule changes instead.
+    """
 
     def differences_by(rules: Rules) -> tuple[Difference, ...]:
         return tuple(_find_differences_by(spec, state, entry, back, schema, rules))
@@ -202,7 +207,7 @@ def _find_differences_by(
 
 
 def _compare_outcome(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
-    """Where it leads, and by which way: what is not as it was recorded, with both values."""
+    """Yield what differs in the resulting place and the route to it, with both values."""
     recorded_route, current_route = _describe_route(entry.route), _describe_route(today.route)
     if recorded_route != current_route:
         yield "route", recorded_route, current_route
@@ -227,7 +232,7 @@ def judge_interaction(
     schema: JsonObject,
     rules: Rules = TODAY,
 ) -> Judged | None:
-    """How the interaction ends by some rules; None for a kind that this version does not judge."""
+    """Return how the interaction ends under some rules; None for a kind that this version does not judge."""
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
         answer = step.judge_answer(spec, state, read_reply(entry), schema)
@@ -270,7 +275,7 @@ def _review_in(command: AskCommand) -> JsonObject:
 
 
 def _describe_route(route: Sequence[JsonObject]) -> str:
-    """The decisions of a route with their branches, and the steps passed over: not what they saw, nor other words."""
+    """Describe the decisions of a route and the skipped steps, without the values they were based on."""
     return ", ".join(map(_describe_decision, route)) or "no decision"
 
 
@@ -285,7 +290,7 @@ def _describe_decision(told: JsonObject) -> str:
 def _is_limit_reached(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
     """Whether the limit that halted the job would halt it today.
 
-    What the halt itself has booked of the job's children counts: they are what used the limit up.
+    What the halt itself books of the job's children counts: they are what used up the limit.
     """
     command = HaltCommand.read(entry.command)
     used = fold.add_usage(state.usage, entry)
@@ -296,7 +301,7 @@ def _is_limit_reached(spec: EffectiveSpec, state: State, entry: Interaction) -> 
 
 
 def read_reply(entry: Interaction) -> Reply:
-    """The answer as it came back then."""
+    """Return the answer as it was received then."""
     response = entry.response
     return Reply(
         text=response.raw_response,
@@ -308,7 +313,7 @@ def read_reply(entry: Interaction) -> Reply:
 
 
 def _drop_stuck_reason(place: Place) -> JsonObject:
-    """The place without the sentence that says why it is STUCK: other words are no other way."""
+    """Return the place without the reason why it is STUCK: different wording is not a difference."""
     stuck = place.stuck.model_copy(update={"reason": ""}) if place.stuck else None
     return place.model_copy(update={"stuck": stuck}).model_dump()
 

@@ -1,5 +1,5 @@
-"""What the rules decide of an interaction beside where it leads: whether an agent is asked at all, what is held
-against it, to how many a step is given. None of it is read from the answer, so it is judged from the state that was recorded before.
+"""Replay checks besides the next state: was the call allowed, were the recorded breaches real, how many
+children. They don't depend on the answer, so they are judged from the recorded state before it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Found: TypeAlias = "Iterator[tuple[str, object, object]]"
 
 
 def check_interaction(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """All of it that is not as it was recorded, of an interaction that was made where the job stood at `state`."""
+    """Yield every check that comes out differently today, for an interaction that was made in `state`."""
     if entry.kind is Kind.ASK:
         if entry.exchange is None:  # else it was asked for before what was decided since
             yield from _check_call_allowed(spec, state, entry)
@@ -55,7 +55,7 @@ def check_interaction(spec: EffectiveSpec, state: State, entry: Interaction) -> 
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON: unlike Python's `==`, this tells 1 from true."""
+    """Whether two values are equal in JSON: unlike Python's `==`, this distinguishes 1 from true."""
     if isinstance(one, str) or isinstance(other, str):
         return bool(one == other)
     if type(one) is type(other) and not one and not other:  # as most are, and it takes no time
@@ -64,7 +64,7 @@ def is_same_json(one: Any, other: Any) -> bool:
 
 
 def _check_call_allowed(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """Whether the agent would be asked today, at this step."""
+    """Check whether the agent would be asked today, at this step."""
     if entry.step is not None and entry.step != state.step:
         yield "step", entry.step, state.step
     if entry.simulated:
@@ -74,9 +74,9 @@ def _check_call_allowed(spec: EffectiveSpec, state: State, entry: Interaction) -
 
 
 def _check_role(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """Whose turn it is, where the request says that nobody chose another role, and nobody got stuck.
+    """Check which role is due, unless a person chose another role for this step, or the job was STUCK.
 
-    An earlier Logist did not say either, nor of which version it was.
+    Skipped for requests of an earlier Logist, which recorded neither the choice nor its version.
     """
     metadata = entry.request.metadata
     if (
@@ -93,8 +93,10 @@ def _check_role(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
 
 
 def _check_breaches(entry: Interaction) -> Found:
-    """The changes of the workspace that the role may not make. What was undone is among the changes or not,
-    so only those are looked at that are recorded as changes."""
+    """Check which changes of the workspace the role may not make.
+
+    A change that was undone may or may not be recorded as a change, so only recorded changes are checked.
+    """
     observed = entry.observed
     allowed = _read_permissions(entry)
     if observed is None or entry.simulated or allowed is None:
@@ -119,7 +121,7 @@ def _check_breaches(entry: Interaction) -> Found:
 
 
 def _is_allowed(may: Permissions, told: JsonObject, path: str, kind: str, observed: Observed) -> bool:
-    """Whether a change that was held against the role would not be today."""
+    """Whether a change that was recorded as a breach would be allowed today."""
     recorded_change = next((change for change in observed.changes if change.path == path), None)
     if recorded_change is None and (kind not in permissions.NEEDS or path not in told):
         return False
@@ -128,7 +130,10 @@ def _is_allowed(may: Permissions, told: JsonObject, path: str, kind: str, observ
 
 
 def _read_permissions(entry: Interaction) -> Permissions | None:
-    """What the role could do then; None where the history does not say it in words of this Logist."""
+    """Return the permissions of the role at that time.
+
+    None if the history does not record them in words of this Logist.
+    """
     names = entry.request.metadata.get("permissions")
     known = {permission.value for permission in Permission}
     if not isinstance(names, list) or not all(isinstance(name, str) and name in known for name in names):
@@ -137,7 +142,9 @@ def _read_permissions(entry: Interaction) -> Permissions | None:
 
 
 def _check_supplied_results(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """The answer of a person for a step that other jobs do, as these would have given it."""
+    """Check the answer of a person for a step of other jobs, in the form in
+    which these would have given it.
+    """
     if not (entry.simulated and entry.response.actions == [ExitAction.COMPLETED]):
         return
     today = data.to_children_results(spec, entry.step or state.step, entry.response.output)
@@ -146,7 +153,7 @@ def _check_supplied_results(spec: EffectiveSpec, state: State, entry: Interactio
 
 
 def _check_children_count(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Found:
-    """How many jobs a step is given to."""
+    """Check how many jobs a step is given to."""
     current_step = spec.workflow.find_step(state.step) if spec.workflow else None
     if current_step is None or command.fault:
         return
@@ -162,7 +169,7 @@ def _check_children_count(spec: EffectiveSpec, state: State, command: SpawnComma
 
 
 def _check_success_share(spec: EffectiveSpec, state: State, command: CollectCommand) -> Found:
-    """Whether enough of them succeeded."""
+    """Check whether enough of the children succeeded."""
     today, _ = gathered(spec, state, command)
     if today != (recorded := command.gathered):
         yield "gathered", recorded, today
@@ -182,7 +189,7 @@ def gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> tupl
 
 
 def check_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:
-    """What an answer says, as far as it is read in another way."""
+    """Yield the fields of an answer that are read differently today."""
     for name in names:
         then, now = getattr(recorded, name), getattr(today, name)
         if not is_same_json(then, now):

@@ -1,4 +1,4 @@
-"""The review: what a reviewer is told and asked, what its answer says, and what sends the work back."""
+"""The review: the prompt of the reviewer, the reading of its verdict, and what sends the work back."""
 
 from logist.core.review.gate import (
     Gate,

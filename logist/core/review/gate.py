@@ -1,4 +1,4 @@
-"""What sends work back: the verdict, the findings and the results of checks, by the mode of the review."""
+"""Decides by verdict, findings, results of checks and the mode of the review whether work is sent back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Mode = Literal["strict", "normal", "yolo"]
 
 @dataclass(frozen=True)
 class Gate:
-    """What a reviewer's answer comes to, the checks included."""
+    """The result of a review, including the checks."""
 
     blocked: bool
     """The work goes back."""
@@ -55,30 +55,30 @@ class Gate:
 
 
 def get_review_mode(spec: EffectiveSpec) -> Mode:
-    """The mode of a job; one that only a newer Logist knows is taken for the strictest."""
+    """Return the review mode of a job; a mode that only a newer Logist knows counts as strict."""
     if spec.review_mode is None:
         return "normal"
     return "yolo" if spec.review_mode == "yolo" else "strict"
 
 
 def get_checks(spec: EffectiveSpec) -> dict[str, Check]:
-    """All checks of a job by name, the switched-off ones too."""
+    """Return all checks of a job by name, including disabled ones."""
     return dict(CHECKS) if spec.checks is None else spec.checks
 
 
 def runs_command(check: Check) -> bool:
-    """Whether a command finds out, and not the reviewer."""
+    """Whether a check runs a command, instead of being judged by the reviewer."""
     return check.enabled and bool(check.command)
 
 
 def select_checks_to_run(
     spec: EffectiveSpec, state: State, phase: Phase, *, touched: bool = False
 ) -> dict[str, Check]:
-    """The checks whose commands are run when an agent has completed its part.
+    """Select the checks whose commands run when an agent has completed its part.
 
-    After the doer that is all of them; after the reviewer those that were not run before, as when a steward has sent
-    work to the review that no doer has completed, or has set the job aside. `touched`: somebody has changed the
-    workspace since, so that none of them says anything of it any more.
+    After the doer these are all of them; after the reviewer those that did not run before, for example
+    because a steward has sent work to the review that no doer has completed, or has suspended the job.
+    `touched`: the workspace has been changed since, so that earlier results are worthless.
     """
     commands = {name: check for name, check in get_checks(spec).items() if runs_command(check)}
     if phase is not Phase.REVIEWER or touched:
@@ -88,16 +88,18 @@ def select_checks_to_run(
 
 
 def is_blocking(mode: Mode, severity: Any) -> bool:
-    """Whether a finding of this severity sends work back; in strict all do but suggestions."""
+    """Whether a finding of this severity sends work back; in strict mode all
+    findings except suggestions do.
+    """
     return severity == ERROR or (mode == "strict" and severity != SUGGESTION)
 
 
 def judge_review(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
-    """What a reviewer's answer and the results of the checks come to together; None where nobody judged the work.
+    """Combine a reviewer's answer and the results of the checks; None if nothing was judged.
 
-    FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without any output where a person comes after
-    it, does not outweigh a finding or a check that blocks. What can't be told for a verdict is a fault where the
-    reviewer was told which there are: what was meant as FAIL must not pass.
+    FAIL and RETRY send the work back in every mode. PASS, or COMPLETED without output if a person decides
+    afterwards, does not outweigh a finding or a check that blocks. If the reviewer was asked for a verdict,
+    one that can't be read is a fault: an answer that was meant as FAIL must not pass.
     """
     if observed.phase is not Phase.REVIEWER or command.action is ExitAction.STUCK:
         return None
@@ -119,7 +121,7 @@ def judge_review(spec: EffectiveSpec, state: State, observed: Observed, command:
 
 
 def _read_review(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> ReviewVerdict:
-    """The review in an answer; without a verdict where it gives none, and need not."""
+    """Read the review in an answer; without a verdict if it gives none and doesn't have to."""
     asked = bool(observed.asks_verdict)
     output = parse_text_output(command.output) if asked else command.output
     review = read_verdict(output, get_checks(spec))
@@ -138,7 +140,7 @@ def _read_review(spec: EffectiveSpec, observed: Observed, command: ExitCommand) 
 
 
 def _is_merged_unseen(spec: EffectiveSpec) -> bool:
-    """Whether no person comes after the review: then silence is no word."""
+    """Whether no person decides after the review: then a missing verdict must not count as acceptance."""
     return get_review_mode(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
@@ -150,7 +152,7 @@ def _build_finding(result: CheckResult, checks: Mapping[str, Check]) -> JsonObje
 
 
 def _build_reason(summary: str, stops: list[JsonObject], *, back: bool) -> str:
-    """Why work goes back, in words for a steward."""
+    """Describe for a steward why work is sent back."""
     check_names = list(dict.fromkeys(str(found.get("check") or "a finding") for found in stops))
     blocked_by = f"blocked by {', '.join(check_names[:5])}" + (
         f" and {len(check_names) - 5} more" if len(check_names) > 5 else ""
@@ -162,7 +164,7 @@ def _build_reason(summary: str, stops: list[JsonObject], *, back: bool) -> str:
 
 
 def has_rejected_work(state: State) -> bool:
-    """Whether the last word on the work is a review that sent it back."""
+    """Whether the last judgement of the work is a review that sent it back."""
     last = state.last
     if last is None or last.phase is not Phase.REVIEWER:
         return False

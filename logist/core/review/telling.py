@@ -1,4 +1,6 @@
-"""What a reviewer is told beside the task, and what the doer is told of a review, as parts of a prompt."""
+"""Renders the parts of a prompt about a review: the request to the
+reviewer, and the findings for the doer.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,14 @@ SHOWN_OUTPUT = 4000
 def reviewer_pieces(
     spec: EffectiveSpec, state: State, diff: str = "", *, sections: bool = False, partial: bool = False
 ) -> list[Layer]:
-    """What every reviewer is told beside the task and what every agent is told; empty texts leave no trace.
+    """Return the parts that only a reviewer gets; parts with empty text are left out of the prompt.
 
-    For the user half of the prompt, after `changes`, in this order: `verdict` (rule: how to answer), `checklist`
-    (rule), `checks` (given: how the commands came out, from `state.checks`), `diff` (given: `diff`, the patch of what
-    was changed, see Workspace.patch), `partial` (rule: that this is not all). None of them may be cut but the diff.
-    `sections`: the answer is in sections. A part `verdict` in a request is also what says that this reviewer was asked
-    for one, and a part `partial` that it did not see all. Each has the fields of `prompt.Piece`: `Piece(*layer)`.
+    They belong into the user half of the prompt after `changes`, in this order: `verdict` (rule: how to
+    answer), `checklist` (rule), `checks` (given: the results of the commands, from `state.checks`), `diff`
+    (given: `diff`, the patch of the changes, see Workspace.patch), `partial` (rule: the change is not shown
+    completely). Only the diff may be cut. `sections`: the answer is in sections. In a recorded request, a
+    part `verdict` also means that the reviewer was asked for one, and a part `partial` that it did not see
+    everything. Each has the fields of `UnplacedPart`: `UnplacedPart(*layer)`.
     """
     return [
         Layer("verdict", "rule", _render_verdict_request(spec, sections=sections)),
@@ -73,10 +76,12 @@ def reviewer_pieces(
 
 
 def findings_piece(state: State) -> Layer:
-    """What the last review found, with the output of failed checks, for the doer; its text may be empty.
+    """Return the findings of the last review, with the output of failed checks, for the doer.
 
-    Goes after `previous` in the user half, and is never cut. Where it has a text, `previous` need not quote the
-    reviewer's `output` again: it is all in here.
+    Its text may be empty.
+
+    It belongs after `previous` in the user half and is never cut. If it has text, `previous` doesn't need to
+    quote the `output` of the reviewer, which is completely contained here.
     """
     findings = state.findings or []
     if not findings:
@@ -109,7 +114,7 @@ def _render_verdict_request(spec: EffectiveSpec, *, sections: bool) -> str:
 
 
 def _render_rule(spec: EffectiveSpec) -> str:
-    """What sends the work back, and what becomes of it otherwise."""
+    """Render what sends the work back, and what happens to it otherwise."""
     accepted = "merged" if spec.auto_merge else "accepted"
     if spec.approval is Approval.NONE:
         accepted += ", and no person looks at it first"

@@ -1,7 +1,8 @@
-"""What a reviewer says in `output`: `{"verdict", "issues", "suggestions"}`, read without guessing what decides.
+"""Reads a reviewer's `output`: `{"verdict", "issues", "suggestions"}`, without guessing what matters.
 
-A verdict is PASS or FAIL, and nothing else; issues and suggestions are lists. Of an issue only its words are needed:
-what is missing or misspelled in it is read to its disadvantage, with a warning, for a finding must not get lost.
+A verdict is PASS or FAIL, and nothing else; issues and suggestions are lists. An issue needs only a message:
+anything missing or misspelled in it counts as the more severe reading, with a warning, because a finding must
+not get lost.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FENCED = re.compile(r"\s*(`{3,})[a-z]*\n(.*)\n\1\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class ReviewVerdict:
-    """What a reviewer came to."""
+    """The verdict and the findings of a reviewer."""
 
     verdict: str
     """PASS or FAIL; empty where `fault` says why it can't be told."""
@@ -43,7 +44,7 @@ class ReviewVerdict:
 
 
 def parse_text_output(output: Any) -> Any:
-    """The object that a reviewer wrote as text, in a fence or not; anything else as it is."""
+    """Parse the object that a reviewer wrote as text, fenced or not; anything else is returned unchanged."""
     if not isinstance(output, str):
         return output
     fenced = _FENCED.fullmatch(output)
@@ -55,9 +56,11 @@ def parse_text_output(output: Any) -> Any:
 
 
 def read_verdict(output: Any, checks: Mapping[str, Check]) -> ReviewVerdict | None:
-    """The review in an answer's `output`; None where that has no `verdict`. Never raises, whatever it holds.
+    """Read the review in the `output` of an answer; None if it has no `verdict`.
 
-    `checks` are all that are known by name, the switched-off ones too.
+    Never raises, whatever the output.
+
+    `checks` are all known checks by name, including disabled ones.
     """
     if not isinstance(output, dict) or "verdict" not in output:
         return None
@@ -81,14 +84,14 @@ def read_verdict(output: Any, checks: Mapping[str, Check]) -> ReviewVerdict | No
 
 
 def _keep_gravest(found: list[JsonObject]) -> list[JsonObject]:
-    """As many as are kept, none left out that is graver than one that stays; in their order."""
+    """Keep the first MOST_FINDINGS findings by severity, in their original order."""
     order = {ERROR: 0, WARNING: 1, SUGGESTION: 2}
     ranked = sorted(range(len(found)), key=lambda index: order[found[index]["severity"]])
     return [found[index] for index in sorted(ranked[:MOST_FINDINGS])]
 
 
 def _warn_of_unread_keys(output: Mapping[str, Any]) -> list[str]:
-    """A warning for what stands beside the review, which decides nothing."""
+    """Warn about keys that are not part of a review; they have no effect."""
     unknown = [to_printable_line(name)[:_NAME] for name in output if name not in _READ]
     more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
     return [f"not read of output: {', '.join(unknown[:_NAMED])}{more}"] if unknown else []
@@ -117,7 +120,10 @@ def _read_issues(
 
 
 def _find_check(name: str, checks: Mapping[str, Check]) -> str:
-    """The check that is meant: `Build-Passes` is `build_passes`; of several, one that decides most."""
+    """Return the check that is meant: `Build-Passes` is `build_passes`.
+
+    Of several similar ones, it is the one with the most severe effect.
+    """
     if not name or name in checks:
         return name
     alike = [each for each in checks if _normalize_name(each) == _normalize_name(name)]
@@ -130,9 +136,10 @@ def _normalize_name(name: str) -> str:
 
 
 def _read_severity(said: Any, check: Check | None) -> tuple[str, str]:
-    """How grave an issue is, and what was odd: the graver of what is said of it and what its check is by the config.
+    """Return the severity of an issue, and a remark if it was odd.
 
-    A check that is switched off decides nothing.
+    The more severe of the reviewer's word and the config of its check counts. An issue of a disabled check
+    has no effect.
     """
     if check is not None and not check.enabled:
         return SUGGESTION, "its check is switched off, so it decides nothing"
@@ -146,7 +153,7 @@ def _read_severity(said: Any, check: Check | None) -> tuple[str, str]:
 
 
 def _read_place(issue: Mapping[str, Any]) -> JsonObject:
-    """File and line as far as they were said."""
+    """Read file and line, as far as they are valid."""
     file, line = _read_name(issue.get("file")), issue.get("line")
     if not isinstance(line, int | str) or isinstance(line, bool) or not str(line).strip():
         line = None

@@ -1,4 +1,4 @@
-"""Looks for secrets in text that comes in blocks, with a bounded amount of it in memory."""
+"""Finds secrets in text that arrives in blocks, with bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEFORE = 512
 
 
 class Leak(NamedTuple):
-    """A secret that stands where it should not."""
+    """A secret in a place where none may be."""
 
     line: int
     """From 1."""
@@ -31,9 +31,9 @@ class Leak(NamedTuple):
 
 
 def find_leaks(blocks: Iterable[str], secrets: Mapping[str, str]) -> Iterator[Leak]:
-    """Each secret of the text that the blocks make up; `secrets` says of each value what it is.
+    """Yield each secret in the text that the blocks form together; `secrets` maps each value to its kind.
 
-    Bytes that are no UTF-8 come as surrogates (surrogateescape).
+    Bytes that are not UTF-8 are passed as surrogates (surrogateescape).
     """
     carried = max([CARRIED, *(12 * len(secret) for secret in secrets)])
     window, line, offset, reported_until = "", 1, 0, 0

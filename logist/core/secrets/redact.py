@@ -1,4 +1,6 @@
-"""Takes secrets out of text before it is sent or written: known values, and what is plainly a key."""
+"""Removes secrets from text before it is sent or written: known values,
+and text that has the form of a key.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ KNOWN = "a known value"
 
 
 def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
-    """`text` with each secret replaced by `[redacted]`, and how many places that were.
+    """Return `text` with each secret replaced by `[redacted]`, and the number of replacements.
 
-    `secrets` are known values; those under 8 characters are passed over. Each is found in the spellings
-    of `spellings`. Secrets that overlap are one place.
+    `secrets` are known values; those under 8 characters are ignored. Each is found in all the spellings of
+    `spellings`. Overlapping secrets count as one.
     """
     places = find_secrets(text, dict.fromkeys(secrets, KNOWN))
     pieces: list[str] = []
@@ -30,7 +32,7 @@ def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
 
 
 def find_secrets(text: str, secrets: Mapping[str, str]) -> list[Match]:
-    """Each secret of `text` in order, none overlapping; `secrets` says of each value what it is."""
+    """Return each secret in `text` in order, without overlaps; `secrets` maps each value to its kind."""
     wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
     places: list[Match] = []
     for match in sorted(_find_all(text, wanted), key=lambda match: match.start):
@@ -42,7 +44,7 @@ def find_secrets(text: str, secrets: Mapping[str, str]) -> list[Match]:
 
 
 def _find_all(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
-    """The secrets in all readings of the text, in any order, known values first; they may overlap."""
+    """Yield the secrets in all readings of the text, in any order, known values first; they may overlap."""
     readings = list(spellings.list_readings(text, wanted))
     if wanted:
         forms = {form: kind for secret, kind in wanted.items() for form in spellings.list_forms(secret)}

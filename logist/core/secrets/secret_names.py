@@ -1,4 +1,4 @@
-"""Which environment variables hold a secret, judged by name and value, and which part of the value it is."""
+"""Decides by name and value which environment variables contain a secret, and which part of them it is."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ _BYTE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def find_variable_secrets(name: str, value: str, *, named: bool = False) -> Iterator[str]:
-    """What in a variable must not reach a file; `named`: a model says that this is its key.
+    """Yield the parts of a variable that must not reach a file; `named`: a model uses this variable as its key.
 
-    The password of an address is a secret in every variable. The rest of an address is none, except in
-    a webhook's, where the path is the key.
+    The password of an address is a secret in every variable. The rest of an address is not, except for a
+    webhook, whose path is the key.
     """
     value = value.strip()
     if userinfo := _USERINFO.match(value):
@@ -93,7 +93,7 @@ def find_variable_secrets(name: str, value: str, *, named: bool = False) -> Iter
 
 
 def _classify_name(name: str) -> str | None:
-    """`sure`, `perhaps`, or None for a name that has nothing of a secret."""
+    """Return `sure`, `perhaps`, or None for a name that does not suggest a secret."""
     if name in _DIRECTORIES:
         return None
     name = _WRAPPERS.sub("", name)
@@ -106,13 +106,16 @@ def _classify_name(name: str) -> str | None:
 
 
 def _is_place(value: str) -> bool:
-    """A path: where a secret lies is none. Base64 may begin with `/` too, but has capitals within its words."""
+    """Whether a value is a path: the place of a secret is not a secret.
+
+    Base64 may begin with `/` too, but has capitals within its words.
+    """
     words = re.split(r"[/._ -]", value.removeprefix("~"))
     return _PATH_START.match(value) is not None and all(map(_PATH_WORD.fullmatch, words))
 
 
 def _is_key_like(value: str) -> bool:
-    """Long enough, and no word, number or list of words."""
+    """Whether a value is long enough, and not a word, a number or a list of words."""
     digits = any(c.isdigit() for c in value)
     letters = any(c.isalpha() for c in value)
     return len(value) >= 12 and digits and letters and " " not in value

@@ -1,7 +1,7 @@
-"""What plainly is a secret, whoever holds it: a table of patterns, each for one kind of key.
+"""Recognizes secrets by their form: a table of patterns, each for one kind of key.
 
-Every search is linear: bodies are possessive (`++`, what was read is never read again) or bounded, and
-what a pattern can't say cheaply is left to `plausible`, which sees a value after it was read.
+Every search is linear: bodies are possessive (`++`, no backtracking) or bounded, and what a pattern can't
+express cheaply is left to `plausible`, which checks a value after it was matched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Sort(NamedTuple):
-    """One sort of secret."""
+    """A kind of secret, with the pattern that finds it."""
 
     kind: str
     """In words, for people: `GitHub token`."""
@@ -34,10 +34,10 @@ class Match(NamedTuple):
 
 
 def _key_pattern(prefix: str, body: str) -> re.Pattern[str]:
-    """A key that does not start in the middle of a word; `prefix` has a fixed length.
+    """Build the pattern of a key that does not start in the middle of a word; `prefix` has a fixed length.
 
     The prefix comes first, which lets the search skip ahead. In JSON and in addresses a key may follow an
-    escape such as `\\n`, `\\u003d` or `%3D`, whose letters are no word.
+    escape (a backslash with a letter or code, or `%3D`), whose letters are not part of a word.
     """
     starts = (rf"(?<![A-Za-z0-9_-]{prefix})", rf"(?<=\\[bfnrt]{prefix})")
     escapes = (rf"(?<=\\u[0-9A-Fa-f]{{4}}{prefix})", rf"(?<=%[0-9A-Fa-f]{{2}}{prefix})")
@@ -101,7 +101,7 @@ _LOCATION = re.compile(r"[a-z][a-z0-9+.-]*://|[~.]{0,2}/")
 
 
 def _is_value(value: str) -> bool:
-    """What stands behind `password=`: no name of a variable, no place, no placeholder."""
+    """Whether the text after `password=` is a value, not the name of a variable, a place or a placeholder."""
     letters = any(c.isalpha() for c in value)
     others = any(not c.isalpha() for c in value)
     if not (letters and others) or is_placeholder(value) or _LOCATION.match(value):
@@ -119,7 +119,7 @@ _VALUE = r"(?P<secret>[^\s\"'`\\<>{}()\[\],;&|]{8,}+)"
 
 
 def _after_words(*words: str) -> str:
-    """Right behind one of these words, with `_` or `-` between or nothing."""
+    """Build a pattern that matches directly after one of these words, optionally followed by `_` or `-`."""
     return "(?:" + "|".join(f"(?<={word})|(?<={word}[_-])" for word in words) + ")"
 
 
@@ -258,7 +258,7 @@ SORTS: tuple[Sort, ...] = (
 
 
 def find_by_pattern(text: str) -> Iterator[Match]:
-    """Every secret that the table knows by its looks; they may overlap."""
+    """Yield every secret that the table recognizes by its form; they may overlap."""
     lower = _to_lower(text)
     for sort in SORTS:
         if sort.hint not in (lower if sort.any_case else text):
@@ -271,7 +271,7 @@ def find_by_pattern(text: str) -> Iterator[Match]:
 
 
 def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
-    """The same as finditer, many times as fast where the hint is how each match begins."""
+    """Do the same as finditer, many times faster if each match begins with the hint."""
     position = lower.find(sort.hint)
     while position >= 0:
         match = sort.pattern.match(lower, position)
@@ -281,6 +281,6 @@ def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
 
 
 def _to_lower(text: str) -> str:
-    """The same number of characters, so that places are the same."""
+    """Convert to lower case without changing the number of characters, so that positions stay the same."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.translate(_LOWER)

@@ -1,4 +1,6 @@
-"""How a known secret may be spelled: forms of the value, and readings of the text around it."""
+"""How a known secret may be spelled: encoded forms of the value, and
+decoded readings of the text around it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ _BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 
 def list_forms(secret: str) -> frozenset[str]:
-    """A value as it is, in JSON, in an address, in HTML, in a shell's quotes, in base64 and in hex."""
+    """Return a value as it is, in JSON, in an address, in HTML, in a shell's quotes, in base64 and in hex."""
     encoded = secret.encode("utf-8", "surrogatepass")
     return frozenset(
         (
@@ -63,14 +65,14 @@ def list_forms(secret: str) -> frozenset[str]:
 
 
 def _list_html_forms(escaped: str) -> Iterator[str]:
-    """With both quotes as each library writes them."""
+    """Yield the value with both kinds of quotes as different libraries escape them."""
     for single in ("&#x27;", "&#39;", "&apos;"):
         spelled = escaped.replace("&#x27;", single)
         yield from (spelled, spelled.replace("&quot;", "&#34;"))
 
 
 def list_wrapped_forms(secret: str) -> Iterator[str]:
-    """What is left of a value, and of its forms in JSON, base64 and hex, where a text is read without its line breaks."""
+    """Yield the forms of a value (plain, JSON, base64, hex) in a text whose line breaks are removed."""
     joined = _BREAK.sub("", secret)
     if joined:
         yield from (joined, json.dumps(joined)[1:-1], json.dumps(joined, ensure_ascii=False)[1:-1])
@@ -78,7 +80,10 @@ def list_wrapped_forms(secret: str) -> Iterator[str]:
 
 
 def list_encodings(encoded: bytes) -> Iterator[str]:
-    """Base64 of the value, wherever it begins in what was encoded, both alphabets; and hex."""
+    """Yield the value in hex and in both alphabets of base64.
+
+    Base64 depends on where the value begins in the encoded data, so all three offsets are covered.
+    """
     yield encoded.hex()
     yield encoded.hex().upper()
     for before in range(3):
@@ -97,7 +102,7 @@ def _percent_encode(encoded: bytes) -> Iterator[str]:
 
 
 class TextReading:
-    """A text with something decoded or left out, and where each of its characters stands in the original."""
+    """A text with parts decoded or left out, and the position of each of its characters in the original."""
 
     def __init__(
         self,
@@ -105,7 +110,10 @@ class TextReading:
         escape: re.Pattern[str],
         decoded: Callable[[re.Match[str]], str] | None = None,
     ) -> None:
-        """Each match of `escape` as what `decoded` makes of it, one character; without that, it is left out."""
+        """Replace each match of `escape` by the one character that `decoded` returns.
+
+        Without `decoded`, leave it out.
+        """
         self._outer = original if isinstance(original, TextReading) else None
         self._original = original.text if isinstance(original, TextReading) else original
         self._escape, self._decoded = escape, decoded
@@ -113,7 +121,7 @@ class TextReading:
         self.text: str = escape.sub(decoded or "", self._original)
 
     def find_span(self, start: int, end: int) -> tuple[int, int]:
-        """Where `text[start:end]`, not empty, stands in the first original."""
+        """Return the position of `text[start:end]`, which is not empty, in the first original."""
         # Not before it is needed: it takes longer than the text alone, and most texts hold no secret.
         if self._pieces is None:
             self._pieces = self._locate_pieces()
@@ -145,7 +153,7 @@ class TextReading:
 
 
 class _Pieces(NamedTuple):
-    """Of a reading: parts of the original as they were, and decoded escapes."""
+    """The pieces of a reading: unchanged parts of the original, and decoded escapes."""
 
     begins: array[int]
     """Where each begins in the text."""
@@ -156,10 +164,12 @@ class _Pieces(NamedTuple):
 
 
 def list_readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextReading]:
-    """The text without the escapes of JSON, JSON in JSON, or a shell; and each of these without what nobody sees.
+    """Yield the text without the escapes of JSON, JSON in JSON, or a shell.
 
-    Nothing for a text that has none of that. Ordinary escapes, of which most JSON is full, are decoded only where the
-    text has the longest part of one of `secrets` that needs no escape.
+    And each of these without invisible characters.
+
+    Yields nothing for a text without escapes and invisible characters. Ordinary escapes, which most JSON is
+    full of, are decoded only if the text contains the longest part of one of `secrets` that needs no escape.
     """
     current: str | TextReading = text
     # A program or an image, which `verify --secrets` reads too, has backslashes that escape nothing.
@@ -178,7 +188,7 @@ def list_readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextRead
 
 
 def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
-    """Whether there may be a secret in the text that its escapes hide; that is so for few texts."""
+    """Whether the escapes of the text may hide a secret; that is so for few texts."""
     if "\\" not in text:
         return False
     if _ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text):
@@ -197,10 +207,10 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def decode_percents(text: str) -> TextReading:
-    """The text with each `%41` as the byte it stands for, in Latin-1."""
+    """Return the text with each `%41` as the byte it stands for, in Latin-1."""
     return TextReading(text, _PERCENT, lambda match: chr(int(match[1], 16)))
 
 
 def join_lines(text: str) -> TextReading:
-    """The text without line breaks and what indents or quotes the lines after them."""
+    """Return the text without line breaks and without what indents or quotes the lines after them."""
     return TextReading(text, _BREAK)

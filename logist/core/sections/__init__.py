@@ -1,7 +1,7 @@
-"""Answers in sections: status, summary, output, next action, metadata, written as Markdown headings.
+"""Read answers in sections: status, summary, output, next action, metadata, written as Markdown headings.
 
-What is written is read tolerantly; what it means is never guessed. An answer that names no status, two
-statuses or an unknown one is for a person.
+The format is read tolerantly; the meaning is never guessed. An answer with no status, two
+statuses or an unknown one is left to a person.
 """
 
 from logist.core.sections.judging import combine_action, judge_sections

@@ -1,4 +1,4 @@
-"""What stands in the sections that decide nothing alone: output, metadata, evidence."""
+"""Read the sections that decide nothing alone: output, metadata, evidence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ PLACEHOLDERS = frozenset({"stage_name_or_null", "id of a step, or null", "null",
 
 
 def read_output(text: str, head: str) -> tuple[Any, list[str]]:
-    """The value and the warnings: JSON if the whole text or its only fence is, or what stands before `head` ends."""
+    """Return the value and the warnings. The value is JSON if the whole text
+    or its only fence is, or the part `head` of it.
+    """
     warnings: list[str] = []
     if not text:
         return None, warnings
@@ -50,9 +52,9 @@ def read_output(text: str, head: str) -> tuple[Any, list[str]]:
 
 
 def read_metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, list[str], bool]:
-    """The values that can be read, the warnings, and whether the text breaks off inside the JSON.
+    """Return the values that can be read, the warnings, and whether the text breaks off inside the JSON.
 
-    Where it starts with a fence, what follows the fence does not count.
+    If the text starts with a fence, what follows the fence does not count.
     """
     if fence := _FIRST_FENCE.match(text):
         text = fence["inside"]
@@ -78,7 +80,7 @@ def read_metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, l
 
 
 def read_evidence(text: str) -> list[str]:
-    """The paths that a list names, as they are written; of lines with and without bullets only the first count."""
+    """Return the paths of a list, as they are written; if some lines have bullets, only those lines count."""
     if (json_paths := _read_json_list(text)) is not None:
         return json_paths
     lines = [line for line in text.split("\n") if line.strip() and not re.match(r"\s*(?:```|~~~)", line)]
@@ -98,7 +100,7 @@ def _read_json_list(text: str) -> list[str] | None:
 
 
 def _split_paths(line: str) -> Iterator[str]:
-    """A path, or several in backticks with commas between; what follows it is a remark."""
+    """Yield a path, or several in backticks with commas between; the text after it is a remark."""
     if bold := _BOLD.match(line):
         line = f"`{bold[1].strip('`')}`{line[bold.end() :]}"
     if link := _LINK.match(line):
@@ -119,7 +121,7 @@ def _split_paths(line: str) -> Iterator[str]:
 
 
 def _parse_json(text: str) -> Any:
-    """Any JSON value, by the rules of the exit command."""
+    """Parse any JSON value, by the rules of the exit command."""
     try:
         return answer_faults.parse_json_object(text, JsonSpan(0, len(text), measure_depth(text), "closed"))
     except ValueError as error:  # what the decoder itself refuses, as a number of too many digits
@@ -127,7 +129,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _parse_leniently(text: str, span: JsonSpan) -> JsonObject:
-    """An object with what models leave in it: comments, and commas before a closing bracket."""
+    """Parse an object with what models leave in it: comments, and commas before a closing bracket."""
     try:
         return answer_faults.parse_json_object(text, span)
     except UnreadableError:
@@ -140,7 +142,7 @@ def _normalize_key(key: str) -> str:
 
 
 def _check_values(given: JsonObject) -> tuple[JsonObject, list[str]]:
-    """The values of the right kind; each other one gets a warning and is left out."""
+    """Return the values of the right kind; each other one gets a warning and is left out."""
     values = {key: value for key, value in given.items() if key not in KNOWN}
     warnings = []
     for key in sorted(KNOWN & given.keys()):

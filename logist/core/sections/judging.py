@@ -1,4 +1,4 @@
-"""Turns an answer in sections into an exit command, by the same rules as one given as JSON."""
+"""Turn an answer in sections into an exit command, by the same rules as one given as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ LONGEST_STATED = 1_000
 
 
 def get_stated_reason(metadata: JsonObject | None) -> str | None:
-    """Why the agent stops, as an answer in sections says beside its next action or status; None if it doesn't."""
+    """Return why the agent stops, as an answer in sections says after its
+    next action or status; None if it doesn't.
+    """
     fields = metadata or {}
     reason, next_action = fields.get("reason"), fields.get("next_action")
     word = fields.get("status") if next_action in (None, NextAction.COMPLETE) else next_action
@@ -42,16 +44,16 @@ def get_stated_reason(metadata: JsonObject | None) -> str | None:
 
 
 def combine_action(sections: Sections) -> ExitAction:
-    """What status and next action mean together."""
+    """Return the action that status and next action mean together."""
     if sections.next_action is None:
         return ExitAction.STUCK
     return ACTIONS.get((sections.status, sections.next_action), ExitAction.STUCK)
 
 
 def judge_sections(text: str, schema: JsonObject) -> Verdict:
-    """What an answer in sections says. `schema` is llm-chat-schema.json, parsed. Never raises.
+    """Return the verdict on an answer in sections. `schema` is llm-chat-schema.json, parsed. Never raises.
 
-    `metadata` keeps what else it said: `status`, `next_action` and `reason` (each may be None or empty),
+    `metadata` keeps the rest of the answer: `status`, `next_action` and `reason` (each may be None or empty),
     and what its metadata holds (`confidence`, `suggested_tags`, `suggested_next_stage`, the agent's own).
     """
     sections = read_sections(text)
@@ -73,7 +75,9 @@ def judge_sections(text: str, schema: JsonObject) -> Verdict:
 
 
 def _explain_invalid(response: JsonObject, schema: JsonObject) -> str:
-    """Why the response is not valid by the schema, in the names that the agent used."""
+    """Return why the response is not valid by the schema, in the names that
+    the agent used, or an empty string.
+    """
     if _SURROGATE.search(json.dumps(response, ensure_ascii=False)):
         return "the answer is not valid Unicode text: its JSON has lone surrogates"
     fault = "; ".join(answer_faults.find_schema_faults({"response": response}, schema))

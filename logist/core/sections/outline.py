@@ -1,9 +1,9 @@
-"""Cuts an answer into its sections: which lines are headings, which are inside code fences.
+"""Cut an answer into its sections: find the lines that are headings and those inside code fences.
 
 Models write headings in several manners (`MANNERS`), so an answer is cut in several ways, the strictest
-first; whoever reads it takes the first in which nothing is missing. Where that leaves something missing,
-fences are read as standing within each other: a fence with a language opens another inside the first,
-which Markdown itself does not say, but models do.
+first; the reader takes the first in which nothing is missing. If something is still missing,
+fences are read as nested in each other: a fence with a language opens another inside the first,
+which is not Markdown, but models write it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ line that starts in bold, also a line that starts with the name."""
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its name (None for one that nobody asked for), its text, and where the text ends in a fence."""
+    """A section: its name (None for one that is not part of the format), its
+    text, and whether the text ends in an open fence.
+    """
 
     name: Name | None
     lines: tuple[str, ...]
@@ -34,7 +36,7 @@ class Section:
 
     @property
     def text(self) -> str:
-        """Without the empty lines and rules around it."""
+        """The text without the empty lines and rules around it."""
         return "\n".join(_trim_lines(self.lines))
 
     @property
@@ -45,7 +47,9 @@ class Section:
 
 @dataclass(frozen=True)
 class _Head:
-    """A heading: the first manner that counts it, what it names (None: nothing we ask for) and says."""
+    """A heading: the first manner that counts it, the section it names
+    (None: none of the format) and its value.
+    """
 
     line: int
     manner: Manner
@@ -88,14 +92,14 @@ _RULE = re.compile(r"\s*+(?:-{3,}|={3,}|\*{3,}|_{3,})?\s*+")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of an answer, whatever ends them."""
+    """Return the lines of an answer, whatever ends them."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def cut_sections(lines: list[str]) -> Iterator[list[Section]]:
-    """The sections in their order, by every way that may differ from the one before it.
+    """Yield the sections in their order, for every way of cutting that may differ from the one before it.
 
-    What stands before the first heading is a section without a name.
+    Text before the first heading is a section without a name.
     """
     heads = [head for number, line in enumerate(lines) if (head := _parse_heading(number, line))]
     before: tuple[list[bool], bool] | None = None
@@ -130,7 +134,7 @@ def _cut_at_headings(lines: list[str], heads: list[_Head], *, open_fence: bool) 
 
 
 def unwrap_fence(lines: list[str]) -> list[str] | None:
-    """The lines without the code fence that the whole answer stands in; None if it stands in none."""
+    """Return the lines without the code fence around the whole answer; None if there is no such fence."""
     opener, mark = 0, ""
     for number, line in enumerate(lines):
         fence = _parse_fence(line)
@@ -144,7 +148,7 @@ def unwrap_fence(lines: list[str]) -> list[str] | None:
 
 
 def _remove_fence(lines: list[str], opener: int) -> list[str]:
-    """Without the mark at `opener`, and without the last one if that is its partner."""
+    """Remove the mark at `opener`, and the last one if that is its partner."""
     rest = lines[opener + 1 :]
     marks = [number for number, line in enumerate(rest) if _parse_fence(line)]
     if len(marks) % 2:
@@ -153,7 +157,9 @@ def _remove_fence(lines: list[str], opener: int) -> list[str]:
 
 
 def find_fenced_lines(lines: list[str], *, nested: bool) -> tuple[list[bool], bool]:
-    """Of each line whether it belongs to a code fence, its marks included; and whether one is left open."""
+    """Return for each line whether it belongs to a code fence, its marks
+    included; and whether one is left open.
+    """
     inside: list[bool] = []
     stack: list[str] = []
     for line in lines:
@@ -170,7 +176,7 @@ def find_fenced_lines(lines: list[str], *, nested: bool) -> tuple[list[bool], bo
 
 
 def _parse_fence(line: str) -> tuple[str, str] | None:
-    """The marks and the language of a line that opens or closes a fence."""
+    """Return the marks and the language of a line that opens or closes a fence, or None."""
     fence_match = _FENCE.fullmatch(line)
     if fence_match is None or "`" in fence_match[2]:
         return None
@@ -189,7 +195,7 @@ def _parse_heading(number: int, line: str) -> _Head | None:
 
 
 def _filter_headings(heads: list[_Head], manner: Manner) -> Iterator[_Head]:
-    """The headings that count in a manner."""
+    """Yield the headings that count in a manner."""
     statuses = (head.level for head in heads if head.name == "status" and head.manner == "headings")
     deepest = next(statuses, 4) if manner == "level" else 4
     last = MANNERS.index(manner)
@@ -204,7 +210,7 @@ def _is_status_heading(line: str) -> bool:
 
 
 def _parse_title(title: str) -> tuple[Name, str] | None:
-    """The section that a title names and what it says beside the name: nothing, or after a colon."""
+    """Return the section that a title names and its value, empty or after a colon; None if it names none."""
     title_match = _TITLE.fullmatch(title)
     if title_match is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads an answer in sections into its values, or says in words for a steward why it can't."""
+"""Read an answer in sections into its values, or explain to a steward why that is impossible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROKEN_OFF = "the answer breaks off inside its metadata: the end of the JSON obj
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What an answer says, section by section."""
+    """The values of an answer, section by section."""
 
     status: SectionStatus
     next_action: NextAction | None = None
@@ -38,14 +38,14 @@ class Sections:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """A part without which this way of cutting says nothing; another way may find it."""
+    """A part whose absence makes this way of cutting useless; another way may find it."""
 
     reason: str
     lacks_status: bool = False
 
 
 def read_sections(text: str) -> Sections | str:
-    """The sections of an answer, or the reason why it has none that can be acted on. Never raises."""
+    """Return the sections of an answer, or the reason why it has none that can be acted on. Never raises."""
     if fault := text_fault(text):
         return fault
     lines = split_lines(text)
@@ -56,7 +56,9 @@ def read_sections(text: str) -> Sections | str:
 
 
 def _read_first_complete(lines: list[str]) -> Sections | str | _Missing:
-    """By the first way of cutting in which nothing is missing, else in which only the next action is."""
+    """Return the result of the first way of cutting in which nothing is
+    missing, else in which only the next action is.
+    """
     decided: Sections | None = None
     missing: list[_Missing] = []
     for sections in cut_sections(lines):
@@ -72,7 +74,7 @@ def _read_first_complete(lines: list[str]) -> Sections | str | _Missing:
 
 
 def _group_by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
-    """One section a name; a reason where two of a name differ."""
+    """Return one section for each name; a reason if two of one name differ."""
     if sections[-1].open_fence and sections[-1].name != "metadata":
         return _Missing(OPEN_FENCE, lacks_status=all(section.name != "status" for section in sections))
     groups: dict[Name, list[Section]] = {}

@@ -1,4 +1,4 @@
-"""The words of the sections format, and how one is read out of a section without a guess."""
+"""The words of the sections format, read from a section without guessing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logist.core.answer.answer_faults import describe_value
 
 
 class SectionStatus(StrEnum):
-    """How far the agent came."""
+    """How far the agent got."""
 
     SUCCESS = "SUCCESS"
     PARTIAL = "PARTIAL"
@@ -48,10 +48,11 @@ _NO_WORD = re.compile(r"[\W_]*")
 
 
 def read_word(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:
-    """The one word a section says, and the explanation beside it; or, as a string, why there is no such word.
+    """Return the one word of a section, and the explanation next to it; or, as a string, why there is no such
+    word.
 
     The word is the first thing of the first line that has one. A second word of the kind makes it ambiguous:
-    on that line in capitals or right beside the first, or as the start of a later line.
+    on that line in capitals or right after the first, or as the start of a later line.
     """
     lines = [line for line in text.split("\n") if not _UNTICKED.match(line) and not _NO_WORD.fullmatch(line)]
     plain = [line for line in lines if not _CONDITIONAL.fullmatch(line)]
@@ -87,7 +88,7 @@ def _parse_line(line: str, kind: type[Word]) -> tuple[Word, str] | None:
 
 
 def _extract_explanation(line: str, kind: type[Word]) -> str:
-    """A later line; where it says the word again, what stands beside it."""
+    """Return a later line, or only the text after the word if the line repeats it."""
     parsed = _parse_line(line, kind)
     return parsed[1] if parsed else line.strip()
 
@@ -107,7 +108,7 @@ def _find_other_words(lines: list[str], kind: type[Word], word: Word) -> list[Wo
 
 
 def _find_conditional_reasons(lines: list[str], word: Word) -> Iterator[str]:
-    """What the line `- If CONTINUE: ...` of the template says, for the word that was chosen."""
+    """Yield what the line `- If CONTINUE: ...` of the template says, for the word that was chosen."""
     for line in lines:
         line_match = _CONDITIONAL.fullmatch(line)
         if line_match and line_match["word"].upper() == word:

@@ -1,1 +1,1 @@
-"""One step: what to ask, and what the answer means."""
+"""One step: the request, and the meaning of the answer."""

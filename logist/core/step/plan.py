@@ -1,4 +1,4 @@
-"""What a step asks: the exact request, within the budget of a prompt and the limits of the job."""
+"""Plans the exact request of a step, within the budget of a prompt and the limits of the job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from logist.core.step.step_instructions import build_instructions
 
 @dataclass(frozen=True)
 class RequestBounds:
-    """How a request is bounded; all but the job's limits."""
+    """The bounds of a request, except for the limits of the job."""
 
     min_output_tokens: int = 2048
     redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
@@ -55,7 +55,7 @@ class StepPlan:
 
     @property
     def prompt_tokens(self) -> int:
-        """About how many the prompt has."""
+        """The estimated number of tokens of the prompt."""
         return budget.estimate_tokens(self.request.prompt)
 
 
@@ -74,10 +74,12 @@ def plan(
     agent: str = "",
     shared: Sequence[Shared] = (),
 ) -> StepPlan | Halt:
-    """The exact request of the next step, or the limit that stands before it.
+    """Return the exact request of the next step, or the limit that prevents it.
 
-    `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
-    is there already, so no limit applies. `shared`: the limits of jobs above that hold too. Raises InvalidFile for a prompt that no cutting brings into the budget.
+    `tools` are offered to the model; their part of the request is paid for too. `free` agents cost nothing,
+    so no price is needed and nothing is reserved. `sent` False: the answer exists already, so no limit
+    applies. `shared`: limits of jobs above that apply too. Raises InvalidFile for a prompt that can't be cut
+    to the budget.
     """
     instructions = build_instructions(spec, state, role, given, phase)
     wanted = role.max_output_tokens or model.max_output_tokens
@@ -141,7 +143,7 @@ def _skip_redaction(text: str) -> tuple[str, int]:
 
 
 def _choose_budget(model: Model, bounds: RequestBounds, output: int, offer: str) -> Budget | None:
-    """What a prompt may take: what the config says, and what the window of the model leaves beside the answer."""
+    """Return the smaller of the configured budget and what the window of the model leaves for the prompt."""
     allowed = []
     if bounds.prompt_tokens is not None:
         fix = "raise it, or shorten the task or the role"
@@ -152,7 +154,7 @@ def _choose_budget(model: Model, bounds: RequestBounds, output: int, offer: str)
 
 
 def _budget_of_window(model: Model, window: int, output: int, tools: int) -> Budget:
-    """What its window leaves to a prompt."""
+    """Return what the window of the model leaves for a prompt."""
     reckoned = f"the window has {window:,} tokens, and the answer may take {output:,} (max_output_tokens)"
     reckoned += f", the tools {tools:,}" if tools else ""
     fix = "lower max_output_tokens of the role or the model, choose another model"
@@ -164,7 +166,7 @@ def _budget_of_window(model: Model, window: int, output: int, tools: int) -> Bud
 
 
 def _list_shown_files(given: prompt.Given, fitted: budget.Fitted, bounds: RequestBounds) -> list[str]:
-    """The files that the prompt shows, those of the job first."""
+    """List the files that the prompt shows, those of the job first."""
     dropped = {row.source for row in fitted.rows if row.cut == "dropped"}
     job_files = [bounds.redact(file.path)[0] for file in given.files]
     kept_files = [path for path in job_files if f"file:{path}" not in dropped]
@@ -175,6 +177,6 @@ def _list_shown_files(given: prompt.Given, fitted: budget.Fitted, bounds: Reques
 def _fit_output(
     room: int, model: Model, text: str, wanted: int, bounds: RequestBounds
 ) -> tuple[int, int | None]:
-    """`(max_output_tokens, worst case in microcents)` such that no cost limit can be overshot."""
+    """Return `(max_output_tokens, worst case in microcents)` such that no cost limit can be exceeded."""
     fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
     return fitted, money.compute_worst_case(model, text, fitted)

@@ -1,4 +1,4 @@
-"""One step: `plan` says what to ask, `conclude` what the answer means. Both are pure."""
+"""One step: `plan` builds the request, `conclude` judges the answer. Both are pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CUT_SHORT = {
 
 @dataclass(frozen=True)
 class Idle:
-    """Nothing to ask: the job waits for somebody else."""
+    """No agent is asked, because the job waits for something else."""
 
     status: Status
     reason: str
@@ -86,7 +86,7 @@ class JudgedAnswer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an answer means: the judged response and the place it leads to."""
+    """The result of an answer: the judged response and the place it leads to."""
 
     response: Response
     place: Place
@@ -118,17 +118,19 @@ PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
 
 
 def find_due_phase(state: State) -> Phase | None:
-    """Whose turn it is: the doer's, the reviewer's, or no agent's."""
+    """Return whose turn it is: the doer's, the reviewer's, or None if no agent is due."""
     return None if state.place.spawns else PHASES.get(state.status)
 
 
 def find_owing_phase(state: State) -> Phase | None:
-    """Who owes the answer that `poststep` gives: as `turn`, and in STUCK the one that got stuck."""
+    """Return who owes the answer that `poststep` supplies: whoever is due,
+    or in STUCK the one that got stuck.
+    """
     return state.place.stuck.phase if state.place.stuck else find_due_phase(state)
 
 
 def find_idle_reason(state: State) -> Idle | None:
-    """Why no agent is asked now, or None when one is."""
+    """Return why no agent is asked now, or None if one is."""
     if find_due_phase(state):
         return None
     if state.place.spawns and state.status is Status.PENDING:
@@ -148,9 +150,9 @@ def judge_answer(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonOb
 def list_due_checks(
     spec: EffectiveSpec, state: State, phase: Phase, answer: JudgedAnswer, *, touched: bool = False
 ) -> dict[str, Check]:
-    """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it.
+    """Return the checks to run after an answer: if it is valid and completes a step that is reviewed.
 
-    `touched`: somebody has changed the workspace since they were run.
+    `touched`: the workspace has been changed since they ran.
     """
     reply, command = answer.reply, answer.verdict.command
     if reply.error or reply.refusals or reply.finish in CUT_SHORT or not is_step_reviewed(spec, state.step):
@@ -168,7 +170,7 @@ def conclude(
     observed: Observed,
     rules: Rules = TODAY,
 ) -> Outcome:
-    """What an answer means. Sees only what the interaction records, so that replay sees the same."""
+    """Judge an answer. Uses only what the interaction records, so that a replay has the same input."""
     place = find_judged_place(spec, state)
     reply, verdict = answer.reply, answer.verdict
     if observed.refusals:
@@ -182,9 +184,9 @@ def conclude(
 
 
 def find_judged_place(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
-    """The place an answer is judged at: in STUCK, that of the role that got stuck.
+    """Return the place at which an answer is judged: in STUCK, that of the role that got stuck.
 
-    Raises Refused where a person's answer does not help, with a command for `job`.
+    Raises Refused, with a command for `job`, if an answer supplied by a person can't resolve the state.
     """
     here = state.place
     if here.status is Status.STUCK:
@@ -198,7 +200,9 @@ def _build_event(observed: Observed, action: Action, reason: str) -> Event:
 
 
 def _conclude_breach(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
-    """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
+    """Conclude a run that did, or tried to do, what it may not: a person has
+    to look at it, whatever the answer.
+    """
     first, more = observed.refusals[0], len(observed.refusals) - 1
     reason = "permission: " + (first.message or "refused") + (f" (and {more} more)" if more else "")
     reply, verdict = answer.reply, answer.verdict
@@ -283,7 +287,7 @@ def _conclude_valid(
 def _warn_of_invalid_choice(
     spec: EffectiveSpec, here: Place, observed: Observed, command: exit_command.ExitCommand
 ) -> tuple[str, ...]:
-    """Says where a doer names a next step that is none: else its choice would be passed over in silence."""
+    """Warn if a doer suggests a next step that is not among its choices, instead of ignoring it silently."""
     if (
         spec.workflow is None
         or observed.phase is not Phase.DOER
@@ -296,7 +300,7 @@ def _warn_of_invalid_choice(
 
 
 def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:
-    """Why what a doer gives is not what its role has to give; empty where it is, or nothing is due yet."""
+    """Why the output of a doer violates the schema of its role; empty if it is valid or not required yet."""
     if observed.output_schema is None or command.action is not ExitAction.COMPLETED:
         return ""
     return output_schema.output_fault(command.output, observed.output_schema, observed.role)
@@ -310,7 +314,9 @@ def _conclude_question(
     command: exit_command.ExitCommand,
     warnings: tuple[str, ...],
 ) -> Outcome:
-    """A question stops the job for a person, also one with a fault: its words are all there is to answer."""
+    """Conclude an answer that is a question: it stops the job for a person, even if it is invalid, because
+    its text is all there is to answer.
+    """
     if command.action is not ExitAction.STUCK:
         warning = f"the answer asks a question and ends with {command.action}; a question stops the job"
         warnings = (*warnings, warning)
@@ -324,7 +330,7 @@ def _conclude_question(
 def _build_valid_response(
     reply: Reply, observed: Observed, command: exit_command.ExitCommand, warnings: tuple[str, ...]
 ) -> Response:
-    """What a valid exit command says."""
+    """Build the response of a valid exit command."""
     missing = [item.path for item in observed.evidence if not item.exists]
     return _build_response(reply).model_copy(
         update={
@@ -362,7 +368,7 @@ def _choose_action(
 
 
 def _get_stated_reason(command: exit_command.ExitCommand) -> str | None:
-    """The agent's reason for RETRY or STUCK, where it gives one apart from its summary."""
+    """Return the agent's reason for RETRY or STUCK, if it is separate from its summary."""
     return None if command.action is ExitAction.COMPLETED else get_stated_reason(command.metadata)
 
 
@@ -385,14 +391,14 @@ def _build_response(reply: Reply) -> Response:
 
 
 def conclude_in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
-    """What an exchange means that was sent and of which nothing came back."""
+    """Conclude an exchange that was sent and of which nothing came back."""
     reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
     event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
     return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)
 
 
 def conclude_given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
-    """What it means that an agent was ended between two turns: the job stands where it stood."""
+    """Conclude an exchange whose agent was ended between two turns: the place of the job does not change."""
     reason = "the agent was ended before it had answered; what it cost is booked"
     event = Event(Who.SYSTEM, Action.UNANSWERED, role=role, reason=reason)
     return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)

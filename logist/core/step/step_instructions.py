@@ -1,4 +1,6 @@
-"""What an agent is told at a step, and how its answer is read: the exit command, or sections."""
+"""Builds an agent's instructions at a step, and reads its answer in the
+step's format: exit command or sections.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SECTIONS = "sections"
 
 @dataclass(frozen=True)
 class Instructed:
-    """The two halves of a prompt, before they have a place."""
+    """The two halves of a prompt, before their parts have positions."""
 
     system: list[UnplacedPart]
     user: list[UnplacedPart]
@@ -31,7 +33,7 @@ class Instructed:
 def build_instructions(
     spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase
 ) -> Instructed:
-    """What the agent is told; the same inputs, the same text."""
+    """Build the instructions for the agent; the same inputs give the same text."""
     step = _find_step(spec, state.step)
     text, warnings = _render_step(spec, state, step) if step else ("", ())
     reads = step is not None and _needs_results(state, step)
@@ -63,7 +65,7 @@ def build_instructions(
 
 
 def _needs_results(state: State, step: Step) -> bool:
-    """Whether it takes together what jobs have done, or comes just after several of them."""
+    """Whether the step joins the results of other jobs, or directly follows several of them."""
     last, spawned = state.last, state.spawned
     is_just_after = (
         spawned is not None and state.output_of == spawned.step and (last is None or last.output is None)
@@ -72,7 +74,9 @@ def _needs_results(state: State, step: Step) -> bool:
 
 
 def is_in_sections(spec: EffectiveSpec, step_id: str) -> bool:
-    """Whether the answer at this step is one of sections: the step says so, or else the job."""
+    """Whether the answer at this step has to be in sections, by the setting
+    of the step or else of the job.
+    """
     step = _find_step(spec, step_id)
     step_format = step.response_format if step else None
     return (step_format or spec.response_format) == SECTIONS
@@ -81,13 +85,13 @@ def is_in_sections(spec: EffectiveSpec, step_id: str) -> bool:
 def judge_step_answer(
     spec: EffectiveSpec, step_id: str, text: str, schema: JsonObject
 ) -> exit_command.Verdict:
-    """The exit command in an answer, in whichever of the two forms the step wants it."""
+    """Read the exit command from an answer, in the format that the step requires."""
     judge_format = sections.judge_sections if is_in_sections(spec, step_id) else exit_command.judge_answer
     return judge_format(text, schema)
 
 
 def render_step_text(spec: EffectiveSpec, state: State) -> str:
-    """What the step of the workflow says at which the job stands, its template filled; empty without one."""
+    """Render the current step of the workflow, with its template filled; empty without a workflow."""
     step = _find_step(spec, state.step)
     return _render_step(spec, state, step)[0] if step else ""
 
@@ -97,7 +101,7 @@ def _find_step(spec: EffectiveSpec, step_id: str) -> Step | None:
 
 
 def _render_step(spec: EffectiveSpec, state: State, step: Step) -> tuple[str, tuple[str, ...]]:
-    """Hints and prompt of the step, its template filled; data that looks like a template stays as it is."""
+    """Render the hints and the prompt of the step; data that looks like a template stays as it is."""
     if step.rendered:
         return layers.build_step_layer(None, step.guidance, step.prompt), ()
     try:

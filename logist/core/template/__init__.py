@@ -1,14 +1,14 @@
 """Templates: text with `{{path}}`, `{{if}} {{else}} {{end}}` and `{{range}} {{end}}`, filled from JSON data.
 
 - Paths are those of `core.text.paths`. `{{.x}}` is a field of what `.` is: the data, or inside `range` the item. `{{x}}` is
-  looked for in the item, then in what is around it. `{{$.x}}` is always a field of the data.
-- What stands nowhere stays as it is written, with a warning, or is an error where rendering is strict. A declared field
+  looked up in the item, then in what is around it. `{{$.x}}` is always a field of the data.
+- What is found nowhere stays as it is written, with a warning, or is an error where rendering is strict. A declared field
   that is absent is empty. In `if` it is false, in `range` empty.
 - A text comes in as it is; everything else as JSON, indented by two. What came in is never read for actions again.
-- `if` takes a path, `not` and a path, or `eq` / `ne` and two values (`eq .Kind "bug"`); `else if` goes on. What is empty
+- `if` takes a path, `not` and a path, or `eq` / `ne` and two values (`eq .Kind "bug"`); `else if` is possible. What is empty
   or zero is false, an empty list too, as in Go (conditions on branches count as JavaScript does).
 - `{{-` and `-}}` trim white space, `{{/* ... */}}` is left out, as in Go. An object is ranged over in the order of its keys.
-- What reads like no action (`{{ a b }}`, `{{#each}}`) stays as it is written, with a warning.
+- What can't be read as an action (`{{ a b }}`, `{{#each}}`) stays as it is written, with a warning.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ MAX_PROBLEMS = 100
 
 
 def render(text: str, data: Any, strict: bool = False, declared: Collection[str] = ()) -> Rendered:
-    """The template filled from the data, with warnings for what could not be.
+    """Return the template filled from the data, with warnings for what could not be filled.
 
-    `declared` are fields of the data that may be absent. Raises TemplateError for a broken block, for a bound that is
-    reached, and if `strict` for what stands nowhere; nothing else, whatever text and data are.
+    `declared` are fields of the data that may be absent. Raises TemplateError for a broken block, for a bound
+    that is
+    reached, and if `strict` for names that are not in the data; nothing else, whatever text and data are.
     """
     return Rendering(data, strict=strict, declared=declared).render_text(parse_template(text))
 
 
 def find_template_problems(text: str, known_roots: Collection[str]) -> list[WorkflowProblem]:
-    """What is wrong with a template before there is data, each with line and column.
+    """Return the problems of a template before there is data, each with line and column.
 
-    A broken block and an action that can't be read are errors; a first name that is not known is a warning.
+    A broken block and an action that can't be read are errors; an unknown first name is a warning.
     """
     try:
         nodes = parse_template(text)
@@ -73,7 +74,7 @@ def find_template_problems(text: str, known_roots: Collection[str]) -> list[Work
 
 
 def _check_nodes(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[WorkflowProblem]:
-    """`inside` a range, a name may be a field of the item."""
+    """Yield the problems of the nodes; `inside` a range, a name may be a field of the item."""
     for node in nodes:
         match node:
             case Look():

@@ -1,4 +1,4 @@
-"""Cuts a template into text and actions, and reads what an action says."""
+"""Split a template into text and actions, and parse each action."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Keyword: TypeAlias = Literal["if", "else", "else if", "end", "range", "look", "u
 
 @dataclass(frozen=True)
 class TemplateAction:
-    """One `{{...}}`: its keyword and what stands after it, read."""
+    """One `{{...}}`: its keyword and what follows it, parsed."""
 
     keyword: Keyword
     place: ActionPlace
@@ -41,7 +41,9 @@ class TemplateAction:
 
 
 def split_pieces(text: str) -> Iterator[str | TemplateAction]:
-    """The texts and actions of a template in order, white space trimmed where `{{-` and `-}}` ask for it."""
+    """Yield the texts and actions of a template in order, white space
+    trimmed where `{{-` and `-}}` ask for it.
+    """
     if len(text) > MAX_CHARACTERS:
         raise TemplateError(
             f"the template is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,}", 1, 1
@@ -65,7 +67,7 @@ def split_pieces(text: str) -> Iterator[str | TemplateAction]:
 
 
 def find_unclosed(text: str) -> Iterator[ActionPlace]:
-    """Where `{{` stands as mere text, because no `}}` follows that could end an action."""
+    """Yield the places where `{{` is mere text, because no `}}` follows that could end an action."""
     counter = _Counter(text)
     done = 0
     spans = [*((start, end) for start, end, _ in _find_actions(text)), (len(text), len(text))]
@@ -77,7 +79,7 @@ def find_unclosed(text: str) -> Iterator[ActionPlace]:
 
 
 def _find_actions(text: str) -> Iterator[tuple[int, int, ActionPlace]]:
-    """Where each action or comment begins and ends."""
+    """Yield where each action or comment begins and ends."""
     counter = _Counter(text)
     here = text.find("{{")
     while here >= 0:
@@ -108,7 +110,7 @@ def _find_comment_end(text: str, start: int, counter: _Counter) -> int:
 
 
 class _Counter:
-    """Lines and columns of places that only go forward."""
+    """Counts lines and columns of places, each after the one before."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -117,7 +119,7 @@ class _Counter:
         self._line_start = 0
 
     def locate_span(self, start: int, end: int) -> ActionPlace:
-        """The place of what stands from `start` to `end`."""
+        """Return the place of the text from `start` to `end`."""
         if breaks := self._text.count("\n", self._done, start):
             self._line += breaks
             self._line_start = self._text.rindex("\n", self._done, start) + 1
@@ -154,7 +156,7 @@ def _parse_action(body: str, place: ActionPlace) -> TemplateAction:
 
 
 def _parse_name(text: str) -> Name | None:
-    """A path, or None for a text that is none."""
+    """Return the path, or None if the text is not a path."""
     if text == "$":
         return Name(("$",), dotted=False)
     try:
@@ -165,7 +167,7 @@ def _parse_name(text: str) -> Name | None:
 
 
 def _parse_condition(text: str, place: ActionPlace) -> Holds:
-    """What `if` asks."""
+    """Parse the condition of an `if`."""
     words = _split_words(text)
     negated = False
     while words and words[0] == "not":
@@ -186,7 +188,7 @@ def _parse_condition(text: str, place: ActionPlace) -> Holds:
 
 
 def _split_words(text: str) -> list[str]:
-    """The words of a text; a path whose key is quoted is one word."""
+    """Return the words of a text; a path whose key is quoted is one word."""
     words: list[str] = []
     here = 0
     while match := _WORD.match(text, here):

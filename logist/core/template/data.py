@@ -1,4 +1,4 @@
-"""What templates and conditions may look at: one object, made from the spec and the state."""
+"""Build the data that templates and conditions read: one object, made from the spec and the state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIELDS = ("title", "prompt", "description", "acceptance_criteria", "task_type", 
 
 
 class _Unchanged:
-    """No step has just ended."""
+    """The type of UNCHANGED: no step has just ended."""
 
 
 UNCHANGED: Final = _Unchanged()
@@ -26,10 +26,12 @@ def build_step_data(
     results: Any = None,
     items: list[JsonObject] | None = None,
 ) -> JsonObject:
-    """The data at a step. `output`: what step `step_id` has just given, which no state holds yet.
+    """Return the data at a step. `output`: the output that step `step_id` has just produced, which no state
+    holds yet.
 
-    `results`: what the children gave that have just been collected, and `items` what each worked on. What a steward gives
-    in place of them takes their place here too.
+    `results`: the results of the children that have just been collected, and `items` what each worked on.
+    Results that a
+    steward supplies in place of theirs replace them here too.
     """
     outputs = dict(state.outputs) if state else {}
     last = outputs.get(state.output_of) if state and state.output_of else None
@@ -56,7 +58,9 @@ def build_step_data(
 
 
 def number_rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:
-    """The number of the current round of each loop around a step, by its name; `visits` counts each decision's."""
+    """Return the number of the current round of each loop around a step, by
+    its name; `visits` counts each decision's visits.
+    """
     return {name: visits.get(loop, 0) + _asks_after(flow, loop) for name, loop in step.rounds.items()}
 
 
@@ -66,14 +70,16 @@ def _asks_after(flow: Workflow, decision: str) -> bool:
 
 
 def aggregate_results(results: Sequence[Any], items: Sequence[JsonObject] | None) -> list[JsonObject]:
-    """What children gave, each with the item it belongs to where that is known."""
+    """Return the results of the children, each with its item if the items are known."""
     if items is None or len(items) != len(results):
         return [{"output": each} for each in results]
     return [{"output": each, **item} for each, item in zip(results, items, strict=True)]
 
 
 def to_children_results(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:
-    """What a steward gives for a step that other jobs do, as these would have given it; None for another step."""
+    """Return what a steward supplies for a step that other jobs do, in the
+    form of their results; None for another step.
+    """
     step = spec.workflow.find_step(step_id) if spec.workflow else None
     if step is None or step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
         return None
@@ -83,7 +89,9 @@ def to_children_results(spec: EffectiveSpec, step_id: str, output: Any) -> list[
 
 
 def _overlay_outputs(spec: EffectiveSpec, outputs: JsonObject) -> Any:
-    """The input; in workflows of other programs a variable once given stays, so all outputs are laid over it."""
+    """Return the input; in workflows of other programs a variable keeps its
+    value once set, so all outputs are laid over it.
+    """
     known = spec.input
     for given in outputs.values() if spec.workflow and spec.workflow.foreign else ():
         known = _overlay_output(known, given)
@@ -95,7 +103,7 @@ def _tuple_to_list(value: Any) -> Any:
 
 
 def _overlay_output(given: Any, last: Any) -> Any:
-    """The workflow's input with the last task's output laid over it."""
+    """Return the workflow's input with the last task's output laid over it."""
     if isinstance(given, dict) or given is None:
         return {**(given or {}), **(last if isinstance(last, dict) else {})}
     return last if isinstance(last, dict) else given

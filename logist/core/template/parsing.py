@@ -1,4 +1,4 @@
-"""From the text of a template to its tree."""
+"""Parse the text of a template into its tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class _Block:
 
 
 def parse_template(text: str) -> tuple[Node, ...]:
-    """The tree of a template. TemplateError for blocks that do not fit, and for one that is too long or deep."""
+    """Return the tree of a template. Raises TemplateError for blocks that do not
+    match, and for a template that is too long or deep.
+    """
     top: list[Node] = []
     blocks: list[_Block] = []
     for piece in split_pieces(text):

@@ -1,4 +1,4 @@
-"""Renders the tree of a template over data, within bounds."""
+"""Render the tree of a template over data, within bounds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RenderedSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered text, and what it could not fill in."""
+    """A rendered text, and warnings about what could not be filled in."""
 
     text: str
     warnings: tuple[str, ...] = ()
@@ -54,13 +54,15 @@ class Rendered:
     """Where the values of the text stand in the data, from the top."""
 
     def has_whole_value(self, *path: str | int) -> bool:
-        """Whether the text has all of the value that stands there: it, or what holds it, was looked up."""
+        """Whether the text has all of the value at this path: the value itself,
+        or what holds it, was looked up.
+        """
         keys = tuple(map(str, path))
         return any(keys[:end] in self.looked for end in range(len(keys) + 1))
 
 
 class _Scope(NamedTuple):
-    """What `.` is, and where that stands in the data."""
+    """The value of `.`, and its path in the data."""
 
     value: Any
     path: paths.Path = ()
@@ -80,7 +82,9 @@ class Rendering:
         self._warnings: dict[str, None] = {}
 
     def render_text(self, nodes: Iterable[Node]) -> Rendered:
-        """The text of these nodes. TemplateError where a bound is reached, or a strict rendering lacks a value."""
+        """Return the text of these nodes. Raises TemplateError if a bound is
+        reached, or if a strict rendering lacks a value.
+        """
         self._render_nodes(nodes)
         text = "".join(span.text for span in self._spans)
         return Rendered(
@@ -137,7 +141,7 @@ class Rendering:
             self._warnings[f"line {place.line}, column {place.column}: {message}"] = None
 
     def _value_to_text(self, value: Any, place: ActionPlace) -> str:
-        """A text as it is, everything else as indented JSON, no longer than there is room for."""
+        """Return a text as it is, any other value as indented JSON, no longer than there is room for."""
         if isinstance(value, str):
             return str(value)
         length, pieces = self._length, []
@@ -152,7 +156,7 @@ class Rendering:
         return "".join(pieces) if length <= MAX_OUTPUT else " " * (MAX_OUTPUT + 1)
 
     def _find_value(self, name: Name) -> _Scope:
-        """The value, or MISSING, and where it stands in the data."""
+        """Return the value, or MISSING, and its path in the data."""
         if name.from_root:
             return _look_up_path(self._scopes[0], name.path[1:])
         if name.dotted:
@@ -165,7 +169,9 @@ class Rendering:
         return _look_up_path(next(around, self._scopes[0]), name.path)
 
     def _is_declared(self, name: Name) -> bool:
-        """Whether it is a field of the data that may be absent: by its first name, or its whole path."""
+        """Whether the name is a field of the data that may be absent: by its
+        first name, or by its whole path.
+        """
         path = name.path[1:] if name.from_root else name.path
         of_item = name.dotted and len(self._scopes) > 1
         return (
@@ -222,13 +228,13 @@ def _name_source(value: Any, path: paths.Path) -> str:
 
 
 def _merge_spans(spans: Iterable[RenderedSpan]) -> Iterable[RenderedSpan]:
-    """Those that follow each other and have one source as one; without those that are empty."""
+    """Join spans that follow each other and have the same source; leave out empty ones."""
     for source, run in groupby((span for span in spans if span.text), key=lambda span: span.source):
         yield RenderedSpan("".join(span.text for span in run), source)
 
 
 def _is_truthy(value: Any) -> bool:
-    """Truth as in Go's templates: what is empty or zero is false, lists and objects too."""
+    """Whether the value is true as in Go's templates: empty or zero is false, also for lists and objects."""
     if isinstance(value, float) and math.isnan(value):
         return True
     return (

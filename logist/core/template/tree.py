@@ -1,4 +1,4 @@
-"""What a template says, as a tree, and what is wrong with one."""
+"""The syntax tree of a template, and the error for a broken one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logist.core.text import paths
 
 
 class TemplateError(ValueError):
-    """A template that can't be read or rendered; `line` and `column` count from 1."""
+    """Raised for a template that can't be read or rendered; `line` and `column` count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {message}")
@@ -31,7 +31,7 @@ class SourcedText(str):
 
 
 class ToldList(list[Any]):
-    """A list of the data that is shown in words of its own, not as JSON, where it is looked up as a whole."""
+    """A list of the data that is rendered in its own words instead of JSON, if it is looked up as a whole."""
 
     def __init__(self, items: Iterable[Any], shown: Iterable[SourcedText]) -> None:
         super().__init__(items)
@@ -39,7 +39,9 @@ class ToldList(list[Any]):
 
 
 class ToldFields(dict[str, Any]):
-    """The same of an object."""
+    """An object of the data that is rendered in its own words instead of
+    JSON, if it is looked up as a whole.
+    """
 
     def __init__(self, fields: dict[str, Any], shown: SourcedText) -> None:
         super().__init__(fields)
@@ -48,7 +50,7 @@ class ToldFields(dict[str, Any]):
 
 @dataclass(frozen=True)
 class ActionPlace:
-    """Where an action stands, from 1, and how it is written."""
+    """Line and column of an action, from 1, and its text."""
 
     line: int
     column: int
@@ -70,7 +72,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Holds:
-    """What `if` asks: the truth of a value, or whether two are equal."""
+    """The condition of an `if`: the truth of a value, or whether two are equal."""
 
     left: Name | str | float | bool | None
     right: Name | str | float | bool | None = None
@@ -88,7 +90,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Unknown:
-    """An action that is none of ours; it stays as it is written."""
+    """An action that can't be read; it stays as it is written."""
 
     message: str
     place: ActionPlace
@@ -96,7 +98,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Branch:
-    """`{{if}}` or `{{else if}}` with what it shows."""
+    """`{{if}}` or `{{else if}}` with its body."""
 
     holds: Holds
     body: tuple[Node, ...]
@@ -105,7 +107,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class If:
-    """Its branches in order, then what is shown if none holds."""
+    """The branches in order, then the body that is rendered if none is taken."""
 
     branches: tuple[Branch, ...]
     otherwise: tuple[Node, ...]
@@ -113,7 +115,7 @@ class If:
 
 @dataclass(frozen=True)
 class Range:
-    """`{{range path}}`, then what is shown if there is no item."""
+    """`{{range path}}`, then the body that is rendered if there is no item."""
 
     name: Name
     body: tuple[Node, ...]

@@ -1,4 +1,4 @@
-"""What a checkpoint leaves out unless a config says otherwise."""
+"""The directories that a checkpoint leaves out unless a config says otherwise."""
 
 from __future__ import annotations
 

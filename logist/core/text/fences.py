@@ -1,10 +1,10 @@
-"""Text of others inside a prompt: quoted so that it can't end its own quotation."""
+"""Fence text that others wrote, inside a prompt, so that it can't end its own quotation."""
 
 from __future__ import annotations
 
 
 def make_fence(text: str) -> str:
-    """A fence longer than every run of backticks in the text, so that the text can't close it."""
+    """Return a fence longer than every run of backticks in the text, so that the text can't close it."""
     longest = run = 0
     for character in text:
         run = run + 1 if character == "`" else 0
@@ -13,7 +13,7 @@ def make_fence(text: str) -> str:
 
 
 def fence_text(text: str, language: str = "") -> str:
-    """The text between two such fences."""
+    """Return the text between two such fences."""
     mark = make_fence(text)
     end = "" if text.endswith("\n") else "\n"
     return f"{mark}{language}\n{text}{end}{mark}"

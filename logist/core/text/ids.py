@@ -1,4 +1,4 @@
-"""What the id of a job and of a commit may look like; free of pydantic, for the commands that must start quickly."""
+"""The format of job ids and of commit names; free of pydantic, for the commands that must start quickly."""
 
 from __future__ import annotations
 

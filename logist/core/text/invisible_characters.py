@@ -1,4 +1,7 @@
-"""Characters that nobody sees. Left out where text is shown, and where it is searched for secrets that they split."""
+"""Find characters that people can't see. They are left out of displayed text, and of text that is searched for
+secrets,
+which they could split.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,21 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def is_invisible(character: str) -> bool:
-    """Whether it could steer a terminal or hide: a control, format, surrogate, private or separator character."""
+    """Whether the character could steer a terminal or hide: a control,
+    format, surrogate, private or separator character.
+    """
     return character not in "\n\t" and unicodedata.category(character) in _CATEGORIES
 
 
 def _is_hidden(character: str) -> bool:
-    """Whether nobody sees it; of such characters, emoji and Korean need some."""
+    """Whether people can't see the character; emoji and Korean need some of these."""
     return character in _IGNORED or is_invisible(character)
 
 
 def compile_invisible_pattern(text: str) -> re.Pattern[str] | None:
-    """What matches the invisible characters of a text, as they stand together; None if it has none.
+    """Return what matches each run of invisible characters in a text; None if it has none.
 
-    A carriage return at the end of a line is none of them: it splits nothing, and whole files are full of it.
+    A carriage return at the end of a line does not count: it splits nothing, and whole files are full of it.
     """
     if text.isascii() and not _CONTROLS.search(text):
         return None

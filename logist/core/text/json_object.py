@@ -1,4 +1,6 @@
-"""The type of a JSON object whose shape belongs to somebody else. Loads nothing: the quick commands use it too."""
+"""The type of a JSON object whose shape is defined elsewhere. Imports
+nothing else: the quick commands use it too.
+"""
 
 from __future__ import annotations
 

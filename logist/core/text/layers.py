@@ -1,4 +1,6 @@
-"""The prompt layers of a workflow's step: the base, the agent, the step, the task; exact to the byte."""
+"""Build the prompt layers of a workflow's step: the base, the agent, the
+step, the task; exact to the byte.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +68,9 @@ def build_layers(
     tags: Sequence[str] = (),
     additional: str | None = None,
 ) -> list[Layer]:
-    """The layers in their order: base, agent, step, task instructions, task context.
+    """Return the layers in their order: base, agent, step, task instructions, task context.
 
-    What is empty or None leaves no trace; only the task context is always there, with its defaults.
+    A layer that is empty or None is left out; only the task context is always there, with its defaults.
     """
     context = "\n".join(
         [
@@ -89,17 +91,19 @@ def build_layers(
 
 
 def join_layers(layers: Sequence[Layer]) -> str:
-    """The layers as one prompt."""
+    """Return the layers as one prompt."""
     return SEPARATOR.join(layer.text for layer in layers)
 
 
 def build_role_block(agent_role: str | None) -> str:
-    """How the agent should behave, for the system half of a prompt; empty without a role."""
+    """Return how the agent should behave, for the system half of a prompt; empty without a role."""
     return f"## Agent Role\n{agent_role}\n\n" if agent_role else ""
 
 
 def build_step_layer(agent_role: str | None, guidance: Sequence[str], prompt: str) -> str:
-    """What a step says to its agent: how to behave, the hints, the prompt; empty ones have no heading."""
+    """Return what a step tells its agent: how to behave, the hints, the
+    prompt; empty parts get no heading.
+    """
     hints = "\n".join(f"- {hint}" for hint in guidance)
     guided = f"## Step Guidance\n{hints}\n\n" if guidance else ""
     return f"{build_role_block(agent_role)}{guided}{prompt}"

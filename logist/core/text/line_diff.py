@@ -1,4 +1,4 @@
-"""How two texts differ, in lines that a person can read: bounded in time, in lines, and in the length of each."""
+"""Compare two texts in lines that a person can read: bounded in time, in lines, and in the length of each."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _LED_BY = 40
 
 
 def diff_lines(old: str, new: str) -> tuple[str, ...]:
-    """The lines that differ, each with its mark: `-` was, `+` is, a blank is in both, `...` was left out.
+    """Return the lines that differ, each with its mark: `-` is old, `+` is new, a blank is in both, `...` was
+    left out.
 
-    Empty where the texts are equal. No line has a line break; none is wider than about WIDEST.
+    Empty if the texts are equal. No line has a line break; none is wider than about WIDEST.
     """
     if old == new:
         return ()
@@ -45,7 +46,7 @@ _remembered = lru_cache(maxsize=64)(_compute_diff)
 
 
 def mark_all_lines(mark: str, text: str) -> tuple[str, ...]:
-    """A whole text that only one side has."""
+    """Return the lines of a text that only one side has, each with the mark."""
     lines = text.split("\n")
     marked = [f"{mark}{_cut_line(line, 0)}" for line in lines[:MOST_LINES]]
     more = len(lines) - MOST_LINES
@@ -67,13 +68,13 @@ def _mark_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _count_equal_lines(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many of the first lines are the same."""
+    """Return how many of the first lines are the same."""
     same = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(same, min(len(one), len(other)))
 
 
 def _mark_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Between the first and the last line that differ."""
+    """Yield the lines between the first and the last line that differ."""
     if max(len(old), len(new)) > COMPARED:
         yield from _mark_replaced(old, new)
         return
@@ -89,7 +90,9 @@ def _mark_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _mark_replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Lines that gave way to others; of long ones the stretch is shown in which a pair begins to differ."""
+    """Yield lines and those that replaced them; a long line is cut around
+    the place where it begins to differ.
+    """
     places = [
         _count_common_characters(one, other) for one, other in zip(old[:_SHOWN], new[:_SHOWN], strict=False)
     ]
@@ -101,7 +104,7 @@ def _mark_replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _count_common_characters(one: str, other: str) -> int:
-    """How many of the first characters are the same."""
+    """Return how many of the first characters are the same."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -110,7 +113,7 @@ def _count_common_characters(one: str, other: str) -> int:
 
 
 def _cut_line(line: str, place: int) -> str:
-    """At most WIDEST characters of a line, with what stands at `place` among them."""
+    """Return at most WIDEST characters of a line, with the character at `place` among them."""
     if len(line) <= WIDEST:
         return line
     start = max(0, place - _LED_BY) if place + _LED_BY > WIDEST else 0

@@ -1,4 +1,6 @@
-"""The files that decide what a package manager installs: lock files, and where a project has none, its manifests."""
+"""Choose the files that decide what a package manager installs: lock
+files, and if a project has none, its manifests.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ VERSIONS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rus
 
 
 def choose_lock_files(paths: Iterable[str], patterns: Sequence[str] = ()) -> list[str]:
-    """Those of `paths` that decide what is installed, sorted; with `patterns`, exactly those that match one."""
+    """Return those of `paths` that decide what is installed, sorted; with
+    `patterns`, exactly those that match one.
+    """
     known = sorted(paths)
     if patterns:
         return _match_paths(known, patterns)
@@ -62,7 +66,9 @@ def _get_folder(path: str) -> str:
 
 
 def _is_below(folder: str, folders: Collection[str]) -> bool:
-    """Whether it is one of `folders`, or lies in one: a lock file is for the packages below it too."""
+    """Whether the folder is one of `folders`, or lies in one: a lock file is
+    for the packages below it too.
+    """
     return any(folder == each or not each or folder.startswith(f"{each}/") for each in folders)
 
 

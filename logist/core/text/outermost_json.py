@@ -5,7 +5,7 @@ Prose and code are full of braces, so a brace counts by what follows it:
 - One that opens like an object (`{"`, `{'`, `{key:`, `{{`) or like a list that holds one (`[{`, `[1, {`)
   is followed to its partner, with strings skipped. A code fence ends it early, for no JSON value holds one.
 - `{}` and a brace in quotes (`"{"`) are nothing.
-- Any other brace is code or prose. What stands between it and its partner is hidden, because it is not
+- Any other brace is code or prose. Whatever is between it and its partner is hidden, because it is not
   outermost; without a partner it is a stray character and hides nothing.
 """
 
@@ -41,7 +41,7 @@ _NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class JsonSpan:
-    """`text[start:end]`, which opens like a JSON object or list; `ending` says what it ran into."""
+    """`text[start:end]`, which opens like a JSON object or list; `ending` is what ended it."""
 
     start: int
     end: int
@@ -52,14 +52,14 @@ class JsonSpan:
 
 @dataclass(frozen=True, slots=True)
 class FoundSpans:
-    """The spans of a text, in order, and those that stand inside the braces of code or prose."""
+    """The spans of a text, in order, and those inside the braces of code or prose."""
 
     spans: tuple[JsonSpan, ...]
     hidden: tuple[JsonSpan, ...]
 
 
 def find_outermost_json(text: str) -> FoundSpans:
-    """Everything in `text` that opens like a JSON object or list and stands in no other."""
+    """Return everything in `text` that opens like a JSON object or list and is in no other."""
     spans: list[JsonSpan] = []
     hidden: list[JsonSpan] = []
     open_braces: list[int] = []  # of each: how many spans came before it
@@ -83,7 +83,7 @@ def find_outermost_json(text: str) -> FoundSpans:
 
 
 def _follow_span(text: str, start: int) -> JsonSpan:
-    """The span from the brace or bracket at `start` to its partner, a code fence or the end."""
+    """Return the span from the brace or bracket at `start` to its partner, a code fence or the end."""
     opener = text[start]
     closer = "}" if opener == "{" else "]"
     own = nesting = deepest = 0
@@ -104,7 +104,8 @@ def _follow_span(text: str, start: int) -> JsonSpan:
 
 
 def measure_depth(text: str, start: int = 0) -> int:
-    """How many levels of objects and lists the JSON value has that begins at `start`; what follows it doesn't count.
+    """Return the depth of objects and lists in the JSON value that begins at `start`; what follows it doesn't
+    count.
 
     Parsers fail with RecursionError at a depth that depends on the version of Python, so measure first.
     """

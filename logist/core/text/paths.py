@@ -1,9 +1,11 @@
-"""One rule for where a value stands in JSON data: conditions, items paths and templates all read it here.
+"""The one syntax for the path of a value in JSON data: conditions, items paths and templates all parse it here.
 
 `output.files[0].path`; a dot before the first name changes nothing (`.Title`). A name may have dashes inside
 (`pr-number`), digits and letters of any script; every other key is quoted: `steps["phase 1.2"].output`. `a.0`
-is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. `.length` counts the items of a list
-and the characters of a text, as JavaScript does: in UTF-16 units. An object has none, unless it has such a key.
+is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. `.length` counts the
+items of a list
+and the characters of a text, as JavaScript does: in UTF-16 units. An object has none, unless it has such a
+key.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 class Missing(Enum):
-    """What a lookup gives where nothing stands."""
+    """The result of a lookup that finds nothing."""
 
     MISSING = "missing"
 
@@ -39,7 +41,7 @@ MISSING: Final[Literal[Missing.MISSING]] = Missing.MISSING
 
 
 class PathError(ValueError):
-    """A text that is no path; `column` counts from 1."""
+    """Raised for a text that is not a path; `column` counts from 1."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__(message)
@@ -49,7 +51,9 @@ class PathError(ValueError):
 
 @lru_cache(maxsize=512)
 def parse(path: str) -> Path:
-    """The keys and indices of a path, outermost first; `.` alone is the data itself. Raises PathError."""
+    """Return the keys and indices of a path, outermost first; `.` alone is
+    the data itself. Raises PathError.
+    """
     if len(path) > MAX_CHARACTERS:
         raise PathError(f"the path is too long: {len(path):,} characters, at most {MAX_CHARACTERS:,}", 1)
     text = path.rstrip()
@@ -65,7 +69,9 @@ def parse(path: str) -> Path:
 
 
 def scan_path(text: str, start: int) -> tuple[Path, int]:
-    """The longest path that begins at `start`, and where it ends; `((), start)` where none begins."""
+    """Return the longest path that begins at `start`, and where it ends;
+    `((), start)` if none begins there.
+    """
     parts: list[str | int] = []
     here = start
     while True:
@@ -84,7 +90,7 @@ def scan_path(text: str, start: int) -> tuple[Path, int]:
 
 
 def _describe_fault(text: str, here: int) -> str:
-    """What is wrong with the path at that place."""
+    """Return what is wrong with the path at that place."""
     if text[here] == "[":
         return (
             'after `[` comes a number from 0, or a key in quotes, then `]`, as in `files[0]` or `["a key"]`'
@@ -95,7 +101,7 @@ def _describe_fault(text: str, here: int) -> str:
 
 
 def path_to_text(path: Path) -> str:
-    """The path as text that `parse` reads back."""
+    """Return the path as text that `parse` reads back."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -109,7 +115,7 @@ def path_to_text(path: Path) -> str:
 
 
 def lookup(data: Any, path: str | Path) -> Any:
-    """What stands there, or MISSING. PathError for a text that is no path."""
+    """Return the value at the path, or MISSING. Raises PathError for a text that is not a path."""
     here = data
     for part in parse(path) if isinstance(path, str) else path:
         here = _get_member(here, part)
@@ -141,7 +147,7 @@ def _to_index(part: str | int) -> int | None:
 
 
 def format_value(value: Any, limit: int = 200) -> str:
-    """A value on one line for people, as JSON, cut at `limit` characters."""
+    """Return a value on one line for people, as JSON, cut at `limit` characters."""
     text = ""
     try:
         for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):

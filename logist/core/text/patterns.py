@@ -31,7 +31,7 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Pattern:
-    """One line: what it matches, and whether that is taken back in (`!`)."""
+    """One line: the paths it matches, and whether it includes them again (`!`)."""
 
     text: str
     negated: bool = False
@@ -41,20 +41,20 @@ class Pattern:
 
     @property
     def expression(self) -> str:
-        """A regular expression without groups that capture; it has to match the whole."""
+        """A regular expression without capturing groups; it must match the complete text."""
         if self.anchored:
             return _translate_path(self.text.removeprefix("/").split("/"))
         return _translate_component(self.text)
 
     @property
     def last(self) -> str:
-        """The same for the last name of the path."""
+        """The same expression for the last name of the path."""
         name = self.text.rpartition("/")[2]
         return ".*" if name == "**" else _translate_component(name)
 
 
 def parse_patterns(text: str, most: int = 100_000) -> list[Pattern]:
-    """The patterns of a file in their order, at most `most`; comments and empty lines are none."""
+    """Return the patterns of a file in their order, at most `most`; comments and empty lines are skipped."""
     patterns: list[Pattern] = []
     for line in text.removeprefix("\ufeff").split("\n"):
         pattern = _parse_line(line.removesuffix("\r"))
@@ -80,7 +80,9 @@ def _parse_line(line: str) -> Pattern | None:
 
 @dataclass
 class _Table:
-    """The patterns that can match files, or those that can match directories; each by its place in the order."""
+    """The patterns that can match files, or those that can match
+    directories, each with its index in the order.
+    """
 
     names: dict[str, int] = field(default_factory=dict)
     endings: dict[str, int] = field(default_factory=dict)
@@ -98,12 +100,12 @@ class _Table:
             (self.of_paths if pattern.anchored else self.of_names).append((pattern.expression, place))
 
     def compile_searches(self) -> None:
-        """To be called once all patterns are there."""
+        """Compile the regular expressions; to be called once all patterns are added."""
         self._ends = tuple(self.endings)
         self._search_names, self._search_paths = _Last(self.of_names), _Last(self.of_paths)
 
     def find_last_match(self, path: str, name: str) -> int:
-        """The place of the last pattern that matches; -1 for none."""
+        """Return the index of the last pattern that matches; -1 for none."""
         index = self.names.get(name, -1)
         if name.endswith(self._ends):
             index = max(index, *(place for ending, place in self.endings.items() if name.endswith(ending)))
@@ -117,7 +119,7 @@ class _Table:
 
 
 class _Last:
-    """Many regular expressions as one that tells which of them, the last that matches, it was."""
+    """Many regular expressions compiled as one, which finds the last of them that matches."""
 
     def __init__(self, expressions: list[tuple[str, int]]) -> None:
         backwards = expressions[::-1]
@@ -130,7 +132,7 @@ class _Last:
 
 
 class Patterns:
-    """The patterns of one file; a later one has the last word over those before it."""
+    """The patterns of one file; a later one overrides those before it."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._negated: list[bool] = []
@@ -154,9 +156,9 @@ class Patterns:
         return bool(self._negated)
 
     def match_path(self, path: str, directory: bool = False) -> bool | None:
-        """Whether a path relative to the file's directory is ignored; None where no pattern says anything.
+        """Return whether a path relative to the file's directory is ignored; None if no pattern matches.
 
-        Only the path itself is looked at: what lies in a directory that is ignored is ignored too.
+        Only the path itself is checked: the contents of an ignored directory are ignored too.
         """
         table = self.directories if directory else self.files
         place = table.find_last_match(path, path[path.rfind("/") + 1 :])
@@ -169,7 +171,7 @@ class Patterns:
 
 
 class NameGate:
-    """A quick look at a name: whether any of many patterns could match a path that ends with it."""
+    """A quick check of a name: whether any of many patterns could match a path that ends with it."""
 
     def __init__(self, patterns: Iterable[Patterns]) -> None:
         every = list(patterns)
@@ -195,7 +197,7 @@ class NameGate:
 
 
 def find_parent_directories(path: str) -> Iterator[str]:
-    """The directories above a path, the outermost first."""
+    """Yield the directories above a path, the outermost first."""
     end = path.find("/")
     while end >= 0:
         yield path[:end]
@@ -203,7 +205,9 @@ def find_parent_directories(path: str) -> Iterator[str]:
 
 
 def compile_exclusions(lines: Iterable[str], directories: Iterable[str] = ()) -> Patterns:
-    """What the setting `context.excluded_paths` leaves out, and directories of these very names."""
+    """Return the patterns of the setting `context.excluded_paths`, and of
+    directories with exactly these names.
+    """
     directory_patterns = [
         Pattern(re.sub(r"([*?\[\\])", r"\\\1", name), directories_only=True) for name in directories
     ]
@@ -213,7 +217,7 @@ def compile_exclusions(lines: Iterable[str], directories: Iterable[str] = ()) ->
 
 
 def _translate_path(components: list[str]) -> str:
-    """Components between `/`; `**` stands for any number of them."""
+    """Translate components between `/` to a regular expression; `**` is any number of them."""
     if components == ["**"]:
         return ".*"
     groups: list[list[str]] = [[]]
@@ -236,7 +240,7 @@ def _translate_path(components: list[str]) -> str:
 
 
 def _translate_component(text: str) -> str:
-    """One name with `*`, `?`, `[...]` and escapes."""
+    """Translate one name with `*`, `?`, `[...]` and escapes to a regular expression."""
     pieces: list[str] = [""]
     here = 0
     while here < len(text):
@@ -256,7 +260,9 @@ def _translate_component(text: str) -> str:
 
 
 def _translate_character(text: str, here: int) -> tuple[str, int]:
-    """What stands for one character, and where it ends; `""` for what matches nothing."""
+    """Return the expression for one character of the pattern, and where that
+    ends; `""` for one that matches nothing.
+    """
     character = text[here]
     if character == "?":
         return "[^/]", here + 1

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow, and where; all of it is found in one go."""
+"""A problem with a workflow, and its place; all problems of a workflow are reported at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class WorkflowProblem:
-    """One finding: an error stops a workflow from being used, a warning does not."""
+    """One problem: an error stops a workflow from being used, a warning does not."""
 
     severity: Literal["error", "warning"]
     code: str
@@ -23,7 +23,7 @@ class WorkflowProblem:
 
     @property
     def full_message(self) -> str:
-        """What is wrong, and with which field where the message does not name it."""
+        """The message, with the name of the field if the message does not contain it."""
         if not self.path or any(f"`{self.path}{end}" in self.message for end in "`.["):
             return self.message
         return f"{self.path}: {self.message}"

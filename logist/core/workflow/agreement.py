@@ -1,4 +1,4 @@
-"""The branches of a decision stand in the diagram, and may stand in its config too: they have to agree."""
+"""Compare the branches that a decision has in the diagram with those in its config: the two have to agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ Way = tuple[str, str | None]
 def match_branches(
     step_id: str, ways: Sequence[Way], form: StepForm, place: Place
 ) -> tuple[list[Any], list[WorkflowProblem]]:
-    """The condition of every edge, from the config where it says one, and where the two do not agree."""
+    """Return the condition of every edge, taken from the config where it has
+    one, and the problems where the two disagree.
+    """
     branches = [*(form.branches or ())]
     if form.default_branch is not None and all(branch.condition is not None for branch in branches):
         branches.append(BranchForm(condition=None, target_step_id=form.default_branch))
@@ -58,7 +60,9 @@ def match_branches(
 
 
 def _is_branch_of_edge(branch: BranchForm, target: str, label: str | None) -> bool:
-    """Whether a branch is that edge: same target, and the same condition or a label that is only a caption."""
+    """Whether the branch is this edge: same target, and the same condition
+    or a label that is only a caption.
+    """
     wanted = END if branch.target_step_id == "end" else branch.target_step_id
     if wanted != target and branch.target_step_id != target:
         return False

@@ -1,4 +1,4 @@
-"""Steps and edges, as they are read one by one, put together to a workflow."""
+"""Put steps and edges, as they are read one by one, together into a workflow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from logist.core.workflow.steps import StepRead
 
 @dataclass
 class Assembly:
-    """What was read so far; a broken step leaves a gap that `finished` knows of."""
+    """The steps and edges read so far; a broken step leaves a gap, which
+    `finish_workflow` takes into account.
+    """
 
     lines: Mapping[str, int]
     steps: list[Step] = field(default_factory=list)
@@ -29,7 +31,7 @@ class Assembly:
     """Whether every step could be read."""
 
     def add_step(self, read: StepRead, path: str) -> Step | None:
-        """Takes a step, unless there is one of its id already."""
+        """Add a step, unless there already is one with its id."""
         self.problems.extend(read.problems)
         if read.step is None or read.form is None:
             self.whole = False
@@ -52,24 +54,24 @@ class Assembly:
         return step
 
     def find_line(self, path: str) -> int | None:
-        """The line of a field, or of what it stands in."""
+        """Return the line of a field, or of the part that holds it."""
         return self.lines.get(path) or self.lines.get(path.rpartition(".")[0])
 
     def add_edge(
         self, source: str, target: str, place: Place, condition: Any = None, label: str | None = None
     ) -> None:
-        """An edge; its target may be read later."""
+        """Add an edge; its target may be read later."""
         if label is None and condition is not None:
             label = render_condition(condition).strip() or None
         self.edges.append(Edge(source=source, target=target, label=label, condition=condition))
         self.edge_places.append(place)
 
     def collect_places(self) -> Places:
-        """Where everything stands."""
+        """Return the places of all steps, fields and edges."""
         return Places(self.paths, self.lines, tuple(self.edge_places))
 
     def finish_workflow(self, name: str, description: str, start: str | None, **more: Any) -> Read:
-        """The workflow as far as it could be read, or None where a step of it could not be."""
+        """Return the workflow as far as it could be read, or None if one of its steps could not be."""
         self._check_targets()
         start = start or self._find_declared_start()
         if start is not None and self.whole and start not in self.paths:
@@ -118,12 +120,12 @@ class Assembly:
 
 
 def find_entrances(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> list[str]:
-    """The steps that no other step leads to, in their order."""
+    """Return the steps that no other step leads to, in their order."""
     reached = {edge.target for edge in edges if edge.source != edge.target}
     return [step.id for step in steps if step.id not in reached]
 
 
 def choose_start(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> str:
-    """Where a workflow begins that doesn't say it: its one entrance, else its first step."""
+    """Return where a workflow begins that doesn't say it: its one entrance, else its first step."""
     starts = find_entrances(steps, edges)
     return starts[0] if starts else steps[0].id

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a workflow before any job follows it: all of it, in one go."""
+"""Check a workflow before any job follows it, and report all its problems at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Around:
 def check_workflow(
     workflow: Workflow, around: Around | None = None, places: Places | None = None
 ) -> list[WorkflowProblem]:
-    """Every problem of a workflow, and the errors of those within it; in the order of its steps where they have one."""
+    """Return every problem of a workflow, and the errors of those within it,
+    in the order of its steps where they have one.
+    """
     around, places = around or Around(), places or Places()
     inside = find_nested_workflows(workflow, around.find, places)
     problems = [
@@ -56,7 +58,7 @@ def check_workflow(
 
 
 def _check_alone(workflow: Workflow, around: Around, places: Places) -> Iterator[WorkflowProblem]:
-    """What can be said of it alone."""
+    """Yield the problems of the workflow itself, without those of the workflows within it."""
     names = roots.collect_roots(workflow, around.roots)
     yield from graph_checks.check_graph(workflow, places)
     for step in workflow.steps:
@@ -121,7 +123,9 @@ _ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 def _check_await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
-    """Whether a job could have the tag that a join waits for; what a template becomes is not known here."""
+    """Check that a job could have the tag that a join waits for; the result
+    of a template is not known here.
+    """
     if not step.await_tag or step.step_type != StepType.JOIN:
         return
     first = _ACTION.search(step.await_tag)
@@ -151,7 +155,7 @@ _OF_AN_AGENT = ("review", "review_role", "response_format", "confidence", "confi
 
 
 def _check_unread_fields(step: Step, places: Places) -> Iterator[WorkflowProblem]:
-    """Fields that say something, and that nobody reads at a step of this kind."""
+    """Warn of fields that have no effect on a step of this kind."""
     is_delegated = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
     unread = tuple(_OF_A_PROMPT) if is_delegated else _OF_AN_AGENT if step.is_manual else ()
     who = "the steps of its workflow say that" if is_delegated else "a person does this step"
@@ -209,7 +213,7 @@ def _check_roles(step: Step, around: Around, places: Places) -> Iterator[Workflo
 
 
 def _suggest_role(step: Step, field: str, role: str, roles: Collection[str]) -> str:
-    """What to write in place of a role that nobody knows."""
+    """Return what to write in place of an unknown role."""
     fix = suggest_name(role, roles)
     if field != "role" or step.step_type != StepType.TASK or fix.startswith("did"):
         return fix
@@ -223,7 +227,9 @@ LONGEST_ASSIGNEE = 128
 
 
 def _check_assignee(step: Step, name: str, places: Places) -> Iterator[WorkflowProblem]:
-    """Whether listings can show whom a manual step names: a role, or a person, whose name nobody knows here."""
+    """Check that listings can show the assignee of a manual step: a role, or
+    a person, whose name is not known here.
+    """
     is_line = name.isprintable() and name == name.strip() and len(name) <= LONGEST_ASSIGNEE
     if is_line and "{{" not in name:
         return
@@ -247,7 +253,7 @@ def _check_condition(
 def _check_nested(
     workflow: Workflow, inside: Nested, around: Around, places: Places
 ) -> Iterator[WorkflowProblem]:
-    """The errors of the workflows within this one, at the step that leads to them."""
+    """Report the errors of the workflows within this one, at the step that leads to them."""
     leads = _find_leading_steps(workflow, inside)
     for name, inner in inside.subflows.items():
         step = leads[name]
@@ -263,7 +269,7 @@ def _check_nested(
 
 
 def _find_leading_steps(workflow: Workflow, inside: Nested) -> dict[str, Step]:
-    """The step of the outermost workflow that leads to each one within it."""
+    """Return the step of the outermost workflow that leads to each one within it."""
     leads: dict[str, Step] = {}
     for step in find_subflow_steps(workflow):
         waiting = [str(step.subflow)]

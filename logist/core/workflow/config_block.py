@@ -1,4 +1,4 @@
-"""The comments of a diagram that configure its steps.
+"""Read the comments of a diagram that configure its steps.
 
     %% === WORKFLOW_CONFIG ===
     %% @review: {
@@ -47,7 +47,7 @@ class _Line:
 
 
 class _BrokenError(ValueError):
-    """JSON that is none; `position` is an offset in it."""
+    """Raised for text that is not valid JSON; `position` is an offset in it."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class _BrokenError(ValueError):
 
 
 def read_config_entries(text: str) -> tuple[list[ConfigEntry], list[WorkflowProblem]]:
-    """The entries of a diagram in the order of the text, and all that is wrong with them. Never raises."""
+    """Return the entries of a diagram in the order of the text, and every problem with them. Never raises."""
     lines = _split_lines(text)
     span, problems = _find_block(lines)
     entries_by_id: dict[str, ConfigEntry] = {}
@@ -86,7 +86,9 @@ def _split_lines(text: str) -> list[_Line]:
 
 
 def _find_block(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[WorkflowProblem]]:
-    """Indices of the first and the last line of the block; the second is past the end if it is not closed."""
+    """Return the indices of the first and the last line of the block; the
+    second is past the end if the block is not closed.
+    """
     problems: list[WorkflowProblem] = []
     begin = end = None
     for index, line in enumerate(lines):
@@ -116,7 +118,7 @@ def _find_block(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Workfl
 def _group_entry_lines(
     lines: list[_Line], span: tuple[int, int] | None, problems: list[WorkflowProblem]
 ) -> Iterator[list[_Line]]:
-    """The lines of each entry: of the block, up to the next entry; elsewhere, the one line."""
+    """Yield the lines of each entry: inside the block, up to the next entry; elsewhere, its one line."""
     begin, end = span or (len(lines), len(lines))
     piece: list[_Line] = []
     idle = False
@@ -142,7 +144,7 @@ def _group_entry_lines(
 
 
 def _parse_entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigEntry | None:
-    """The entry of these lines; what follows its JSON on later lines is passed over with a warning."""
+    """Return the entry of these lines; text after its JSON on later lines is skipped with a warning."""
     first = piece[0]
     head = _STEP.match(first.text) or _ID.match(first.text)
     if head is None:
@@ -167,7 +169,9 @@ def _parse_entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigE
 
 
 def _parse_json_object(text: str) -> tuple[dict[str, object], int]:
-    """The object a text begins with, and where it ends."""
+    """Return the object that the text begins with, and where it ends. Raises
+    _BrokenError if there is none.
+    """
     begin = len(text) - len(text.lstrip(_BLANK))
     if (depth := measure_depth(text, begin)) > MAX_DEPTH:
         raise _BrokenError(f"its JSON is nested {depth} levels deep, and {MAX_DEPTH} is the most", begin)
@@ -184,7 +188,7 @@ def _parse_json_object(text: str) -> tuple[dict[str, object], int]:
 
 
 def _extract_json_lines(piece: list[_Line], start: int) -> tuple[list[int], list[str]]:
-    """What stands after `%%` in each line, and where it begins when joined by line breaks."""
+    """Return the text after `%%` of each line, and where each begins when they are joined by line breaks."""
     texts = [piece[0].text[start:]]
     for line in piece[1:]:
         prefix = _PREFIX.match(line.text)

@@ -1,4 +1,6 @@
-"""P48: work that a role may not give to another, at whatever depth it would be given."""
+"""Check that no role gives work to a role that is missing from its
+`can_delegate_to_roles`, however deep the work is nested.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,14 @@ def check_delegation(
     job_role: str | None,
     places: Places,
 ) -> Iterator[WorkflowProblem]:
-    """Every role that would get work from one that may not give it that, at the outermost step that leads there.
+    """Report every role that would get work from a role that may not give it, at the outermost step that leads
+    there.
 
-    A job gives in its own role. The role of the job that gets a step is the step's, else that of the job that
-    gives it; those that items name are checked when these are known. Without `job_role` only the roles that steps name
-    are known to give anything.
+    A job gives work in its own role. The job that gets a step has the role of the step, or else the role of
+    the job
+    that gives it; roles that items name are checked once the items are known. Without `job_role`, only the
+    roles that
+    steps name are known to give work.
     """
     roles = {name: _collect_roles(inner) for name, inner in subflows.items()}
     seen: set[tuple[str, str | None]] = set()
@@ -51,16 +56,17 @@ def check_delegation(
 
 
 def _find_delegated_steps(workflow: Workflow) -> Iterator[Step]:
+    """Yield the steps that other jobs do."""
     return (step for step in workflow.steps if step.step_type in _GIVEN_AWAY)
 
 
 def _get_receiver(step: Step, giver: str | None) -> str | None:
-    """The role of the jobs that get a step; None where it is not known before the items are."""
+    """Return the role of the jobs that get the step; None if only the items will tell."""
     return None if step.has_role_template else step.role or giver
 
 
 def _collect_roles(workflow: Workflow) -> frozenset[str]:
-    """Those that its steps name."""
+    """Return the roles that its steps name."""
     return frozenset(role for step in workflow.steps for role in step.agent_roles)
 
 

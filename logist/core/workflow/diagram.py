@@ -1,4 +1,6 @@
-"""A diagram and its config block to workflows: shapes and prefixes to types, labels to conditions."""
+"""Turn a diagram and its config block into workflows: shapes and
+prefixes become types, labels become conditions.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ MAX_LINKS = 5000
 def read_diagram(
     graph: Graph, entries: Sequence[ConfigEntry], text: str, name: str, description: str = ""
 ) -> list[Read]:
-    """The workflows of a diagram: one, or one for each of several subgraphs that no edge connects.
+    """Return the workflows of a diagram: one, or one for each of several subgraphs that no edge connects.
 
-    `name` is for a diagram without a title; a subgraph's own title names its workflow. The first reading
-    holds what belongs to no workflow in particular, as an entry for a node that is not there.
+    `name` is for a diagram without a title; a subgraph's own title names its workflow. The first reading also
+    holds the problems that belong to no workflow in particular, such as an entry for a node that does not
+    exist.
     """
     name = graph.title or name
     if not graph.nodes:
@@ -47,7 +50,7 @@ def read_diagram(
 
 
 def _check_entries(graph: Graph, entries: Sequence[ConfigEntry]) -> list[WorkflowProblem]:
-    """Entries for no node, or for the end."""
+    """Report entries for no node, or for the end."""
     nodes = {node.id: node for node in graph.nodes}
     problems = []
     for entry in entries:
@@ -91,7 +94,7 @@ def _read_part(
 
 
 def _collect_lines(nodes: Sequence[Node], entries: Mapping[str, ConfigEntry]) -> dict[str, int]:
-    """The line of every step, of its entry where it has one; and of the fields in it."""
+    """Return the line of every step (of its entry, if it has one), and of the fields in it."""
     lines: dict[str, int] = {}
     for node in nodes:
         entry = entries.get(node.id)
@@ -114,7 +117,7 @@ def _read_node_step(node: Node, data: Mapping[str, object], lines: Mapping[str, 
 
 
 def _add_edges(assembly: Assembly, step: Step, links: Sequence[Link]) -> None:
-    """The edges of one step, in the order of the diagram, with what its config says of them."""
+    """Add the edges of one step, in the order of the diagram, with what its config says about them."""
     targets_and_labels = [(link.target, _strip_label(link)) for link in links]
     form = assembly.forms[step.id]
     if "next" in form.model_fields_set:
@@ -151,7 +154,9 @@ def _strip_label(link: Link) -> str | None:
 
 
 def _find_condition(step: Step, label: str | None, ways: int) -> str | None:
-    """What a label says: nothing or a default is no condition; nor are words on the only way on from a task."""
+    """Return the condition that a label states, or None: an empty or default label
+    is none, nor are words on the only edge of a task.
+    """
     if label is None or is_default_word(label):
         return None
     if ways == 1 and step.step_type != StepType.DECISION and _WORDS.fullmatch(label):
@@ -160,7 +165,7 @@ def _find_condition(step: Step, label: str | None, ways: int) -> str | None:
 
 
 def _sort_edges(assembly: Assembly, links: Sequence[Link]) -> None:
-    """Puts the edges in the order of the diagram: they were taken step by step."""
+    """Put the edges in the order of the diagram: they were added step by step."""
     order: dict[str, list[int]] = {}
     for number, link in enumerate(links):
         order.setdefault(link.source, []).append(number)

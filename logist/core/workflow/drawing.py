@@ -1,4 +1,4 @@
-"""A workflow as a diagram with a config block, from which the same workflow is read."""
+"""Draw a workflow as a diagram with a config block, from which the same workflow is read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _ID = re.compile(r"(?=.{1,64}\Z)[^\W\d_]\w*(?:-\w+)*")
 
 
 def is_drawn(text: str) -> bool:
-    """Whether a diagram was drawn from steps."""
+    """Whether Logist drew the diagram from steps."""
     return DRAWN in text
 
 
 def get_diagram_source(workflow: Workflow) -> str:
-    """The diagram a workflow was read from, byte for byte, or one that says the same. Refused if it is too large."""
+    """Return the diagram that the workflow was read from, byte for byte, or one
+    that says the same. Raises Refused if it is too large.
+    """
     return workflow.mermaid if workflow.mermaid is not None else _draw_workflow(workflow)
 
 
@@ -47,7 +49,7 @@ def _draw_workflow(workflow: Workflow) -> str:
 
 
 def _assign_node_ids(workflow: Workflow) -> dict[str, str]:
-    """A name for every node: the step's id where a diagram can have it."""
+    """Return a name for every node: the id of the step if a diagram can have it."""
     ids = {step.id: step.id for step in workflow.steps if _ID.fullmatch(step.id) and mermaid.is_id(step.id)}
     taken = set(ids.values())
     names = [step.id for step in workflow.steps if step.id not in ids]
@@ -85,7 +87,7 @@ def _format_entry(node: Node, step: Step, workflow: Workflow) -> str:
 
 
 def _list_branches(step: Step, workflow: Workflow) -> JsonObject:
-    """The branches, where a label does not say a condition."""
+    """Return the branches, if some label does not say its condition."""
     edges = workflow.find_edges_from(step.id)
     if all(edge.condition in (None, edge.label) for edge in edges):
         return {}

@@ -1,4 +1,4 @@
-"""The export of a workflow, version 2.0: its diagram, its steps, and the agents that do them."""
+"""Export and import a workflow, version 2.0: its diagram, its steps, and the agents that do them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ VERSION = "2.0"
 
 
 def export_workflow(workflow: Workflow, roles: Mapping[str, Role], time: str) -> JsonObject:
-    """The workflow as a document: `time` as YYYY-MM-DDTHH:MM:SSZ. Importing it gives an equal workflow."""
+    """Return the workflow as a document: `time` as YYYY-MM-DDTHH:MM:SSZ.
+    Importing it gives an equal workflow.
+    """
     role_names = dict.fromkeys(name for name in _find_role_names(workflow) if name in roles)
     return {
         "workflow": _dump_workflow(workflow),
@@ -36,12 +38,14 @@ def is_export(data: JsonObject) -> bool:
 
 
 def import_workflow(data: JsonObject, lines: Mapping[str, int], name: str) -> Read:
-    """The workflow of an export. Its diagram says what it is; a step that says something else is reported."""
+    """Return the workflow of an export. Its diagram decides; a step that
+    differs from the diagram is reported.
+    """
     return _import_data(data["workflow"], lines, name, "workflow", _check_version(data, lines))
 
 
 def list_agents(data: JsonObject) -> list[JsonObject]:
-    """The agents of an export that are complete: `id`, `displayName`, `agentPrompt`."""
+    """Return the agents of an export that are complete: `id`, `displayName`, `agentPrompt`."""
     entries = data.get("agents")
     fields = ("id", "displayName", "agentPrompt")
     return [
@@ -128,7 +132,9 @@ def _import_data(
 def _relocate_problems(
     problems: Sequence[WorkflowProblem], at: str, lines: Mapping[str, int]
 ) -> list[WorkflowProblem]:
-    """The diagram is one text of the document: its own lines are named in the path."""
+    """Return the problems with places in the document: the diagram is one text
+    of it, so its own lines are named in the path.
+    """
     line = lines.get(f"{at}.mermaidSource")
     return [
         WorkflowProblem(
@@ -189,7 +195,7 @@ def _has_same_branches(form: StepForm, workflow: Workflow) -> bool:
 def _compare_fields(
     step: Step, drawn: Step, raw: JsonObject, lines: Mapping[str, int], path: str
 ) -> Iterator[WorkflowProblem]:
-    """The fields that are written in the list and are not so in the diagram."""
+    """Report the fields that are written in the list and differ from the diagram."""
     fields = normalize_keys(raw)
     ours, theirs = dump_step(step), dump_step(drawn)
     for name, field in fields.written.items():
@@ -207,7 +213,7 @@ def _make_disagreement(message: str, place: Place) -> WorkflowProblem:
 def _import_subflows(
     data: Any, lines: Mapping[str, int], at: str
 ) -> tuple[dict[str, Workflow], list[WorkflowProblem]]:
-    """The workflows that were exported with this one."""
+    """Return the workflows that were exported with this one, and their problems."""
     subflows: dict[str, Workflow] = {}
     problems: list[WorkflowProblem] = []
     for name, inner in data.items() if isinstance(data, dict) else ():

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a part of a workflow file, in plain words."""
+"""Describe in plain words what pydantic finds wrong with a part of a workflow file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROLE_LENGTH = "`{field}` must be text of 10 to 1024 characters, not of {length}
 def validate_form(
     form: type[Form], data: Mapping[str, Any], place: Callable[[Path], Place]
 ) -> tuple[Form | None, list[tuple[str, WorkflowProblem]]]:
-    """The data as a form, or None and every fault, each with the name of the field that has it."""
+    """Return the data as a form, or None and every problem, each with the name of the field that has it."""
     try:
         return form.model_validate(data), []
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The step that comes next for an agent that follows a workflow by itself, without a job."""
+"""Find the next step for an agent that follows a workflow by itself, without a job."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ MAX_IDLE = 10_000
 
 
 def find_next_step(workflow: Workflow, completed: Iterable[str], context: Mapping[str, Any]) -> JsonObject:
-    """`{"step", "guidance": {"prompt"}, "isComplete"}`; at the end, the step is null.
+    """Return `{"step", "guidance": {"prompt"}, "isComplete"}`; at the end, the step is null.
 
-    `completed` names what has been done, a step once for each time it was; `context` is what is known by now:
-    conditions find it as `input` and as `output`, or by root, if it has these. UsageError for an unknown step;
-    Refused where no branch holds.
+    `completed` names the steps that were done, each once for every time; `context` is what is known by now:
+    conditions
+    find it as `input` and as `output`, or by root, if it has these. Raises UsageError for an unknown step,
+    Refused where
+    no branch holds.
     """
     done = Counter(completed)
     _check_known_steps(workflow, done)
@@ -54,7 +56,9 @@ def _check_known_steps(workflow: Workflow, done: Counter[str]) -> None:
 
 
 def _limit_idle_steps(workflow: Workflow) -> int:
-    """How many steps may be passed with nothing to do: a loop of which all is passed over ends by itself."""
+    """Return how many steps may be passed with nothing to do: a loop in
+    which every step is skipped ends by itself.
+    """
     if any(step.rounds for step in workflow.steps):
         return MAX_IDLE  # loops within each other
     visits = max((step.max_visits or 0 for step in workflow.steps), default=0)
@@ -62,7 +66,7 @@ def _limit_idle_steps(workflow: Workflow) -> int:
 
 
 class _GuidanceWalk:
-    """A walk from the start that takes away what is done, one time for each time it comes by."""
+    """A walk from the start that removes completed steps, one time for each time it passes them."""
 
     def __init__(self, data: JsonObject, done: Counter[str]) -> None:
         self.data = data
@@ -90,13 +94,13 @@ class _GuidanceWalk:
         return None
 
     def _build_data(self, step: Step, workflow: Workflow) -> JsonObject:
-        """What is known at a step: the numbers of the rounds of the loops around it too."""
+        """Return what is known at a step, including the numbers of the rounds of the loops around it."""
         return {**self.data, **data.number_rounds(workflow, step, self.visits)}
 
     def _find_due_step(
         self, step: Step, workflow: Workflow, names: frozenset[str], depth: int
     ) -> Step | None:
-        """The step that is to be done here, if any; one that is done is taken away."""
+        """Return the step that has to be done here, if any; a completed one is removed from those left."""
         known = self._build_data(step, workflow)
         if step.step_type == StepType.DECISION or not self._is_condition_met(step.when, names, known):
             return None
@@ -109,7 +113,9 @@ class _GuidanceWalk:
         return self._find_next_within(step, inner, known, depth)
 
     def _find_next_within(self, step: Step, inner: Workflow, known: JsonObject, depth: int) -> Step | None:
-        """What is to be done of the workflow of a step: once for each item of a list that is known, else once."""
+        """Return the next step in the workflow of a step: gone through once for
+        each item of a known list, else once.
+        """
         items = paths.lookup(known, step.items_path) if step.items_path else None
         outer, visits = self.data, self.visits
         for index, item in enumerate(items[: step.max_items] if isinstance(items, list) else [paths.MISSING]):
@@ -127,7 +133,7 @@ class _GuidanceWalk:
         return None
 
     def _choose_target(self, step: Step, workflow: Workflow, names: frozenset[str]) -> str:
-        """Where the way goes on; END where it doesn't."""
+        """Return the step that comes next; END if there is none."""
         ways = workflow.find_edges_from(step.id)
         known = self._build_data(step, workflow)
         self.visits[step.id] += 1

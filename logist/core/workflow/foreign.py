@@ -1,6 +1,6 @@
-"""Workflows of agent-guidance servers: a sequence of steps with conditions, loops and blocks of prompt.
+"""Read workflows of agent-guidance servers: a sequence of steps with conditions, loops and blocks of prompt.
 
-Nothing in them has to be changed to load them; what has no counterpart here is kept and reported.
+They load without any change; what has no counterpart in Logist is kept and reported.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ITERATION, _ITEM, _INDEX = "currentIteration", "currentItem", "currentIndex"
 
 
 def is_foreign(data: JsonObject) -> bool:
-    """Whether a list of steps speaks the words of an agent-guidance server, and none of ours."""
+    """Whether a list of steps uses the words of an agent-guidance server, and none of ours."""
     steps = [step for step in data["steps"] if isinstance(step, dict)]
     if any(step.keys() & _OURS for step in steps):
         return False
@@ -64,7 +64,7 @@ def is_foreign(data: JsonObject) -> bool:
 def read_foreign(
     steps: list[Any], lines: Mapping[str, int], prefix: str, name: str, description: str
 ) -> Read:
-    """The sequence as a graph; the bodies of its forEach loops become workflows of their own."""
+    """Return the sequence as a graph; the bodies of its forEach loops become separate workflows."""
     reader = _ForeignReader(lines, name)
     reader.read_sequence(_list_raw_steps(steps, f"{prefix}steps"))
     reader.warn_of_unset_variables()
@@ -83,7 +83,7 @@ class _Raw:
 
 @dataclass(frozen=True)
 class _Segment:
-    """A part of the sequence: where it begins, and the steps that go on from it."""
+    """A part of the sequence: the step it begins with, and the step that leads on from it."""
 
     first: str
     last: str
@@ -108,7 +108,7 @@ class _ForeignReader:
         self.assembly = Assembly(self.lines)
 
     def read_sequence(self, raws: list[_Raw]) -> _Segment | None:
-        """The steps one after the other, without those that are only the body of a loop."""
+        """Read the steps one after the other, without those that are only the body of a loop."""
         bodies = {
             raw.data["body"] for raw in raws if _is_loop(raw.data) and isinstance(raw.data["body"], str)
         }
@@ -128,7 +128,9 @@ class _ForeignReader:
         return _Segment(segments[0].first, segments[-1].last)
 
     def _add_way_out(self, last: str) -> None:
-        """A decision at the very end needs a way out; a sequence inside a loop is linked on by its loop."""
+        """Give a decision at the very end an edge to the end; a sequence inside
+        a loop is linked on by its loop.
+        """
         if self._is_loop_end(last):
             self._link_steps(last, END)
 
@@ -201,7 +203,9 @@ class _ForeignReader:
         return _Segment(step.id, step.id)
 
     def _read_while(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
-        """A decision with an edge back; one that an agent ends is asked after the body, others before it."""
+        """Read a loop as a decision with an edge back; if an agent ends the loop, the
+        decision comes after the body, otherwise before it.
+        """
         loop = raw.data["loop"]
         condition, after = self._read_condition(raw)
         times = _get_max_rounds(loop)
@@ -224,14 +228,14 @@ class _ForeignReader:
         return _Segment(inside.first if after else step.id, step.id)
 
     def _remove_way_out(self, last: str) -> None:
-        """Takes back the way out that the body's last decision got."""
+        """Remove the edge to the end that the body's last decision got."""
         edges = self.assembly.edges
         if edges and (edges[-1].source, edges[-1].target) == (last, END):
             edges.pop()
             self.assembly.edge_places.pop()
 
     def _read_condition(self, raw: _Raw) -> tuple[Any, bool]:
-        """What has to hold for another round, and whether that is asked only after a first one."""
+        """Return the condition for another round, and whether it is checked only after a first round."""
         loop = raw.data["loop"]
         source = loop.get("conditionSource")
         condition = source.get("condition") if isinstance(source, dict) else loop.get("condition")
@@ -264,7 +268,7 @@ class _ForeignReader:
                 steps[number] = step.model_copy(update={"rounds": rounds})
 
     def _choose_variable(self, raw: _Raw, key: str, default: str) -> str:
-        """What a variable of a loop is called."""
+        """Return the name of a variable of a loop."""
         name = raw.data["loop"].get(key)
         if name is None or name == "" or name == default:
             return default
@@ -276,7 +280,7 @@ class _ForeignReader:
         return default
 
     def warn_of_unset_variables(self) -> None:
-        """Names the conditions that ask for the variable of a loop where that loop does not set it."""
+        """Warn of conditions that read the variable of a loop where that loop does not set it."""
         steps = {step.id: step for step in self.assembly.steps}
         conditions = [(step, form, "when") for step in steps.values() for form in (step.when, step.confirm)]
         conditions += [(steps[edge.source], edge.condition, "loop") for edge in self.assembly.edges]
@@ -312,7 +316,7 @@ def _has_id(step: JsonObject) -> bool:
 
 
 def _is_loop(step: Any) -> bool:
-    """Whether it is one we can follow; anything else is a step like others."""
+    """Whether the step is a loop that Logist can follow; anything else is a step like others."""
     return (
         isinstance(step, dict)
         and step.get("type") == "loop"
@@ -323,7 +327,7 @@ def _is_loop(step: Any) -> bool:
 
 
 def _translate_step(step: Any) -> Any:
-    """A step with its confirmation and its blocks of prompt in our terms."""
+    """Return the step with its confirmation and its blocks of prompt in our terms."""
     return dict(_translate_fields(step)) if isinstance(step, dict) else step
 
 
@@ -351,7 +355,7 @@ def _to_positive_int(value: object) -> int | None:
 
 
 def _get_max_rounds(loop: JsonObject) -> int:
-    """How often a loop may run."""
+    """Return how often a loop may run."""
     most = _to_positive_int(loop.get("maxIterations")) or _MAX_ITERATIONS
     count = _to_positive_int(loop.get("count")) if loop.get("type") == "for" else None
     return min(most, count) if count else most

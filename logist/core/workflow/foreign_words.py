@@ -1,4 +1,7 @@
-"""Confirmations and blocks of prompt of agent-guidance servers, in our terms; their conditions need no change."""
+"""Translate the paths, confirmations and blocks of prompt of agent-guidance servers to our terms.
+
+Of their conditions, only `not` changes.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from logist.core.template.data import FIELDS
 
 
 def translate_path(path: str) -> str:
-    """Their variable as a path in our data: `slices` is `input.slices`."""
+    """Return their variable as a path in our data: `slices` is `input.slices`."""
     root = path.split(".")[0].split("[")[0]
     return path if root in ROOTS or not path else f"input.{path}"
 
 
 def translate_confirmation(rule: Any) -> JsonObject:
-    """Whether a person approves the result, or under which condition; a rule for a program is a review."""
+    """Return whether a person approves the result, or under which condition;
+    a rule that a program checks becomes a review.
+    """
     if not isinstance(rule, dict) or not rule.keys() & {"kind", "condition"}:
         return {"confirm": rule}
     if rule.get("kind") == "coordinator_eval":
@@ -27,7 +32,9 @@ def translate_confirmation(rule: Any) -> JsonObject:
 
 
 def translate_condition(form: Any) -> Any:
-    """Their condition in our terms. What can't be judged is false there, so that its `not` is true: our `unless`."""
+    """Return their condition in our terms. What can't be judged is false
+    there, so that its `not` is true: our `unless`.
+    """
     if isinstance(form, list):
         return [translate_condition(part) for part in form]
     if not isinstance(form, dict):
@@ -40,12 +47,12 @@ def translate_condition(form: Any) -> Any:
 
 
 def is_name(name: Any) -> bool:
-    """Whether a variable of theirs can be called so here too."""
+    """Whether one of their variables can have this name here too."""
     return isinstance(name, str) and name.isascii() and name.isidentifier() and name not in ROOTS | {*FIELDS}
 
 
 def find_variables(condition: Any) -> Iterator[str]:
-    """The first name of each `var` in a condition."""
+    """Yield the first name of each `var` in a condition."""
     if isinstance(condition, list):
         for part in condition:
             yield from find_variables(part)
@@ -57,7 +64,7 @@ def find_variables(condition: Any) -> Iterator[str]:
 
 
 def join_prompt_blocks(blocks: JsonObject) -> str:
-    """The blocks as one text, each under its heading, in a fixed order."""
+    """Return the blocks as one text, each under its heading, in a fixed order."""
     parts = []
     for key, heading in (
         ("goal", "Goal"),
@@ -85,7 +92,7 @@ def _format_lines(value: Any) -> Iterator[str]:
 
 
 def _join_text(value: Any) -> str:
-    """A text, or one in parts; a reference is named, not followed."""
+    """Return a text, or one in parts; a reference is named, not followed."""
     if isinstance(value, list):
         return "".join(_join_text(part) for part in value)
     if isinstance(value, dict):

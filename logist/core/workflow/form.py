@@ -1,4 +1,6 @@
-"""What a workflow file of our own may say: the model that `schemas/workflow.json` is made from."""
+"""The fields that a workflow file in Logist's own format may have:
+`schemas/workflow.json` is generated from these models.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class _Form(BaseModel):
 
 
 class BranchForm(_Form):
-    """A way out of a decision."""
+    """An edge out of a decision."""
 
     condition: Condition = Field(None, description="What has to hold; null is the default.")
     target_step_id: str = Field(min_length=1, description="The step to go to, or `end`.")
@@ -50,7 +52,7 @@ class ItemLimitsForm(_Form):
 
 
 class StepForm(_Form):
-    """A step as it is written; `config` and every key that is not known are kept, and decide nothing."""
+    """A step as it is written in a file; `config` and every unknown key are kept, and decide nothing."""
 
     id: str = Field(min_length=1, max_length=128, description="Unique in the workflow.")
     name: str | None = Field(None, description="What people call it; the id where it is missing.")
@@ -124,7 +126,7 @@ class StepForm(_Form):
 
 
 class HeadForm(_Form):
-    """What a workflow says beside its steps."""
+    """The fields of a workflow besides its steps."""
 
     name: str | None = Field(None, min_length=1, description="The file's name where it is missing.")
     description: str | None = None
@@ -138,7 +140,7 @@ class WorkflowForm(HeadForm):
 
 
 def build_json_schema() -> JsonObject:
-    """The JSON schema of a workflow file, every spelling of a field in it."""
+    """Return the JSON schema of a workflow file, with every spelling of each field."""
     schema = WorkflowForm.model_json_schema(by_alias=True)
     step, branch = schema["$defs"]["StepForm"], schema["$defs"]["BranchForm"]
     limits = schema["$defs"]["ItemLimitsForm"]
@@ -153,6 +155,7 @@ def build_json_schema() -> JsonObject:
 
 
 def _add_spellings(properties: JsonObject, table: Any) -> JsonObject:
+    """Return the properties, and one more for each other spelling of a field."""
     every = dict(properties)
     for written, name in table.items():
         if name in properties and written not in every:
@@ -161,7 +164,7 @@ def _add_spellings(properties: JsonObject, table: Any) -> JsonObject:
 
 
 def _remove_defaults_and_titles(value: Any) -> Any:
-    """Without the titles and defaults that pydantic adds: a default of the form is no default of the step."""
+    """Remove the titles and defaults that pydantic adds: a default of the form is no default of the step."""
     if isinstance(value, list):
         return [_remove_defaults_and_titles(item) for item in value]
     if not isinstance(value, dict):

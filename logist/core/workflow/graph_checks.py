@@ -1,4 +1,4 @@
-"""What is wrong with the graph of a workflow: ways that are missing, unclear, or without an end."""
+"""Check the graph of a workflow for edges that are missing or ambiguous, and for loops without an end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PASSING = frozenset({StepType.DECISION, StepType.FOREACH})
 
 
 def check_graph(workflow: Workflow, places: Places) -> Iterator[WorkflowProblem]:
-    """Every problem of the ways between the steps."""
+    """Yield every problem with the edges between the steps."""
     ways: dict[str, list[Edge]] = {step.id: [] for step in workflow.steps}
     for edge in workflow.edges:
         ways.setdefault(edge.source, []).append(edge)
@@ -69,14 +69,14 @@ def _check_ways_out(step: Step, ways: list[Edge], places: Places) -> Iterator[Wo
 
 
 def _choose_fix(places: Places, step_id: str, listed: str, drawn: str) -> str:
-    """The advice for the form that a step is written in; both where that is not known."""
+    """Return the advice for the form that the step is written in, or both where that is unknown."""
     if step_id not in places.paths:
         return f"{drawn}; in a list, {listed}"
     return drawn if places.paths[step_id].startswith("@") else listed
 
 
 def find_reachable(starts: Iterable[str], ways: dict[str, list[Edge]]) -> set[str]:
-    """Every step that can be come to from these, themselves included."""
+    """Return every step that can be reached from these, themselves included."""
     seen = set(starts)
     waiting = list(seen)
     while waiting:
@@ -90,7 +90,9 @@ def find_reachable(starts: Iterable[str], ways: dict[str, list[Edge]]) -> set[st
 def _check_reachability(
     workflow: Workflow, ways: dict[str, list[Edge]], places: Places
 ) -> Iterator[WorkflowProblem]:
-    """Steps with none before them that are not the start; and islands."""
+    """Report steps that no other step leads to and that are not the start,
+    and steps that the start can't reach.
+    """
     others = [name for name in find_entrances(workflow.steps, workflow.edges) if name != workflow.start]
     for name in others:
         message = f"no step leads to `{name}`, and the workflow begins with `{workflow.start}`"
@@ -135,7 +137,7 @@ def _find_steps_before(targets: set[str], edges: Iterable[Edge]) -> set[str]:
 def _check_endings(
     workflow: Workflow, ways: dict[str, list[Edge]], places: Places
 ) -> Iterator[WorkflowProblem]:
-    """Circles in which nobody does anything; and a workflow that has no end at all."""
+    """Report circles in which no step does any work, and a workflow that has no end at all."""
     passing = {step.id for step in workflow.steps if step.step_type in _PASSING and step.max_visits is None}
     circle = _find_circle(passing, ways)
     if circle:
@@ -151,7 +153,7 @@ def _check_endings(
 
 
 def _find_circle(nodes: set[str], ways: dict[str, list[Edge]]) -> set[str]:
-    """The nodes on circles among these: what is left when every dead end has been taken away."""
+    """Return the nodes on circles among these: those left over when every dead end is removed."""
     remaining = {node: {edge.target for edge in ways[node] if edge.target in nodes} for node in nodes}
     for forward in (True, False):
         links = remaining if forward else _reverse_links(remaining)

@@ -1,4 +1,4 @@
-"""Subgraphs: workflows of their own where nothing connects them, else only a frame around steps."""
+"""Subgraphs of a diagram: separate workflows if no edge connects them, otherwise only frames around steps."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class DiagramPart:
 
 
 def resolve_edges(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
-    """The diagram with edges between steps only, each in the way it points.
+    """Return the diagram with edges between steps only, each in the direction it points.
 
-    An edge to a subgraph goes to the step it begins with, one from it leaves where it ends; an invisible edge is
-    no edge, one with two heads is two.
+    An edge to a subgraph leads to the step it begins with, one from a subgraph leaves where it ends; an
+    invisible edge
+    is no edge, one with two heads is two.
     """
     inside = _find_members(graph)
     nodes = tuple(node for node in graph.nodes if node.id not in inside)
@@ -52,7 +53,7 @@ def _has_ends(link: Link, known: Collection[str], problems: list[WorkflowProblem
 
 
 def _find_members(graph: Graph) -> dict[str, frozenset[str]]:
-    """The steps in each subgraph, those of the subgraphs in it too."""
+    """Return the steps in each subgraph, including those of the subgraphs inside it."""
     direct = {group.id: group.members for group in graph.groups}
     steps_by_group: dict[str, frozenset[str]] = {}
     for name in direct:
@@ -86,7 +87,7 @@ def _expand_link(
 
 
 def _find_border_steps(graph: Graph, members: frozenset[str], *, leaving: bool) -> list[str]:
-    """The steps of a subgraph that no edge in it leaves, or none leads to."""
+    """Return the steps of a subgraph that no edge inside it leaves, or that none leads to."""
     drawn = [link for link in graph.links if link.stroke != "invisible"]
     within = [link for link in drawn if link.source in members and link.target in members]
     taken = {link.source if leaving else link.target for link in within}
@@ -94,7 +95,7 @@ def _find_border_steps(graph: Graph, members: frozenset[str], *, leaving: bool) 
 
 
 def split_diagram(graph: Graph, name: str) -> list[DiagramPart]:
-    """The workflows of a diagram in which all edges are between steps."""
+    """Return the workflows of a diagram in which all edges are between steps."""
     inside = _find_members(graph)
     nested = {member for group in graph.groups for member in group.members}
     outermost = [group for group in graph.groups if group.id not in nested and inside[group.id]]

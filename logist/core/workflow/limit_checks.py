@@ -1,4 +1,4 @@
-"""Warns about limits that can't be enough for a workflow, however well its agents work."""
+"""Warn of limits that can't be enough for a workflow, however well its agents work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Allowance:
 def check_limits(
     workflow: Workflow, subflows: Mapping[str, Workflow], allowance: Allowance, places: Places
 ) -> Iterator[WorkflowProblem]:
-    """The warnings about limits; `subflows` are the workflows within it, by name."""
+    """Yield the warnings about limits; `subflows` are the workflows within it, by name."""
     needs = _Needs(allowance, subflows)
     most = allowance.limits.max_allowed_iterations
     least = needs.count_runs(workflow)
@@ -47,7 +47,7 @@ def check_limits(
 
 
 def count_least_runs_of_item(step: Step, subflows: Mapping[str, Workflow], *, review: bool) -> int:
-    """The fewest runs of agents after which an item of a foreach can be done."""
+    """Return the fewest runs of agents after which an item of a foreach can be done."""
     return _Needs(Allowance(Limits(), review), subflows).count_item_runs(step)
 
 
@@ -84,7 +84,7 @@ class _Needs:
         """What subflows need, each looked at once, however many steps name it."""
 
     def count_runs(self, workflow: Workflow) -> int:
-        """Of a workflow: the cheapest way through it."""
+        """Return the runs that a workflow needs on the cheapest way through it."""
         least = {workflow.start: self._count_step_runs(workflow, workflow.start)}
         waiting = [workflow.start]
         ends: list[int] = []
@@ -103,11 +103,11 @@ class _Needs:
         return min(ends, default=0)
 
     def count_item_runs(self, step: Step) -> int:
-        """Of one item of a foreach."""
+        """Return the runs that one item of a foreach needs."""
         return self._count_subflow_runs(step.subflow) if step.subflow else self._count_agent_runs(step)
 
     def count_items(self, step: Step) -> int | None:
-        """How many items a foreach has; None where only the job will tell."""
+        """Return how many items a foreach has; None if that is known only when the job runs."""
         path = step.items_path or ""
         try:
             parsed = paths.parse(path)

@@ -1,4 +1,4 @@
-"""What an author should know of a workflow that works: nothing here stops a job."""
+"""Warn the author of things in a workflow that works: no warning stops a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from logist.core.workflow.places import Places, make_problem
 
 
 def lint_workflow(workflow: Workflow, places: Places | None = None) -> list[WorkflowProblem]:
-    """The warnings about its steps, and about those of the loops in it; what reading it found comes beside it."""
+    """Return the warnings about its steps, and about those of the loops in it;
+    problems found while reading it are not included.
+    """
     places = places or Places()
     warnings = [problem for step in workflow.steps for problem in _lint_step(step, places)]
     for inner in workflow.subflows.values():
@@ -39,5 +41,5 @@ def _lint_step(step: Step, places: Places) -> Iterator[WorkflowProblem]:
 
 
 def _is_asked(step: Step) -> bool:
-    """Whether somebody gets the prompt of a step."""
+    """Whether an agent or a person gets the prompt of the step."""
     return step.step_type != StepType.DECISION and not step.subflow

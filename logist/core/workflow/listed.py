@@ -1,4 +1,6 @@
-"""A workflow as a list of steps: our own YAML and JSON, the older shape, and those of agent-guidance servers."""
+"""Read a workflow from a list of steps: our own YAML and JSON, the older
+shape, and files of agent-guidance servers.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ _END = "end"
 
 
 def read_step_list(data: JsonObject, lines: Mapping[str, int], name: str, at: str = "") -> Read:
-    """The workflow that stands at `at` of a document; `name` is for one that says none.
+    """Return the workflow at `at` of a document; `name` is used if the document has none.
 
-    A step without `next` goes on to the one after it in the list, a decision only where its branches say.
+    A step without `next` leads to the one after it in the list, a decision only where its branches say.
     """
     prefix = f"{at}." if at else ""
     head, problems = _read_head(data, lines, prefix)
@@ -95,7 +97,7 @@ def _read_own(steps: list[Any], lines: Mapping[str, int], prefix: str, name: str
 
 
 def _add_branches(assembly: Assembly, step_id: str) -> None:
-    """The edges of a decision, its default last."""
+    """Add the edges of a decision, its default last."""
     form, path = assembly.forms[step_id], assembly.paths[step_id]
     default = form.default_branch
     for number, branch in enumerate(form.branches or []):
@@ -143,5 +145,5 @@ def _list_targets(form: StepForm, following: str) -> list[str]:
 
 
 def _resolve_target(assembly: Assembly, word: str) -> str:
-    """`end` is the end, unless a step has that id."""
+    """Return END for `end`, unless a step has that id."""
     return END if word == _END and _END not in assembly.paths else word

@@ -1,4 +1,4 @@
-"""Diagrams in Markdown: the blocks fenced as mermaid, and the front matter of the page."""
+"""Find the diagrams in Markdown, which are the blocks fenced as mermaid, and the front matter of the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOW = re.compile(r"^\s*(?:flowchart|graph)\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class DiagramBlock:
-    """One diagram: its text, how many lines of the page stand before it, and the heading above it."""
+    """One diagram: its text, how many lines of the page come before it, and the heading above it."""
 
     text: str
     before: int
@@ -35,7 +35,9 @@ class Page:
 
 
 def read_page(text: str) -> Page:
-    """What a Markdown text holds. A fence that is never closed reaches to the end."""
+    """Return the diagrams and the front matter of a Markdown text. A fence
+    that is never closed reaches to the end.
+    """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     front, here = _read_front_matter(lines)
     blocks: list[DiagramBlock] = []
@@ -58,7 +60,7 @@ def read_page(text: str) -> Page:
 
 
 def _read_front_matter(lines: list[str]) -> tuple[str, int]:
-    """The front matter, and where the page goes on."""
+    """Return the front matter, and the line at which the page continues."""
     if lines and lines[0].rstrip() == "---":
         for number, line in enumerate(lines[1:], start=1):
             if line.rstrip() in {"---", "..."}:

@@ -1,4 +1,6 @@
-"""Moves words to the agent out of prompts, in JSON and in the config block of a diagram; nothing else changes."""
+"""Move the text that is addressed to the agent out of prompts, in JSON and in
+the config block of a diagram; nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Migrated:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt in a JSON text: where its key begins, and its value between the quotes."""
+    """A prompt in a JSON text: where its key begins, and where its value is, between the quotes."""
 
     key: int
     start: int
@@ -41,13 +43,13 @@ class Prompt:
 
 
 def migrate_json(text: str) -> Migrated:
-    """A JSON document; each object in it that has a text `prompt` counts as a step."""
+    """Migrate a JSON document; each object in it that has a text `prompt` counts as a step."""
     migrated = _migrate_prompts(text, list(_find_prompts(text, "")))
     return _migrate_sources(migrated)
 
 
 def migrate_mermaid(text: str) -> Migrated:
-    """A diagram: the prompts in its config block. What is no JSON there stays as it is."""
+    """Migrate the prompts in the config block of a diagram. Text there that is not JSON stays as it is."""
     blank = _MARGIN.sub(lambda margin: " " * len(margin[0]), text)
     prompts: list[Prompt] = []
     for entry in _ENTRY.finditer(text):
@@ -63,7 +65,7 @@ def migrate_mermaid(text: str) -> Migrated:
 
 
 def _migrate_sources(found: Migrated) -> Migrated:
-    """The same for the diagrams that an export holds as text."""
+    """Migrate the diagrams that an export holds as text."""
     for source in reversed(list(_SOURCE.finditer(found.text))):
         inner = migrate_mermaid(json.loads(source[2]))
         if inner.moved:
@@ -75,7 +77,7 @@ def _migrate_sources(found: Migrated) -> Migrated:
 
 
 def _migrate_prompts(text: str, prompts: list[Prompt]) -> Migrated:
-    """Changes from the end on, so that the places before stay right."""
+    """Change the prompts, the last one first, so that the offsets before it stay right."""
     moved: list[str] = []
     problems: list[WorkflowProblem] = []
     for prompt in sorted(prompts, key=lambda prompt: prompt.start, reverse=True):
@@ -99,7 +101,9 @@ def _migrate_prompts(text: str, prompts: list[Prompt]) -> Migrated:
 
 
 def _find_separator(text: str, key: int) -> str:
-    """What stands between one pair and the next: a new line like the one the key is on, or just a space."""
+    """Return the text between one pair and the next: a new line like the one
+    the key is on, or just a space.
+    """
     line = text.rfind("\n", 0, key) + 1
     margin = text[line:key]
     newline = "\r\n" if text[:line].endswith("\r\n") else "\n"
@@ -107,14 +111,14 @@ def _find_separator(text: str, key: int) -> str:
 
 
 def _find_raw_offsets(raw: str, places: tuple[int, ...]) -> list[int]:
-    """Where characters of the decoded text stand in the text with escapes."""
+    """Return where characters of the decoded text are in the text with escapes."""
     starts = [unit.start() for unit in _UNIT.finditer(raw)]
     starts.append(len(raw))
     return [starts[place] for place in places]
 
 
 def _find_prompts(text: str, path: str) -> Iterator[Prompt]:
-    """Every `prompt` with a text value, innermost objects first where one is in another."""
+    """Yield every `prompt` with a text value, innermost objects first where one is in another."""
     reader = _JsonReader(path)
     for token in _TOKEN.finditer(text):
         yield from reader.read_token(token)
@@ -132,14 +136,14 @@ class _Object:
     has_role: bool = False
 
     def find_inner_path(self) -> str:
-        """The path of the value that comes now."""
+        """Return the path of the value that comes now."""
         if self.index >= 0:
             return f"{self.path}[{self.index}]"
         return f"{self.path}.{self.key}" if self.path else self.key
 
 
 class _JsonReader:
-    """Goes through the tokens of valid JSON."""
+    """Reads the tokens of valid JSON one by one."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,6 @@
-"""Prompts that begin with `**Agent's Role:** ...`: where that ends, and what is left."""
+"""Find the role in prompts that begin with `**Agent's Role:** ...`, and
+what is left of the prompt without it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Mixed:
 
 
 def find_leading_role(prompt: str) -> Mixed | None:
-    """Where the leading role stands, or None if the prompt begins with none."""
+    """Return where the role at the beginning of the prompt is, or None if
+    the prompt does not begin with one.
+    """
     lead = _LEADING.match(prompt)
     if lead is None:
         return None
@@ -40,7 +44,9 @@ NOT_LEADING = (
 
 
 def explain_refusal(prompt: str, found: Mixed | None, has_role: bool) -> str:
-    """Why the role can't be moved, or nothing; `found` is what `mixed` says of the prompt."""
+    """Return why the role can't be moved, or an empty string; `found` is the
+    result of `find_leading_role`.
+    """
     if found is None:
         return NOT_LEADING if MENTION.search(prompt) else ""
     length = found.role_end - found.role_start

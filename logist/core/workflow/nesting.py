@@ -1,4 +1,6 @@
-"""The workflows that a workflow's steps name, and those that these name: found once, none within itself."""
+"""Find the workflows that the steps of a workflow name, directly or
+through each other; none may contain itself.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Find = Callable[[str], Workflow]
 
 @dataclass
 class Nested:
-    """Every workflow within another, by the name its steps use, and what is wrong with them."""
+    """Every workflow within another, by the name its steps use, and the problems with them."""
 
     subflows: dict[str, Workflow] = field(default_factory=dict)
     problems: list[WorkflowProblem] = field(default_factory=list)
@@ -26,12 +28,12 @@ class Nested:
 def find_nested_workflows(
     workflow: Workflow, find: Find | None = None, places: Places | None = None
 ) -> Nested:
-    """Looks for every subflow, in the workflow itself first."""
+    """Find every subflow; the subflows of the workflow itself are searched first."""
     return _NestingWalk(workflow, find, places or Places()).collect_workflows()
 
 
 def find_subflow_steps(workflow: Workflow) -> Iterator[Step]:
-    """The steps that another workflow does."""
+    """Yield the steps that another workflow does."""
     return (step for step in workflow.steps if step.subflow)
 
 
@@ -55,7 +57,7 @@ class _NestingWalk:
         return self.found
 
     def _visit_workflow(self, name: str, step: Step) -> int:
-        """The height of a subflow; `step` is the outermost step that leads to it."""
+        """Return the height of a subflow; `step` is the outermost step that leads to it."""
         if name in self.way:
             chain = " > ".join([*self.way[self.way.index(name) :], name])
             self._report_problem("subflow_cycle", f"the workflow `{name}` contains itself: {chain}", step)

@@ -1,4 +1,6 @@
-"""The text of a diagram, with its config block, to workflows; what it can't be read for, with its place."""
+"""Read workflows from the text of a diagram and its config block; report
+what can't be read, with its place.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ MAX_CHARACTERS = 1024 * 1024
 
 
 def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -> list[Read]:
-    """The workflows of a diagram that has `before` lines of its file before it; always at least one."""
+    """Return the workflows of a diagram that begins after `before` lines of its file; always at least one."""
     if len(text) > MAX_CHARACTERS:
         problem = WorkflowProblem(
             "error", "too_large", f"the diagram is larger than {MAX_CHARACTERS:,} characters", line=1
@@ -38,7 +40,9 @@ def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -
 
 
 def _check_stray_entries(text: str, seen: Collection[int | None]) -> Iterator[WorkflowProblem]:
-    """Comments that look like an entry, and are none because of where they stand."""
+    """Warn of comments that look like an entry but have no effect, because
+    they are outside the config block.
+    """
     inside = False
     for number, line in enumerate(text.splitlines(), start=1):
         if mark := _MARK.match(line):
@@ -50,7 +54,7 @@ def _check_stray_entries(text: str, seen: Collection[int | None]) -> Iterator[Wo
 
 
 def _shift_lines(read: Read, by: int) -> Read:
-    """The reading with all its lines further down."""
+    """Return the reading with `by` added to all its lines."""
     if not by:
         return read
     problems = [

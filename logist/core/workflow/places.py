@@ -1,4 +1,4 @@
-"""Where in its file each part of a workflow stands, so that every finding can name it."""
+"""Where in its file each part of a workflow is, so that every problem can name its place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Places:
     """In the order of the workflow's edges."""
 
     def locate_step(self, step_id: str, name: str = "") -> Place:
-        """Where a step stands or, if its field of that name was written, this one."""
+        """Return where the step is or, if its field of that name was written, where the field is."""
         path = self.paths.get(step_id, f"@{step_id}")
         for written in spelling.list_spellings(name) if name else ():
             if line := self.lines.get(f"{path}.{written}"):
@@ -34,15 +34,15 @@ class Places:
         return (f"{path}.{name}" if name else path), self.lines.get(path)
 
     def locate_edge(self, number: int) -> Place:
-        """Where the edge of that index stands."""
+        """Return where the edge of that index is."""
         return self.edges[number] if number < len(self.edges) else ("", None)
 
 
 @dataclass(frozen=True)
 class Read:
-    """One workflow of a file, and what is wrong with it.
+    """One workflow of a file, and its problems.
 
-    With errors, it is only good for finding more of them: what is wrong is left out of it, or it is None.
+    With errors, it is only good for finding more of them: the faulty parts are left out of it, or it is None.
     """
 
     name: str
@@ -52,19 +52,21 @@ class Read:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it can't be used."""
+        """Whether the workflow can't be used."""
         return self.workflow is None or any(problem.severity == "error" for problem in self.problems)
 
 
 def make_problem(
     severity: Literal["error", "warning"], code: str, message: str, place: Place, fix: str = ""
 ) -> WorkflowProblem:
-    """A finding at a place."""
+    """Return a problem at a place."""
     return WorkflowProblem(severity, code, message, path=place[0], line=place[1], fix=fix)
 
 
 def suggest_name(word: str, known: Iterable[str]) -> str:
-    """Advice for a name that is not there: the nearest ones, or the short list of all; or nothing."""
+    """Return advice for an unknown name: the nearest known ones, the list of
+    all if it is short, or an empty string.
+    """
     names = sorted(set(known))
     folded = {name.casefold(): name for name in reversed(names)}
     close = difflib.get_close_matches(word.casefold(), folded, n=2, cutoff=0.6)

@@ -13,13 +13,15 @@ TASK_FIELDS = frozenset(FIELDS)
 
 
 def collect_roots(workflow: Workflow, more: Collection[str] = ()) -> frozenset[str]:
-    """Every root of a workflow: `more` is what a workflow around it gives it, as the item it works on."""
+    """Return every root of a workflow: `more` are those that a workflow
+    around it provides, such as the item it works on.
+    """
     rounds = {name for step in workflow.steps for name in step.rounds}
     items = {name for step in workflow.steps for name in get_item_names(step)}
     return ROOTS | TASK_FIELDS | items | rounds | {*more}
 
 
 def get_item_names(step: Step) -> frozenset[str]:
-    """The names that a foreach chooses for what its children work on; none for another step."""
+    """Return the names that a foreach chooses for what its children work on; none for another step."""
     names = (step.item_variable, step.index_variable, step.number_variable)
     return frozenset(name for name in names if name and step.step_type == StepType.FOREACH)

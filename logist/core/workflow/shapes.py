@@ -1,4 +1,4 @@
-"""What a node of a diagram means: by its label's prefix, else by its shape. And back."""
+"""Convert between nodes of a diagram and steps: the prefix of the label decides, else the shape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MANUAL: JsonObject = {"execution": "manual"}
 
 
 def read_node(node: Node) -> JsonObject:
-    """What a node says of its step: the name, and the type, the execution or the other workflow."""
+    """Return what a node says about its step: the name, and the type, the execution or the other workflow."""
     label = _BREAK.sub(" ", node.label).strip()
     if prefix := _PREFIX.match(label):
         kind, name = _TYPES[prefix[1].lower()], label[prefix.end() :].strip()
@@ -37,17 +37,17 @@ def read_node(node: Node) -> JsonObject:
 
 
 def is_default_word(text: object) -> bool:
-    """Whether a label, or a condition that is text, only says that this way is taken if no other is."""
+    """Whether a label, or a condition that is text, only says that this edge is taken if no other is."""
     return isinstance(text, str) and text.strip().lower() in DEFAULTS
 
 
 def is_end(node: Node) -> bool:
-    """Whether a node is no step, but the end: `(((x)))`."""
+    """Whether the node is not a step but the end: `(((x)))`."""
     return node.shape == "doublecircle"
 
 
 def choose_shape(step: Step) -> tuple[Shape, str]:
-    """The shape and label that say the same of a step."""
+    """Return the shape and the label that describe the step, so that `read_node` reads the same."""
     name = step.name
     if step.step_type == StepType.DECISION:
         return "diamond", name

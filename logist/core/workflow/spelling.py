@@ -1,4 +1,6 @@
-"""How the fields of a step may be spelled: one name each in Logist, others in the files of others."""
+"""How the fields of a step may be spelled: one name each in Logist,
+other names in the files of other programs.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ LIMIT_SPELLINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Spelled:
-    """A mapping with its known keys by their field's name, the others apart."""
+    """A mapping with its known keys under the names of their fields, and the other keys apart."""
 
     known: JsonObject = field(default_factory=dict)
     others: JsonObject = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Spelled:
 
 
 def normalize_keys(data: Mapping[str, object], table: Mapping[str, str] = SPELLINGS) -> Spelled:
-    """The mapping in Logist's own spelling."""
+    """Return the mapping in Logist's own spelling."""
     normalized = Spelled()
     twice = []
     for key, value in data.items():
@@ -106,5 +108,5 @@ def normalize_keys(data: Mapping[str, object], table: Mapping[str, str] = SPELLI
 
 
 def list_spellings(name: str) -> list[str]:
-    """Every way to write a field, Logist's own first."""
+    """Return every way to write a field, Logist's own first."""
     return [name, *(written for written, field_name in SPELLINGS.items() if field_name == name != written)]

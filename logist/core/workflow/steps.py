@@ -1,4 +1,4 @@
-"""One step of a file, as a mapping, to a Step; strict in our own formats, lenient in those of others."""
+"""Read a step from a mapping in a file: strictly in our own formats, leniently in those of other programs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _TYPES = frozenset({"task", "decision", "foreach", "join", "subflow", "flow"})
 
 @dataclass(frozen=True)
 class StepRead:
-    """A step and the form it was written in, or None, and what is wrong with it."""
+    """A step and the form it was written in, or None, and its problems."""
 
     step: Step | None
     form: StepForm | None
@@ -73,7 +73,9 @@ def read_step(
     lenient: bool = False,
     given: Mapping[str, Any] | None = None,
 ) -> StepRead:
-    """The step that stands at `path`. `given` is what a diagram says of it; its own words go before that."""
+    """Return the step at `path`. `given` are the fields that a diagram says
+    of it; the step's own fields override them.
+    """
     if not isinstance(raw, dict):
         place = (path, lines.get(path))
         wrong = make_problem("error", "invalid", f"`{path}` must be a mapping, not {show_value(raw)}", place)
@@ -111,7 +113,7 @@ class _StepReader:
         )
 
     def _normalize_step(self, raw: Mapping[str, Any]) -> Spelled:
-        """The step in our spelling; `type` is what it always meant, an execution, or a step type."""
+        """Return the step in our spelling; `type` keeps its old meaning, an execution or a step type."""
         own = normalize_keys({key: value for key, value in raw.items() if key != "type"})
         if "type" not in raw:
             return own
@@ -150,7 +152,7 @@ class _StepReader:
         return form, others
 
     def _normalize_branches(self, known: JsonObject) -> JsonObject:
-        """The branches in our spelling too."""
+        """Return the step with its branches in our spelling too."""
         branches = known.get("branches")
         if not isinstance(branches, list):
             return known
@@ -161,7 +163,7 @@ class _StepReader:
         return {**known, "branches": own}
 
     def _check_fields_of_type(self, form: StepForm, known: Mapping[str, Any]) -> None:
-        """M16: fields that only another type of step has; and those a decision has no use for."""
+        """Report fields that only another type of step has, and fields that have no effect on a decision."""
         kind = _get_step_type(form)
         for name in known:
             allowed = _ONLY.get(name) if "stepType" not in self.faulty else None
@@ -177,7 +179,7 @@ class _StepReader:
                 )
 
     def _invert_input_mapping(self, form: StepForm) -> dict[str, str]:
-        """The input mapping by name in the child's input, the other way round than it is written."""
+        """Return the input mapping by name in the child's input, the reverse of how it is written."""
         mapping: dict[str, str] = {}
         for source, target in (form.input_mapping or {}).items():
             if target in mapping:
@@ -198,7 +200,9 @@ class _StepReader:
             self.problems.append(make_problem("warning", "unknown_field", message, place, fix))
 
     def _locate_field(self, path: tuple[str | int, ...]) -> Place:
-        """Where a field stands, in the words of the file; at least its step."""
+        """Return the path of a field, spelled as in the file, and its line, or
+        that of the nearest known part around it.
+        """
         shown_path = self.path
         for part in path:
             if isinstance(part, int):
@@ -253,7 +257,7 @@ def _make_item_limits(form: StepForm) -> ItemLimits | None:
 
 
 def _copy_fields(form: StepForm) -> Iterator[tuple[str, Any]]:
-    """The fields that are the same in both, where they are written."""
+    """Yield the fields that are the same in a form and a step, if they were written."""
     for name in (
         "prompt",
         "role",

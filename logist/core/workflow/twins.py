@@ -1,4 +1,6 @@
-"""Keys that a JSON text has twice in one object: found with their places, and taken out without moving a line."""
+"""Find keys that a JSON text has twice in one object, with their places,
+and blank them out without moving a line.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
 
 @dataclass(frozen=True)
 class Twin:
-    """A pair that a later one of the same key goes before: `text[start:end]`, its comma included."""
+    """A pair that a later one with the same key overrides: `text[start:end]`, its comma included."""
 
     key: str
     start: int
@@ -30,7 +32,7 @@ class _Open:
 
 
 def find_duplicate_keys(text: str) -> Iterator[Twin]:
-    """Every pair but the last of its key; nothing where the text is no JSON."""
+    """Yield every pair but the last of its key; nothing if the text is not valid JSON."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -58,7 +60,7 @@ def _read_object_token(here: _Open, token: re.Match[str], text: str) -> Iterator
 
 
 def blank_duplicates(text: str, found: Iterable[Twin]) -> str:
-    """The text with spaces in their place."""
+    """Return the text with spaces in place of the pairs."""
     for twin in found:
         spaces = re.sub(r"[^\n]", " ", text[twin.start : twin.end])
         text = text[: twin.start] + spaces + text[twin.end :]

@@ -1,4 +1,4 @@
-"""A step as it is written to a file: every field that is not as it would be anyway."""
+"""Write a step as a mapping for a file, with every field that differs from its default."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FREE = frozenset({"description"})
 
 
 def dump_step(step: Step) -> JsonObject:
-    """The step in the spelling of our own formats; what it was read from gives the same step again."""
+    """Return the step in the spelling of our own formats; reading the result gives the same step."""
     return dict(_list_fields(step))
 
 
@@ -65,7 +65,7 @@ def _list_fields(step: Step) -> Iterator[tuple[str, Any]]:
 
 
 def _is_reserved_key(key: str, value: object) -> bool:
-    """Whether a key that was kept would mean something if it were written as it is."""
+    """Whether a kept key would be read as a field if it were written as it is."""
     if key in _FREE:
         return not isinstance(value, str) or not value
     return key in SPELLINGS or key in {"type", KEPT}

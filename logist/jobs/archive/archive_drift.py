@@ -1,4 +1,4 @@
-"""Prompt drift against the files of today: what `logist replay` asks of every recorded request."""
+"""Compares every recorded prompt with today's files: the prompt drift of `logist replay`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ NAMED = 3
 
 
 def build_drift_finder(project: Project) -> Prompts:
-    """The drift of each ask by the role files, the workflow files and the rules of today; each file is read once."""
+    """Build the function that finds the drift of each request by today's roles, workflows and rules.
+
+    Each file is read once.
+    """
     today = cache(lambda name: _load_today(project, name))
     workflow = cache(lambda name: _load_workflow(project, name))
 
@@ -46,7 +49,7 @@ def build_drift_finder(project: Project) -> Prompts:
 
 
 def _load_today(project: Project, name: str) -> Today:
-    """What is known of a role today, and of all that is the same for every role."""
+    """What is known of a role today, and what is the same for every role."""
     shared = Today(__version__, schema_hash(project.schema), redact=_make_caching_redact(project))
     shared = replace(shared, disabled=tuple(project.settings.tools.disabled))
     if not name:
@@ -67,7 +70,7 @@ def _describe_broken_role(project: Project, name: str, error: InvalidFile) -> st
 
 
 def _describe_missing_role(project: Project, name: str) -> str:
-    """Why there is no role of that name; of a file that can't be read nobody knows which roles it has."""
+    """Why there is no role of that name; an unreadable file may define any role."""
     broken = project.roles.broken
     for known, error in broken.items():
         if known.casefold() == name.casefold():
@@ -82,13 +85,13 @@ def _describe_missing_role(project: Project, name: str) -> str:
 
 
 def _make_caching_redact(project: Project) -> Callable[[str], tuple[str, int]]:
-    """What takes secrets out, of texts of common length once: a changed role is in every prompt of a history."""
+    """A redact function that caches texts of usual length: a changed role is in every prompt of a history."""
     remembered = lru_cache(maxsize=64)(project.redact)
     return lambda text: remembered(text) if len(text) <= line_diff.REMEMBERED else project.redact(text)
 
 
 def _format_path(project: Project, path: Path) -> str:
-    """A file as a person would name it: below the project, or as one that came with Logist."""
+    """A path relative to the project, or marked as shipped with Logist."""
     if path.is_relative_to(find_resource("roles")):
         return f"{path.name}, which came with Logist"
     top = project.home.parent
@@ -96,7 +99,7 @@ def _format_path(project: Project, path: Path) -> str:
 
 
 def _add_changed_step(today: Today, frozen: Step, flow: Workflow | None, place: str) -> Today:
-    """The same with the step as its file has it, where a prompt would say something else."""
+    """Add the step from today's file, if its prompt would be different."""
     current = flow.find_step(frozen.id) if flow else None
     if current is None or frozen.rendered:  # what is filled already can't be told from what has changed
         return today
@@ -107,7 +110,7 @@ def _add_changed_step(today: Today, frozen: Step, flow: Workflow | None, place: 
 
 
 def _load_workflow(project: Project, name: str) -> tuple[Workflow | None, str]:
-    """The workflow of that name on the search path; None where there is none, or it can't be read."""
+    """The workflow of that name on the search path; None if there is none, or it can't be read."""
     if not name or "/" in name or "#" in name or name.lower().endswith(SUFFIXES):
         return None, ""
     try:

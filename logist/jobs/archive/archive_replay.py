@@ -1,4 +1,4 @@
-"""Replaying recorded jobs: each history through today's rules, with one interaction in memory."""
+"""Replays recorded jobs: each history under today's rules, with one interaction in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT = 1_000
 
 @dataclass(frozen=True)
 class Replayed:
-    """What the replay of one history found."""
+    """The findings of the replay of one history."""
 
     interactions: int
     """How many were read, those that were not judged too."""
@@ -53,8 +53,11 @@ class Replayed:
     """Why it was not read to its end; the findings are those until there."""
 
     def has_failed(self, *, prompts: bool = False, rules: bool = False) -> bool:
-        """Whether it does not replay; `prompts` says that a drift counts, and so does that no prompt can be compared,
-        `rules` that a changed rule does."""
+        """True if the history does not replay.
+
+        `prompts`: a drift counts as a failure, and so does a history of which no prompt can be compared.
+        `rules`: a changed rule counts too.
+        """
         return bool(
             self.error
             or self.is_different
@@ -64,17 +67,17 @@ class Replayed:
 
     @property
     def is_different(self) -> bool:
-        """Whether it does not go as it was recorded, prompts apart."""
+        """True if the replay has another result than the recording, prompts apart."""
         return bool(self.differences or self.disagreements)
 
 
 def replay_job(project: Project, job: JobDir, *, prompts: Prompts | None = None) -> Replayed:
-    """The job's history through today's rules. Raises what the reading of it raises."""
+    """Replay the job's history under today's rules. Raises the error of reading it."""
     return _raise_error(replay_archive(Archive.from_job(job), project.schema, prompts=prompts))
 
 
 def replay_file(schema: JsonObject, path: Path) -> Replayed:
-    """An archived history, or a directory that holds one. Raises what the reading of it raises."""
+    """Replay an archived history, or a directory that contains one. Raises the error of reading it."""
     return _raise_error(replay_archive(recorded_jobs.find_history(path), schema))
 
 
@@ -91,7 +94,10 @@ def replay_all(
     prompts: Prompts | None = None,
     each: Callable[[], None] = lambda: None,
 ) -> Iterator[Replayed]:
-    """One result a history, as each is done; a damaged one stops no other. `each` hears of every interaction."""
+    """Yield one result for each history, as soon as it is done; a damaged one does not stop the others.
+
+    `each` is called for every interaction.
+    """
     return (replay_archive(archive, schema, prompts=prompts, each=each) for archive in found)
 
 
@@ -102,7 +108,7 @@ def replay_archive(
     prompts: Prompts | None = None,
     each: Callable[[], None] = lambda: None,
 ) -> Replayed:
-    """One history; what keeps it from being read is in the result. `each` hears of every interaction."""
+    """Replay one history; an error of reading it is in the result. `each` is called for every interaction."""
     reading = _Reading(archive, each)
     with catch_read_errors(archive, lambda: reading.count) as result:
         reading.run_replay(schema, prompts)
@@ -111,7 +117,7 @@ def replay_archive(
 
 
 class _AppendedError(Exception):
-    """A restep was recorded after the history was looked through for them."""
+    """A restep was recorded after the pass that looked for resteps."""
 
     def __init__(self, target: int) -> None:
         super().__init__(target)
@@ -119,7 +125,7 @@ class _AppendedError(Exception):
 
 
 class _Reading:
-    """One history on its way through the rules, and what was found so far."""
+    """The replay of one history, and the findings so far."""
 
     def __init__(self, archive: Archive, each: Callable[[], None]) -> None:
         self.error: LogistError | None = None
@@ -162,14 +168,17 @@ class _Reading:
             )
 
     def _check_ending(self) -> Iterator[str]:
-        """A word on an end that is cut off. Beside a state.json, which knows the last one, no interaction is lost;
-        without it there may have been any number, and what was replayed is not all of it."""
+        """Note an end that is cut off.
+
+        With a state.json no interaction is lost, because that names the last one; without it there may have
+        been any number, and what was replayed is not everything.
+        """
         self._archive.require_complete(self.count)
         if self._archive.is_cut_off():
             yield "the history ends in an append that was cut off; the next change repairs it"
 
     def _describe_uncompared(self) -> Iterator[str]:
-        """A word on prompts of which nobody can tell whether they would be the same today."""
+        """Note the prompts of which it is unknown whether they would be the same today."""
         if self._untold:
             many = self._untold != 1
             prompts = f"{self._untold:,} prompts are" if many else "1 prompt is"

@@ -1,4 +1,6 @@
-"""Statistics of recorded jobs: every history is read once, an entry at a time. Nothing here writes or locks."""
+"""Statistics of recorded jobs: every history is read once, one entry at
+a time. Writes nothing, takes no lock.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_c
 
 @dataclass(frozen=True)
 class Gathered:
-    """What the histories come to, and those that could not be read."""
+    """The sums over the histories, and those that could not be read."""
 
     table: StatisticsTable
     left_out: list[tuple[str, LogistError]] = field(default_factory=list)
@@ -21,7 +23,7 @@ class Gathered:
 
     @property
     def exit_code(self) -> int:
-        """10 if one is damaged; else that of the first that could not be read; 0 where all were."""
+        """10 if a history is damaged; else that of the first one that could not be read; 0 if all were."""
         return exit_code_of_errors(error for _, error in self.left_out)
 
 
@@ -32,10 +34,10 @@ def gather_statistics(
     each: Callable[[], None] = lambda: None,
     done: Callable[[], None] = lambda: None,
 ) -> Gathered:
-    """Adds up all that can be read; one that can't stops no other. What an imported job has from one of the others
-    counts once, with that one.
+    """Add up all readable histories; an unreadable one does not stop the others.
 
-    `each` is told of every interaction, `done` of every history.
+    What an imported job has in common with another history counts once, with that one. `each` is called for
+    every interaction, `done` for every history.
     """
     gathered = Gathered(StatisticsTable(by))
     every = list(archives)

@@ -1,4 +1,4 @@
-"""`job export --dataset`: the interactions of many histories as JSON lines. Nothing here takes a lock."""
+"""`job export --dataset`: writes the interactions of many histories as JSON lines. Takes no lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AT_ONCE = 1 << 16
 
 @dataclass
 class ExportedDataset:
-    """What has become of the histories."""
+    """The result of an export: counts, and the histories that were left out."""
 
     histories: int = 0
     interactions: int = 0
@@ -41,7 +41,7 @@ class ExportedDataset:
 
     @property
     def exit_code(self) -> int:
-        """10 if one is damaged; else that of the first that was left out; 0 where none was."""
+        """10 if a history is damaged; else that of the first one left out; 0 if none was."""
         return exit_code_of_errors(error for _, error in self.left_out)
 
 
@@ -54,10 +54,11 @@ def export_dataset(
     each: Callable[[], None] = lambda: None,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[str]:
-    """The lines, in pieces of text. A history gives all of its lines or, where one may not be written, none.
+    """Yield the lines, in pieces of text. A history gives all of its lines or, if one must not be written, none.
 
-    What a fork or an imported job has from another job is left out, as in statistics. `exported` gets what came of it;
-    `each` is told of every interaction, `done` of every history. One interaction is in memory at a time.
+    What a fork or an imported job has in common with another job is left out, as in statistics. `exported`
+    collects the result; `each` is called for every interaction, `done` for every history. One interaction is
+    in memory at a time.
     """
     every = list(archives)
     shared_counts = originals.count_shared_interactions(every)
@@ -87,7 +88,9 @@ def _write_lines(
     *,
     redacted: bool,
 ) -> int:
-    """Writes the lines of a history and says how many they are. Refused where a secret would be in one of them."""
+    """Write the lines of a history and return their number. Raises Refused
+    if a secret would be in one of them.
+    """
     private = redaction.collect_private_values(project) if redacted else None
     name = os.path.relpath(archive.name) if os.path.isabs(archive.name) else archive.name
     survey = redaction.survey_history(
@@ -126,6 +129,6 @@ def _make_line(job: str, chosen: JsonObject) -> tuple[JsonObject, bytes]:
 
 
 def _append_line(lines: IO[str], made: JsonObject) -> None:
-    """ASCII only, so that no terminal is steered and no encoding fails."""
+    """Write a line in ASCII only, so that it can't control a terminal and no encoding fails."""
     with files.convert_os_errors(Path(tempfile.gettempdir())):
         lines.write(json.dumps(made, ensure_ascii=True, separators=(",", ":")) + "\n")

@@ -1,4 +1,6 @@
-"""`job export --fixture`: a history as a directory that can be shared, and that replays as the original does."""
+"""`job export --fixture`: writes a history as a directory that can be
+shared and replays like the original.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class ExportedFixture:
 
 @dataclass
 class _Written:
-    """What the second reading has made."""
+    """The result of the second pass."""
 
     head: str = ""
     transitions: Moves = field(default_factory=Moves)
@@ -52,11 +54,11 @@ class _Written:
 def export_fixture(
     project: Project, job: JobDir, folder: Path, *, redacted: bool = False, force: bool = False
 ) -> ExportedFixture:
-    """Writes the job's history to `folder`, which is made; whole or not at all. Takes no lock.
+    """Write the job's history to the new directory `folder`, completely or not at all. Takes no lock.
 
-    One interaction is in memory at a time, and of each a line for the manifest. Raises UsageError for a folder
-    that won't do, Refused where a secret is still in what would be written, ReplayDiffers where the result does
-    not go the way of the original.
+    One interaction is in memory at a time, and one line of each for the manifest. Raises UsageError for a
+    folder that can't be used, Refused if a secret is still in what would be written, ReplayDiffers if the
+    result replays differently from the original.
     """
     folder = Path(os.path.realpath(folder))
     _require_usable_folder(project, job, folder, redacted=redacted, force=force)
@@ -99,7 +101,7 @@ def _write_fixture(project: Project, job: JobDir, folder: Path, *, redacted: boo
 def _build_lines(
     job: JobDir, survey: HistorySurvey, replacing: Replacing, secrets: dict[str, str], written: _Written
 ) -> Iterator[bytes]:
-    """The second reading: the bytes of the new history."""
+    """The second pass: yield the bytes of the new history."""
     hashes: dict[str, str] = {}
     previous: str | None = None
     yield format_header()
@@ -123,7 +125,7 @@ def _build_lines(
 
 
 def _suggest_fix(job_id: str, *, redacted: bool) -> str:
-    """What to do about a secret."""
+    """How to get rid of a secret."""
     if redacted:
         return f"'logist job history --job {job_id}' shows it; a pattern in redact.patterns can take it out"
     return f"logist job export --job {job_id} --fixture DIR --redact"
@@ -132,7 +134,9 @@ def _suggest_fix(job_id: str, *, redacted: bool) -> str:
 def _compare_replays(
     project: Project, job: JobDir, made: Path, count: int
 ) -> tuple[list[Difference], Replayed]:
-    """What differs today in the original, and the replay of the fixture, which must be the same."""
+    """The differences in the replay of the original, and the replay of the
+    fixture, which must have the same ones.
+    """
     copy = replay_archive(Archive("the fixture", made / HISTORY), project.schema)
     if copy.error:
         raise copy.error
@@ -154,7 +158,7 @@ def _compare_replays(
 def _require_usable_folder(
     project: Project, job: JobDir, folder: Path, *, redacted: bool, force: bool
 ) -> None:
-    """UsageError for a folder that a fixture can't be written to."""
+    """Raise UsageError for a folder that a fixture can't be written to."""
     where = "--fixture"
     if folder.is_relative_to(os.path.realpath(job.path)):
         raise UsageError("a fixture does not lie in the job itself", where=where, fix="name another DIR")
@@ -180,7 +184,9 @@ def _require_usable_folder(
 def _require_replaceable(
     manifest: Manifest, holds: list[str], job: JobDir, folder: Path, *, redacted: bool
 ) -> None:
-    """UsageError where a fixture that is there is of another job, or what is private would come or stay there."""
+    """Raise UsageError if the existing fixture is of another job, or private
+    data would be written or remain there.
+    """
     where, fix = "--fixture", "name another DIR"
     if not any(entry["checksum"] == manifest.head for entry in job.read_entries()):
         raise UsageError(f"{folder} holds a fixture of another job, {manifest.job}", where=where, fix=fix)
@@ -195,7 +201,7 @@ def _require_replaceable(
 
 @contextmanager
 def _make_temporary_folder(folder: Path) -> Iterator[Path]:
-    """A directory beside `folder` to write to; it is gone afterwards, unless it was put in its place."""
+    """A temporary directory next to `folder`; removed afterwards, unless it was renamed to `folder`."""
     with files.convert_os_errors(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{os.urandom(6).hex()}{files.TEMPORARY}")
@@ -208,8 +214,10 @@ def _make_temporary_folder(folder: Path) -> Iterator[Path]:
 
 
 def _move_into_place(made: Path, folder: Path) -> None:
-    """One rename puts all of it there. Of a fixture that was there, each file is replaced, the manifest last:
-    until then it says that the history is not the one it was written for.
+    """Put everything in place with one rename.
+
+    In an existing fixture each file is replaced, the manifest last: until then it shows that the history is
+    not the one it was written for.
     """
     with files.convert_os_errors(folder):
         if folder.is_dir() and os.listdir(folder):

@@ -1,4 +1,4 @@
-"""Histories that Logist did not write, or that were written anew since: read, never written to."""
+"""Reads histories that Logist did not write, or that were rewritten since; never writes them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ REWRITTEN = "its checksum does not hold: it was changed, or its numbers were wri
 
 
 def has_foreign_shape(path: Path) -> bool:
-    """Whether a history file has another shape than Logist writes (see store.foreign)."""
+    """True if a history file has another shape than Logist writes (see store.foreign)."""
     return foreign.is_foreign(path)
 
 
 class Rebuilding:
-    """One history of another shape; what a reading found out is kept, so that two are enough for a replay."""
+    """One history of another shape. What a pass finds is kept, so that two passes are enough for a replay."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,9 +45,10 @@ class Rebuilding:
         """Of a reading that came to the end."""
 
     def find_restep_targets(self) -> set[int]:
-        """The interactions that a restep goes back before; Damaged, with the file, where it does not read.
+        """The interactions that a restep returns to the state before.
 
-        Those of resteps that have to be made up are known once all interactions are made.
+        Raises Damaged, with the file, if it can't be read. Targets of resteps that have to be reconstructed
+        are known once all interactions are built.
         """
         survey = self._survey_file()
         if not survey.survey.goes_back:
@@ -59,7 +60,7 @@ class Rebuilding:
         }
 
     def read_interactions(self) -> Iterator[Interaction]:
-        """The whole history in order, as interactions.
+        """Yield the whole history in order, as interactions.
 
         Raises Damaged, with the file and the entry, at the first that can't be read.
         """
@@ -69,11 +70,11 @@ class Rebuilding:
         self._told = notes
 
     def read_entries(self) -> Iterator[JsonObject]:
-        """The same as JSON, as an entry of Logist would hold it; without checksums."""
+        """Yield the same as JSON, as Logist would write it; without checksums."""
         return map(dump_interaction, self.read_interactions())
 
     def read_notes(self) -> list[str]:
-        """What had to be rebuilt, in words; reads the whole history if nobody has."""
+        """What had to be rebuilt, in words; reads the whole history if that has not happened yet."""
         self._survey_file()
         if self._told is None:
             deque(self.read_interactions(), maxlen=0)
@@ -88,7 +89,7 @@ class Rebuilding:
 
 
 class _Look(NamedTuple):
-    """What must be known of a history before it is told."""
+    """What must be known about a history before its interactions are built."""
 
     version: tuple[int, ...]
     """Which file was read."""
@@ -148,7 +149,7 @@ def _build_interactions(path: Path, look: _Look, notes: Notes) -> Iterator[Inter
 
 
 def _read_rewritten(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interaction]:
-    """Interactions of Logist as they are; whether their checksums hold is noted."""
+    """Yield interactions of Logist unchanged; note those whose checksums are wrong."""
     for place, entry in enumerate(raw, 1):
         if not is_logist_interaction(entry):
             raise Damaged(f"entry {place} is no interaction of Logist, and those before it are")
@@ -168,7 +169,9 @@ def _has_valid_checksum(entry: JsonObject) -> bool:
 
 
 def _clean_value(value: Any, level: int = 0) -> Any:
-    """The value with texts that can be stored: no lone surrogates. Raises Damaged for one that is too deep."""
+    """The value with texts that can be stored: no lone surrogates. Raises
+    Damaged for one nested too deeply.
+    """
     if level > DEEPEST:
         raise Damaged(DEEP)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Importing a history: a job that has it as its past, and can go on from there."""
+"""Imports a history: creates a job with it as its past, which can continue from there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ELSEWHERE = ("checkpoint_before", "checkpoint_after", "exchange")
 
 @dataclass(frozen=True)
 class Imported:
-    """A job that was made of a history."""
+    """A job that was created from a history."""
 
     job: JobDir
     state: State
@@ -54,7 +54,7 @@ class Imported:
 
 @dataclass
 class _Past:
-    """The history as it is written, and what it comes to."""
+    """The history as it is written for the new job, and its fold so far."""
 
     project: Project
     archive: Archive
@@ -68,7 +68,7 @@ class _Past:
     _names: dict[str, str] = field(default_factory=dict)
 
     def build_entries(self) -> Iterator[JsonObject]:
-        """The interactions as the new job has them."""
+        """Yield the interactions as the new job has them."""
         for place, entry in enumerate(self.archive.read_interactions(), 1):
             if entry.sequence != place or (place == 1) != (entry.kind is Kind.CREATE):
                 message = f"interaction {entry.sequence} ({entry.kind}) stands at place {place}"
@@ -103,7 +103,7 @@ class _Past:
         return converted
 
     def _redact_value(self, value: Any) -> Any:
-        """The value without secrets, in the names of members too: whoever wrote it may have put one anywhere."""
+        """The value without secrets, in the names of members too: any tool may have written the history."""
         if isinstance(value, list):
             return [self._redact_value(item) for item in value]
         if isinstance(value, dict):
@@ -111,7 +111,7 @@ class _Past:
         return self.project.redact_text(value) if isinstance(value, str) else value
 
     def _redact_name(self, name: str) -> str:
-        """The name without secrets; there are few, and they come again and again."""
+        """The name without secrets; cached, because there are few names and they repeat."""
         if name in self._names:
             return self._names[name]
         redacted_name = self.project.redact_text(name)
@@ -120,18 +120,18 @@ class _Past:
         return redacted_name
 
     def add_written_entry(self, complete: JsonObject) -> None:
-        """Takes an entry as it was written."""
+        """Fold an entry after it was written."""
         entry = parse_interaction(complete)
         self.spec = entry.spec or self.spec
         self.folding.take(entry)
 
 
 def import_history(project: Project, path: Path, *, new_id: str | None = None) -> Imported:
-    """Makes a job of the history at `path`, a file or the directory that holds it; of any shape that replays.
+    """Create a job from the history at `path`, a file or its directory, of any shape that can be replayed.
 
-    It gets a chain of its own and an empty workspace; the file is only read, and kept in `attachments/`
-    byte for byte, unless it holds a secret. Whole, or not there. Raises UsageError, Damaged for what is no
-    history, Refused for an id that is taken and for a job that waits for others.
+    The job gets a new chain and an empty workspace; the file is only read, and kept in `attachments/` byte
+    for byte, unless it contains a secret. The job appears complete, or not at all. Raises UsageError, Damaged
+    for a file that is no history, Refused for an id that is taken and for a job that waits for others.
     """
     archive = recorded_jobs.find_history(Path(os.path.realpath(path)))
     if format_error := recorded_jobs.find_format_error(archive.path):
@@ -147,7 +147,7 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
 
 
 def _describe_differences(project: Project, job: JobDir) -> Iterator[str]:
-    """Why the job does not replay, a line for each interaction and field."""
+    """Describe why the job does not replay, one line for each interaction and field."""
     replayed = archive_replay.replay_archive(Archive.from_job(job), project.schema)
     if replayed.error:
         yield f"it does not replay: {replayed.error}"
@@ -159,7 +159,7 @@ def _describe_differences(project: Project, job: JobDir) -> Iterator[str]:
 
 
 def _suggest_ids(path: Path) -> Iterator[str]:
-    """Ids by the name of the file, or of its directory, the first that may be free first."""
+    """Yield ids made from the name of the file, or of its directory; the best one first."""
     name = path.parent.name if path.name == HISTORY else path.stem
     stem = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "imported"
     return job_names.generate_ids(stem, ("", *(f"-{number}" for number in range(2, MOST_NAMES + 1))))
@@ -201,7 +201,7 @@ def _require_no_children(state: State, path: Path) -> None:
 
 
 def _build_spec_text(project: Project, name: str, spec: EffectiveSpec) -> str:
-    """The job.yaml that leads to what was asked last."""
+    """The text of a job.yaml that gives the last effective spec of the history."""
     fields = repairs.in_short(project, repairs.as_asked(spec), spec.workflow)
     JobSpec.model_validate(fields)
     return documents.dump_yaml({"id": name, **fields})
@@ -214,7 +214,7 @@ def _read_pieces(path: Path) -> Iterator[bytes]:
 
 
 def _keep_file(job: JobDir, path: Path) -> str:
-    """Copies the file as it is to attachments/; the sha256 of the copy."""
+    """Copy the file unchanged to attachments/ and return the sha256 of the copy."""
     files.ensure_directory(job.attachments)
     target = job.attachments / (path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else HISTORY)
     files.replace_chunks(target, _read_pieces(path))
@@ -222,13 +222,13 @@ def _keep_file(job: JobDir, path: Path) -> str:
 
 
 def _holds_secret(project: Project, path: Path) -> bool:
-    """Whether a secret stands anywhere in the file, be it where no interaction has it from."""
+    """True if a secret is anywhere in the file, even where no interaction takes it from."""
     text = codecs.iterdecode(_read_pieces(path), "utf-8", "surrogateescape")
     return any(True for _ in find_leaks(text, leaked_secrets.known(project)))
 
 
 def _describe_losses(past: _Past, *, kept: bool) -> Iterator[str]:
-    """What the new job does not have of the one that the history is of."""
+    """Describe what the new job lacks, compared with the job of the history."""
     yield "its workspace is empty: the files that the agents left are not in a history"
     if not past.redacted and not kept:
         yield "a secret stands in the file where no interaction has it from, and so it was not kept"

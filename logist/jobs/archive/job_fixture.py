@@ -1,4 +1,4 @@
-"""A fixture: a recorded history made fit to share, and the manifest beside it that says what it must give."""
+"""Fixtures: a recorded history made fit to share, and the manifest with the results it must give."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Transition(NamedTuple):
-    """How one interaction moved the job."""
+    """The change of state by one interaction."""
 
     sequence: int
     kind: str
@@ -45,7 +45,7 @@ class Transition(NamedTuple):
 
 
 class Moved(Recorded):
-    """The same, as a manifest has it."""
+    """A Transition as a manifest has it."""
 
     sequence: Annotated[int, Field(ge=-MOST, le=MOST)]
     kind: str
@@ -54,7 +54,7 @@ class Moved(Recorded):
 
 
 class Moves:
-    """The transitions of a history in their order, in a few bytes each: there may be a million."""
+    """The transitions of a history in order, in a few bytes each: there may be a million."""
 
     def __init__(self) -> None:
         self._sequences = array("q")
@@ -63,7 +63,7 @@ class Moves:
         """What was met so far of `(kind, before, after)`, with its number."""
 
     def append(self, move: Transition) -> None:
-        """One more."""
+        """Add a transition."""
         self._ways.append(self._known.setdefault(move[1:], len(self._known)))
         self._sequences.append(move.sequence)
 
@@ -78,7 +78,7 @@ class Moves:
 
 
 class Manifest(Recorded):
-    """fixture.json."""
+    """The content of fixture.json."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -101,16 +101,16 @@ class Manifest(Recorded):
 
 
 def read_transition(entry: JsonObject) -> Transition:
-    """How an interaction moved the job, as it stands in a history."""
+    """The transition that an entry of a history records."""
     number, words = entry.get("sequence"), ("kind", "state_before", "state_after")
     kind, before, after = (str(entry.get(word, "")) for word in words)
     return Transition(number if isinstance(number, int) else 0, kind, before, after)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest in `folder`; None if there is none, so that the history is one that nobody vouches for.
+    """The manifest in `folder`; None if there is none, so that nothing certifies the history.
 
-    Raises Damaged for one that does not read, Refused for one of a newer Logist.
+    Raises Damaged if it can't be read, Refused for one of a newer Logist.
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
@@ -141,7 +141,10 @@ def _unreadable_error(path: Path, error: ValidationError, place: str = "") -> Da
 
 
 def _load_manifest(file: BinaryIO) -> Any:
-    """The value of a manifest; ValueError for what is no JSON. As Logist writes it, few transitions are in memory at a time."""
+    """The value of a manifest; raises ValueError if it is not JSON.
+
+    If Logist wrote it, few transitions are in memory at a time.
+    """
     rest: list[bytes] = []
     moves = Moves()
     for line in file:
@@ -164,7 +167,7 @@ def _load_manifest(file: BinaryIO) -> Any:
 
 
 def _parse_transition(row: Any) -> Transition:
-    """A transition of a manifest; raises ValidationError for what is none."""
+    """Parse a transition of a manifest; raises ValidationError if it is not one."""
     match row:
         case {"sequence": int(number), "kind": str(kind), "before": str(before), "after": str(after)}:
             if abs(number) < MOST:
@@ -173,7 +176,9 @@ def _parse_transition(row: Any) -> Transition:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Puts the manifest into `folder`, durably and all or nothing: a transition a line, so that a diff of two reads."""
+    """Write the manifest into `folder`, durably and all or nothing; one
+    transition a line, for readable diffs.
+    """
     files.replace_chunks(folder / MANIFEST, _format_manifest(manifest))
 
 
@@ -193,9 +198,10 @@ def _format_manifest(manifest: Manifest) -> Iterator[bytes]:
 
 
 def find_disagreements(folder: Path) -> tuple[str, ...]:
-    """Where the history in `folder` is not the one that its manifest vouches for; () also without a manifest.
+    """Where the history in `folder` differs from the one that its manifest certifies; () also without a
+    manifest.
 
-    One interaction is in memory at a time. Raises Damaged as `read` and JobDir.entries do.
+    One interaction is in memory at a time. Raises Damaged as read_manifest and JobDir.read_entries do.
     """
     manifest = read_manifest(folder)
     if manifest is None:

@@ -1,4 +1,4 @@
-"""Forking a job: a new one that has the same beginning, and goes its own way from there."""
+"""Forks a job: creates a new one with the same beginning, which continues independently."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ForkedJob:
 
 @dataclass
 class _Beginning:
-    """What the entries up to the fork come to."""
+    """The fold of the entries up to the fork."""
 
     state: State
     spec: EffectiveSpec
@@ -69,13 +69,13 @@ def fork_job(
     new_id: str | None = None,
     note: str | None = None,
 ) -> ForkedJob:
-    """Makes a job that begins with the first `at` interactions of another, all of them by default.
+    """Create a job that begins with the first `at` interactions of another, all of them by default.
 
-    The other job is only read, and somebody may be at work on it. The new one has those entries byte for
-    byte, the checkpoints they name, and the workspace as the last of them left it; then one `fork` entry
-    of its own. It is whole, or not there. Raises UsageError for a number that is none of the history, or a
-    bad id, Refused for an id that is taken and where it would wait for the children of the other,
-    Damaged, InvalidFile where the other's files do not read.
+    The other job is only read, and another process may work on it meanwhile. The new one has those entries
+    byte for byte, the checkpoints they name, and the workspace as the last of them left it; then a `fork`
+    entry. It appears complete, or not at all. Raises UsageError for a number outside of the history, or an
+    invalid id, Refused for an id that is taken and if the new job would wait for the children of the other,
+    Damaged, InvalidFile if the other job's files can't be read.
     """
     origin = project.open_job(job_id)
     beginning = _read_beginning(origin, at)
@@ -88,7 +88,7 @@ def fork_job(
 
 
 def _read_beginning(origin: JobDir, at: int | None) -> _Beginning:
-    """The fold of the first `at` entries; read twice, one entry at a time."""
+    """The fold of the first `at` entries; reads them twice, one at a time."""
     targets: set[int] = set()
     count = 0
     for entry in _read_first_entries(origin, at):
@@ -137,7 +137,9 @@ def _list_checkpoints(entry: Interaction) -> set[str]:
 
 
 def _require_no_children(origin: str, beginning: _Beginning) -> None:
-    """Raises Refused where the new job would wait for children of the other, which have one parent only."""
+    """Raise Refused if the new job would wait for children of the other,
+    because a child has one parent only.
+    """
     state, spawned = beginning.state, beginning.state.spawned
     if not state.children:
         return
@@ -187,7 +189,9 @@ def _create_fork(
 
 
 def _build_spec_text(origin: JobDir, name: str) -> str:
-    """job.yaml of the new job: as that of the other one stands today, under its own name, and nobody's child."""
+    """The job.yaml of the new job: a copy of the other's current one, with
+    the new id and without a parent.
+    """
     specs.read_job_spec(origin, draft=True)
     text = documents.read_document_text(origin.spec_file)
     fields = documents.parse_document(text, origin.spec_file.name).data
@@ -208,7 +212,7 @@ def _build_fork_entry(
     beginning: _Beginning,
     note: str | None,
 ) -> Interaction:
-    """The `fork` interaction. Of a child it says anew what is asked: the new job does no part of another."""
+    """The `fork` interaction. For the fork of a child it has a new spec, because the fork is no child."""
     state, spec, last = beginning.state, beginning.spec, beginning.last
     command = ForkCommand(from_job=origin.id, at=last.sequence, head=last.checksum, note=note or None)
     after = steward.apply_command(Kind.FORK, state.place, command, spec)
@@ -232,7 +236,7 @@ def _build_fork_entry(
 
 
 def _describe_beginning(origin: JobDir, beginning: _Beginning, made: str) -> Iterator[str]:
-    """What the new job does not begin with, or begins with though nobody may expect it."""
+    """Describe what the new job does not begin with, or begins with unexpectedly."""
     state, used = beginning.state, beginning.state.usage
     if used.current_action_count:
         yield f"what was used up to there counts for the new job as well: 'logist job status --job {made}' shows it"

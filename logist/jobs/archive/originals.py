@@ -1,7 +1,8 @@
-"""Imported jobs among others: how much of the beginning of each is the history that another of them has too.
+"""Detects imported jobs whose first interactions another history in the same set has too.
 
-`job import` makes a job of a history and keeps that file's hash, and the file may lie in the same folder. What both
-have was paid for once, so who adds up what jobs have used counts it once.
+`job import` makes a job from a history and keeps that file's hash, and the file may be in the same folder.
+What both
+contain was paid for once, so sums over jobs must count it once.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _KEPT = ("sequence", "timestamp", "kind", "usage", "after")
 
 
 def count_shared_interactions(found: Sequence[Archive]) -> dict[Path, int]:
-    """By the path of an imported history, how many of its first interactions another of `found` has too.
+    """By the path of an imported history: how many of its first interactions another one of `found` has too.
 
-    The other is the history that it was made of, also where that has gone on since, or else the first one that was
-    made of the same. What was rotated or changed since its import is not known again.
+    The other is the history it was made from, even if that has continued since, or else the first one that
+    was made from the same. A history that was rotated or changed after its import is not recognized.
     """
     import_hashes = {archive.path: digest for archive in found if (digest := _read_import_hash(archive))}
     if not import_hashes:
@@ -52,7 +53,7 @@ def count_shared_interactions(found: Sequence[Archive]) -> dict[Path, int]:
 
 
 def _read_import_hash(archive: Archive) -> str | None:
-    """The hash of the file that a job was made of."""
+    """The hash of the file that a job was imported from."""
     if archive.path.name != HISTORY:
         return None
     try:
@@ -73,7 +74,7 @@ def _read_import_hash(archive: Archive) -> str | None:
 
 
 def _find_beginnings(archive: Archive, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Which of the hashes `wanted` the file has, or had when there was less of it, and with how many interactions."""
+    """Yield each hash of `wanted` that the file has, or had when shorter, with its number of interactions."""
     try:
         if foreign_histories.has_foreign_shape(archive.path):
             if (file_hash := recorded_jobs.hash_history_file(archive.path)) in wanted:
@@ -102,7 +103,7 @@ def _find_beginnings_in_lines(path: Path, wanted: frozenset[str]) -> Iterator[tu
 
 
 def _count_common(first: Archive, second: Archive) -> int:
-    """How many interactions at their beginning two imports of one file have in common."""
+    """How many first interactions two imports of one file have in common."""
     count = 0
     try:
         for one, other in zip(first.read_entries(), second.read_entries(), strict=False):

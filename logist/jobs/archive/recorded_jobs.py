@@ -1,4 +1,4 @@
-"""Recorded jobs to read, wherever they lie: job directories, history files, folders of them, globs."""
+"""Finds and reads recorded jobs: job directories, history files, folders of them, globs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__"})
 
 @dataclass(frozen=True)
 class Archive:
-    """One recorded history; nothing is read before it is asked for."""
+    """One recorded history; nothing is read before it is needed."""
 
     name: str
     """As a person would name it: the path below what was asked for."""
@@ -48,23 +48,27 @@ class Archive:
 
     @property
     def job(self) -> JobDir:
-        """The directory it lies in, as a job to read."""
+        """The directory of the history, as a job to read."""
         return JobDir(self.path.parent, self.path.parent.name)
 
     @cached_property
     def _rebuilding(self) -> foreign_histories.Rebuilding:
-        """Of a history of another shape: what its readings found out."""
+        """For a history of another shape: what earlier passes over it found."""
         return foreign_histories.Rebuilding(self.path)
 
     def read_interactions(self) -> Iterator[Interaction]:
-        """The whole history in order, one in memory at a time. Raises Damaged at the first bad one."""
+        """Yield the whole history in order, one interaction in memory. Raises
+        Damaged at the first bad one.
+        """
         if foreign_histories.has_foreign_shape(self.path):
             yield from self._rebuilding.read_interactions()
         else:
             yield from map(parse_interaction, self.read_entries())
 
     def read_entries(self) -> Iterator[JsonObject]:
-        """The same as JSON, which is read much faster: as it lies on disk, but for what had to be rebuilt."""
+        """Yield the same as JSON, which is read much faster: as it is on disk,
+        except for what had to be rebuilt.
+        """
         if foreign_histories.has_foreign_shape(self.path):
             yield from self._rebuilding.read_entries()
             return
@@ -74,11 +78,13 @@ class Archive:
         yield from history.read_all_entries(self.path)
 
     def read_notes(self) -> Iterator[str]:
-        """What had to be rebuilt to read it, in words; nothing where Logist wrote it as it is."""
+        """What had to be rebuilt to read the history, in words; empty if Logist wrote it as it is."""
         return iter(self._rebuilding.read_notes() if foreign_histories.has_foreign_shape(self.path) else ())
 
     def is_cut_off(self) -> bool:
-        """Whether something is missing at its end, be it only the closing: then there may have been more."""
+        """True if something is missing at the end, even if only the closing:
+        then there may have been more.
+        """
         if foreign_histories.has_foreign_shape(self.path):
             return False  # read whole, or not at all
         with history.open_history(self.path) as file:
@@ -86,14 +92,16 @@ class Archive:
             return file.read() != CLOSING
 
     def require_complete(self, count: int) -> None:
-        """Raises Damaged where there may have been more than `count` interactions. Beside a state.json, which knows
-        the last one, none is lost."""
+        """Raise Damaged if there may have been more than `count` interactions.
+
+        With a state.json in the same directory none is lost, because that names the last one.
+        """
         if self.is_cut_off() and not os.path.lexists(self.job.state_file):
             message = f"its end is cut off: there may have been more than {count} interactions"
             raise Damaged(message, where=str(self.path), fix="restore it from a backup")
 
     def call_for_each(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:
-        """The same entries, all of them or Damaged; `each` hears of every one."""
+        """Yield the same entries, all of them or Damaged; `each` is called for every one."""
         count = 0
         for entry in entries:
             count += 1
@@ -102,8 +110,11 @@ class Archive:
         self.require_complete(count)
 
     def find_restep_targets(self) -> set[int]:
-        """The interactions that a restep goes back before. Of the live file only the lines that can be one are
-        parsed, and nothing is verified: whoever reads the history whole says what is wrong with it."""
+        """The interactions that a restep returns to the state before.
+
+        Only the lines of the live file that can be a restep are parsed, and nothing is verified: the caller
+        that reads the whole history reports damage.
+        """
         if foreign_histories.has_foreign_shape(self.path):
             return self._rebuilding.find_restep_targets()
         with history.open_history(self.path) as file:
@@ -128,16 +139,17 @@ def _parse_restep_targets(line: bytes) -> Iterator[int]:
 
 @dataclass
 class Attempt:
-    """What kept a history from being read to its end."""
+    """The error that kept a history from being read to its end, if any."""
 
     error: LogistError | None = None
 
 
 @contextmanager
 def catch_read_errors(archive: Archive, seen: Callable[[], int] = lambda: 0) -> Iterator[Attempt]:
-    """Reads one of many histories: what is wrong with it stops no other. Who asks to stop is heard.
+    """Read one of many histories: its errors are kept in the result, so that they stop no other. Stopped is
+    raised.
 
-    `seen` tells how many interactions were read.
+    `seen` returns how many interactions were read.
     """
     result = Attempt()
     try:
@@ -155,7 +167,7 @@ def catch_read_errors(archive: Archive, seen: Callable[[], int] = lambda: 0) -> 
 
 
 def find_format_error(path: Path) -> Damaged | None:
-    """What is wrong with a file that does not even begin as a history does; None for those that do, damaged ones too."""
+    """The error for a file that does not even begin like a history; None for histories, damaged ones too."""
     try:
         with history.open_history(path) as file:
             begin = file.read(1)
@@ -170,7 +182,7 @@ def find_format_error(path: Path) -> Damaged | None:
 
 
 def hash_history_file(path: Path) -> str:
-    """sha256 of a history file as it lies; of a rotated one, of its live file."""
+    """The sha256 of a history file as it is on disk; of a rotated history, that of its live file."""
     checksum = hashlib.sha256()
     with history.open_history(path) as file:
         while piece := file.read(1 << 20):
@@ -179,13 +191,13 @@ def hash_history_file(path: Path) -> str:
 
 
 def exit_code_of_errors(errors: Iterable[LogistError]) -> int:
-    """10 if a history is damaged; else the code of the first that could not be read; 0 where all were."""
+    """10 if a history is damaged; else the code of the first one that could not be read; 0 if all were."""
     codes = [error.exit_code for error in errors]
     return Damaged.exit_code if Damaged.exit_code in codes else next(iter(codes), 0)
 
 
 def find_history(path: Path) -> Archive:
-    """The history that is this file, or lies in this directory. Raises UsageError when there is none."""
+    """The history that is this file, or is in this directory. Raises UsageError if there is none."""
     file = path / HISTORY if path.is_dir() else segments.live_path(path)
     if not file.is_file():
         raise UsageError(f"no {HISTORY} in {path}", fix=f"name a job directory or its {HISTORY}")
@@ -193,9 +205,9 @@ def find_history(path: Path) -> Archive:
 
 
 def find_histories(paths: Iterable[str]) -> Iterator[Archive]:
-    """The histories that `paths` name, each once, in the order of the paths and then of the names.
+    """Find the histories that `paths` name, each once, in the order of the paths and then of the names.
 
-    Raises UsageError for a path that names none.
+    Raises UsageError for a path without a history.
     """
     yielded: set[str] = set()
     for path in paths:
@@ -221,7 +233,9 @@ def _expand_path(path: str) -> list[str]:
 
 
 def _match_recursively(pattern: str) -> Iterator[str]:
-    """What a pattern with `**` matches outside of jobs; no link is followed, for one may lead to itself."""
+    """Yield what a pattern with `**` matches outside of jobs; no link is
+    followed, because it may lead to itself.
+    """
     parts = pattern.split(os.sep)
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     base = os.sep.join(parts[:fixed]) or (os.sep if fixed else os.curdir)
@@ -251,12 +265,12 @@ def _walk_histories(name: str) -> Iterator[Archive]:
 
 
 def _make_archive(name: str, file: str) -> Archive:
-    """A person or a build may link to a history: it is read where it lies."""
+    """An archive at its real path: a person or a build may have made a link to a history."""
     return Archive(name, Path(os.path.realpath(file)))
 
 
 def _prune_folders(folders: list[str], files: list[str]) -> None:
-    """Leaves the directories that are looked into, in order; below a job there are none."""
+    """Reduce `folders` to those to descend into, sorted; below a job there are none."""
     folders[:] = [] if HISTORY in files else sorted(each for each in folders if _is_entered(each))
 
 
@@ -266,6 +280,8 @@ def _is_entered(name: str) -> bool:
 
 
 def _raise_unlistable(error: OSError) -> NoReturn:
-    """A folder that can't be listed may hold histories: to pass it over would be to say that there are none."""
+    """Raise StorageError: a folder that can't be listed may contain
+    histories, so it must not be skipped silently.
+    """
     fix = "check who owns it, and its permissions"
     raise StorageError(f"can't list it: {error.strerror}", where=str(error.filename), fix=fix) from error

@@ -1,7 +1,8 @@
-"""What leaves a project: interactions without what is private, and checked for what must not be there.
+"""Prepares interactions for sharing: removes what is private, and refuses what still contains a secret.
 
-A history is read twice: `survey` finds what is private in it, `cleaned` takes that out of one interaction after the
-other. Fixtures and data sets are both made so, and are refused for the same reasons.
+A history is read twice: `survey_history` finds what is private in it, `redact_entry` removes that from one
+interaction
+after the other. Fixtures and data sets are both made this way, and are refused for the same reasons.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SAME = ("status", "actions", "finish", "redactions")
 
 @dataclass
 class HistorySurvey:
-    """What a first reading tells of a history."""
+    """The findings of the first pass over a history."""
 
     count: int = 0
     head: str = ""
@@ -48,20 +49,20 @@ class HistorySurvey:
 
 @dataclass
 class Leaks:
-    """Where secrets were found in what would be written, in words; nothing of the secrets themselves."""
+    """Where secrets are in what would be written, in words; nothing of the secrets themselves."""
 
     told: list[str] = field(default_factory=list)
     more: int = 0
 
     def add_leak(self, leak: str) -> None:
-        """Takes one more."""
+        """Add one more place."""
         if len(self.told) < TOLD:
             self.told.append(leak)
         else:
             self.more += 1
 
     def require_none(self, fix: str) -> None:
-        """Refused if there are any; where they are is told."""
+        """Raise Refused, naming the places, if there are any."""
         if not self.told:
             return
         more = f", and {self.more} more places" if self.more else ""
@@ -73,7 +74,9 @@ class Leaks:
 
 
 def collect_private_values(project: Project) -> Private:
-    """Who and what a redacted result must not name, as far as the machine and the config tell."""
+    """The names and values that a redacted result must not contain, as far
+    as the machine and the config show.
+    """
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
@@ -85,8 +88,10 @@ def collect_private_values(project: Project) -> Private:
 def survey_history(
     name: str, history: Path, entries: Iterable[JsonObject], private: Private | None
 ) -> HistorySurvey:
-    """The first reading of the job `name`; `private` gets what is in it. Damaged for a history that does not verify
-    or is empty."""
+    """The first pass over the history of the job `name`; `private` collects what is private in it.
+
+    Raises Damaged for a history that does not verify or is empty.
+    """
     result = HistorySurvey()
     if private is not None:
         private.line(name)
@@ -128,7 +133,9 @@ def redact_entry(
     hashes: dict[str, str],
     written: Callable[[JsonObject], tuple[JsonObject, bytes]],
 ) -> tuple[JsonObject, bytes, list[str]]:
-    """An interaction, or a part of one, as it is shared; its line, which `written` makes; where secrets still are."""
+    """An interaction, or a part of one, as it is shared; its line, made by
+    `written`; and where secrets still are.
+    """
     shared_entry = share.changed(entry, replacing, hashes)
     for _ in range(ROUNDS if replacing.redacts else 1):
         complete, line = written(shared_entry)
@@ -158,7 +165,7 @@ def _find_leaks(
 
 
 def _require_same(entry: JsonObject, made: JsonObject) -> None:
-    """ReplayDiffers unless the job moves as it did, and the answer was the same in all that decides."""
+    """Raise ReplayDiffers unless the transition and the decisive parts of the answer are unchanged."""
     number = entry["sequence"]
     why = "a secret or a name is a word of the history's own"
     if read_transition(entry) != read_transition(made):
@@ -172,6 +179,6 @@ def _require_same(entry: JsonObject, made: JsonObject) -> None:
 
 
 def changed_entry_error(number: int, where: str, why: str) -> ReplayDiffers:
-    """The error for an interaction that would not be shared as it was."""
+    """The error for an interaction that would be changed by sharing it."""
     message = f"interaction {number}: {where} would not be what it was; nothing was written ({why})"
     return ReplayDiffers(message, fix="export it without --redact, or change redact.patterns")

@@ -1,4 +1,4 @@
-"""What a replay found, for people: the lines of a terminal, of a failing test and of a JUnit report."""
+"""Formats the findings of a replay: for a terminal, a failing test and a JUnit report."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
-    """All that was found in one history, its name and verdict first; one line where it goes the same way.
+    """All findings in one history, its name and verdict first; one line if it replays with the same result.
 
-    `shown` has the diffs that are known already, and gets those that are shown here.
+    `shown` contains the diffs that were displayed before, and gets those displayed here.
     """
     yield f"{found.name}: {format_replay_verdict(found)}"
     yield from (f"  {each}" for each in found.disagreements)
@@ -47,7 +47,7 @@ def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> It
 
 
 def format_replay_verdict(found: Replayed) -> str:
-    """The outcome of one history in a line."""
+    """The result of one history on one line."""
     if found.error:
         fix = f" ({found.error.fix})" if found.error.fix else ""
         return f"it can't be read to its end: {found.error.message}{fix}"
@@ -76,7 +76,7 @@ def _group_by_rule(changed: Iterable[ChangedRule]) -> Iterator[list[ChangedRule]
 
 
 def _format_rule(same: list[ChangedRule]) -> Iterator[str]:
-    """One changed rule: the interactions that were judged by the earlier one, and what it is today."""
+    """Describe one changed rule: the interactions judged by the earlier version, and the rule today."""
     first = same[0]
     word = "interactions" if len(same) > 1 else "interaction"
     yield f"{word} {_format_sequences([each.sequence for each in same])}: a rule has changed in Logist {first.version} ({first.rule})"
@@ -90,7 +90,7 @@ def _format_sequences(sequences: list[int]) -> str:
 
 
 def _group_drifts(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
-    """Those that say the same of several prompts, together."""
+    """Group the drifts that are the same in several prompts."""
     same: dict[tuple[str, str, str], list[Drift]] = {}
     for each in drifts:
         same.setdefault((each.source, each.change, each.cause), []).append(each)
@@ -115,14 +115,14 @@ def _format_drift(same: list[Drift], known: set[str]) -> Iterator[str]:
 
 
 def trim_diff(diff: tuple[str, ...]) -> tuple[str, ...]:
-    """A diff without the blank lines around it that did not change."""
+    """Remove the unchanged blank lines around a diff."""
     changed_places = [place for place, line in enumerate(diff) if line != " "]
     return diff[changed_places[0] : changed_places[-1] + 1] if changed_places else ()
 
 
 @dataclass
 class ReplayTotals:
-    """How many histories there were, and what came out."""
+    """How many histories were replayed, with which results."""
 
     histories: int = 0
     interactions: int = 0
@@ -141,7 +141,7 @@ class ReplayTotals:
     """Of those that are unreadable."""
 
     def add(self, found: Replayed) -> None:
-        """Takes one more history."""
+        """Add the result of one more history."""
         self.histories += 1
         self.interactions += found.interactions
         self.skipped += found.unjudged
@@ -159,11 +159,11 @@ class ReplayTotals:
             self.same += 1
 
     def to_counts(self) -> dict[str, int]:
-        """All of it by name."""
+        """All counts by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
     def format_line(self) -> str:
-        """All of it on one line."""
+        """All counts on one line."""
         parts = [f"{self.same:,} the same"]
         parts += [f"{self.differ:,} different"] if self.differ else []
         parts += [f"{self.changed_rules:,} the same but for changed rules"] if self.changed_rules else []
@@ -175,7 +175,7 @@ class ReplayTotals:
 
 @dataclass
 class Junit:
-    """A JUnit report that grows by a test case a history. It has no times: a replay reads no clock."""
+    """A JUnit report, one test case for each history. It has no times: a replay reads no clock."""
 
     prompts: bool
     """Whether a prompt that drifts is a failure."""
@@ -186,7 +186,7 @@ class Junit:
     _errors: int = 0
 
     def add(self, found: Replayed) -> None:
-        """Takes one more history."""
+        """Add the result of one more history."""
         text = "\n".join([*format_replay_lines(found), *found.skipped, *found.notes])
         case = f'<testcase classname="logist.replay" name={_quote_attribute(found.name)} time="0"'
         if found.error:
@@ -205,7 +205,7 @@ class Junit:
         self._cases.append(f"{case}>{content}</testcase>" if content else f"{case}/>")
 
     def generate_document(self) -> Iterator[bytes]:
-        """The report as it is written, piece by piece."""
+        """Yield the report in pieces."""
         counts = f'tests="{len(self._cases)}" failures="{self._failures}" errors="{self._errors}" skipped="0"'
         yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
         yield f'<testsuites>\n<testsuite name="logist replay" {counts} time="0">\n'.encode()

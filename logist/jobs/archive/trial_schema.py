@@ -1,4 +1,4 @@
-"""A schema of the exit command that is tried out before it is released."""
+"""Loads a schema of the exit command that is tried out before it is released."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ FIX = "begin with a copy of schemas/llm-chat-schema.json"
 
 
 def load_trial_schema(path: Path) -> JsonObject:
-    """The schema of a file. Raises UsageError where there is no file, InvalidFile for one that is no schema, looks
-    elsewhere, or takes what can't be used."""
+    """Load the schema in a file.
+
+    Raises UsageError if there is no such file, InvalidFile for a file that is no schema, refers to other
+    files, or accepts exit commands that can't be used.
+    """
     where = str(path)
     if not path.exists():
         raise UsageError("there is no such schema file", where=where, fix="name a file")
@@ -70,7 +73,7 @@ def _accepts_response(schema: JsonObject, response: JsonObject) -> bool:
 
 
 def _find_faults(schema: JsonObject) -> Iterator[str]:
-    """References that lead out of the file, or nowhere, and patterns that do not compile."""
+    """Find references that lead out of the file, or nowhere, and patterns that do not compile."""
     for name, value in _walk_members(schema):
         if name in _REFERENCES and isinstance(value, str):
             if not value.startswith("#"):
@@ -82,7 +85,7 @@ def _find_faults(schema: JsonObject) -> Iterator[str]:
 
 
 def _walk_members(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every key with its value, at any depth; a file is not deeper than `documents` reads."""
+    """Yield every key with its value, at any depth; `documents` limits how deep a file can be."""
     if isinstance(value, dict):
         for name, held in value.items():
             yield name, held
@@ -93,7 +96,7 @@ def _walk_members(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _has_target(schema: JsonObject, reference: str) -> bool:
-    """Whether a JSON pointer leads to something; names (`#name`) are left to the validator."""
+    """True if a JSON pointer leads to something; names (`#name`) are left to the validator."""
     if not reference.startswith("#/"):
         return True
     target: Any = schema

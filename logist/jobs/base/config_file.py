@@ -1,4 +1,4 @@
-"""Changing one key of a config file: comments stay, and nothing is written that does not validate."""
+"""Changes one key of a config file: comments are kept, and nothing invalid is written."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class ConfigFile:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the user's, under those of all projects."""
+        """True for the user's own file, which applies to all projects."""
         return self.home == self.user_config_dir
 
     def load_with(self, document: Document) -> LoadedSettings:
-        """The settings with this document in the place of the file. Raises InvalidFile."""
+        """Load the settings with this document in place of the file. Raises InvalidFile."""
         return load_settings(self.home, self.user_config_dir, instead={self.path: document})
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A value that holds, and where it comes from."""
+    """An effective value, and where it comes from."""
 
     value: Any
     source: str
@@ -72,10 +72,11 @@ class ConfigChange:
 
 
 def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False) -> ConfigChange:
-    """Sets a key of the file, or removes it where the value is None.
+    """Set a key of the file, or remove it if the value is None.
 
-    What the user changes so is allowed at once, and nothing else in the file (see `Trust.allow_change`).
-    Raises UsageError for an unknown key or a wrong value, InvalidFile for a file that is wrong already.
+    A change that the user makes this way is trusted at once, but nothing else in the file (see
+    `Trust.allow_change`). Raises UsageError for an unknown key or a wrong value, InvalidFile for a file that
+    is invalid already.
     """
     if dry_run:
         return _apply_change(file, key, value, write=False)
@@ -85,7 +86,9 @@ def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False)
 
 @contextmanager
 def _lock_config(file: ConfigFile) -> Iterator[None]:
-    """Holds off other commands that change the file. A project's lock lies where git ignores it: among the jobs."""
+    """Keep other commands from changing the file. A project's lock file is
+    among the jobs, which git ignores.
+    """
     if file.is_own:
         file.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = file.home
@@ -121,7 +124,7 @@ def _apply_change(file: ConfigFile, key: str, value: Any, *, write: bool) -> Con
 
 
 def _read_file(file: ConfigFile) -> tuple[str, int]:
-    """The text of the file and its permissions; an empty text where there is none."""
+    """The text of the file and its permissions; an empty text if it does not exist."""
     try:
         data = read_regular(file.path, documents.MAX_BYTES)
         return data.decode("utf-8"), stat.S_IMODE(os.lstat(file.path).st_mode)
@@ -139,7 +142,7 @@ def _read_file(file: ConfigFile) -> tuple[str, int]:
 
 
 def _resolve_key_path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
-    """The path that a dotted key means; names in the file come first, for they may hold dots."""
+    """The path that a dotted key means. Names in the file take precedence, because they may contain dots."""
     if not all(key.split(".")):
         raise UsageError(f"{key!r} is not a key", fix="as in limits.cost_threshold")
     if value is None and (existing := _find_existing_path(data, key.split("."))):
@@ -158,7 +161,7 @@ def _resolve_key_path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
 
 
 def _find_existing_path(data: Any, words: list[str]) -> FieldPath | None:
-    """The path of a dotted key in a document that has it."""
+    """Find the path of a dotted key in a document that has it."""
     if not words:
         return ()
     for count in range(1, len(words) + 1) if isinstance(data, dict) else ():
@@ -171,7 +174,7 @@ def _find_existing_path(data: Any, words: list[str]) -> FieldPath | None:
 def _load_both(
     file: ConfigFile, old: Document, new: Document
 ) -> tuple[LoadedSettings | None, LoadedSettings]:
-    """The settings before and after; a file that is wrong already may be so before."""
+    """The settings before and after; None for the settings before if the file is invalid already."""
     try:
         after = file.load_with(new)
     except InvalidFile as error:
@@ -186,7 +189,7 @@ def _load_both(
 def _find_setting(
     file: ConfigFile, document: Document, loaded: LoadedSettings | None, path: FieldPath
 ) -> Setting:
-    """The value at a path: as the file has it, else what holds without."""
+    """The value at a path: from the file, else the value that applies without it."""
     written = _value_at(document.data, path)
     if written is not None:
         return Setting(written, str(file.path))

@@ -1,4 +1,4 @@
-"""Making a job: its directory appears whole, or not at all."""
+"""Creates jobs: the directory of a new job appears complete, or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from logist.store import JobDir, Position, replace_file
 
 @dataclass(frozen=True)
 class Created:
-    """A new job, and what a person should know about its workspace."""
+    """A new job, and warnings about its workspace."""
 
     job: JobDir
     state: State
@@ -43,7 +43,7 @@ class Created:
 
 @dataclass(frozen=True)
 class ChildOrigin:
-    """What a job is made from that does a part of another: its files, and its part of the workflow."""
+    """What a child job is made from: the parent's files, and its part of the workflow."""
 
     git_dir: Path
     commit: str
@@ -60,10 +60,10 @@ def create_job(
     here: Path | None = None,
     child: ChildOrigin | None = None,
 ) -> Created:
-    """Makes the job `job_id`.
+    """Create the job `job_id`.
 
-    `text` is the job.yaml to keep (with its comments); without it one is written from `spec`. A file of a
-    workflow is looked for from `here`. Raises Refused when the id is taken, UsageError for a bad id or a job
+    `text` is the job.yaml to keep (with its comments); without it one is written from `spec`. A workflow file
+    is looked up from `here`. Raises Refused when the id is taken, UsageError for an invalid id or a job
     without a prompt, InvalidFile for a workflow or a role that can't be used.
     """
     if not spec.prompt and not spec.workflow and not draft:
@@ -131,7 +131,7 @@ def create_job(
 
 
 def _load_workflow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None:
-    """The workflow that the spec names, without the secrets that its file may hold."""
+    """Load the workflow that the spec names, and remove secrets that its file may contain."""
     if not spec.workflow:
         return None
     settings = project.settings
@@ -145,7 +145,7 @@ def _load_workflow(project: Project, spec: JobSpec, here: Path | None) -> Workfl
 
 
 def _require_roles(project: Project, spec: EffectiveSpec) -> None:
-    """Raises InvalidFile for a role that only the config names, and that nobody knows."""
+    """Raise InvalidFile for an unknown role that only the config names."""
     keys = {"default": "roles.default", "config": "review.role"}
     required = [(spec.doer, spec.doer_source)]
     if spec.review:

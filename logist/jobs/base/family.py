@@ -1,4 +1,6 @@
-"""The jobs that a job has given a step to, as their files tell it: readers, that write nothing and lock nothing."""
+"""The children of a job, and the jobs above it, as their files describe
+them. Writes nothing and takes no lock.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from logist.jobs.base.session import load_session, read_current_state
 
 
 class Unwanted(Refused):
-    """A child whose work nobody waits for any more."""
+    """A child whose parent does not wait for its work any more."""
 
 
 class SetAside(Refused):
@@ -36,7 +38,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Kin:
-    """A child as its files tell it; no state where it is not there, or can't be read."""
+    """A child as its files describe it; `state` is None if it does not exist or can't be read."""
 
     id: str
     state: State | None
@@ -46,7 +48,7 @@ class Kin:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will come of it: it has ended, or has no attempts left."""
+        """True if the child will change no more: it has ended, or has no attempts left."""
         if self.state is None:
             return False
         out = self.state.place.stuck is not None and self.state.place.stuck.kind is StuckKind.ATTEMPTS
@@ -58,7 +60,7 @@ class Kin:
 
 
 def load_children(project: Project, state: State) -> list[Kin]:
-    """The jobs that a job waits for, in the order of its items; nothing is written, no lock is taken."""
+    """Load the jobs that a job waits for, in the order of its items. Writes nothing and takes no lock."""
     return [_load_child(project, child) for child in state.children]
 
 
@@ -75,15 +77,15 @@ def _load_child(project: Project, job_id: str) -> Kin:
 
 
 def is_waiting(state: State) -> bool:
-    """Whether a job waits for others, or would once it is taken up again."""
+    """True if a job waits for others, or would once it is resumed."""
     before = state.place.before.status if state.place.before else None
     return bool(state.children) or Status.WAITING in (state.status, before)
 
 
 def require_wanted(project: Project, state: State, job_id: str) -> None:
-    """Raises Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
+    """Raise Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
 
-    So does a child of such a child.
+    The same for a child of such a child.
     """
     child, above = job_id, state.parent
     for _ in range(MAX_DEPTH):
@@ -103,7 +105,7 @@ def require_wanted(project: Project, state: State, job_id: str) -> None:
 
 
 def is_below(project: Project, job_id: str, above: str) -> bool:
-    """Whether a job does a part of `above`, or of a job that does."""
+    """True if a job does a part of `above`, directly or through jobs between them."""
     if not job_id.startswith(f"{above}--"):
         return False
     for _ in range(MAX_DEPTH + 1):
@@ -118,7 +120,7 @@ def is_below(project: Project, job_id: str, above: str) -> bool:
 
 
 def describe_waiting(kin: Sequence[Kin]) -> str:
-    """What a job waits for, in words."""
+    """Describe what a job waits for: how many of its children, and the first of them with their status."""
     open_ones = [child for child in kin if not child.is_settled]
     described = ", ".join(f"{child.id} ({describe_child_status(child)})" for child in open_ones[:SHOWN])
     more = f" and {len(open_ones) - SHOWN} more" if len(open_ones) > SHOWN else ""
@@ -126,7 +128,7 @@ def describe_waiting(kin: Sequence[Kin]) -> str:
 
 
 def describe_child_status(child: Kin) -> str:
-    """Where a child stands, or why that is not known."""
+    """The status of a child, or why it is not known."""
     return child.state.status.value if child.state else child.error or "not made yet"
 
 
@@ -134,9 +136,10 @@ FIRST_OF = (1, 10, 5, 3, 7, 11, 8)
 
 
 def waiting_exit_code(project: Project, state: State) -> int:
-    """Of a job that waits: the first of FIRST_OF that one of its children, or theirs, keeps it waiting with.
+    """The exit code of a waiting job: the first of FIRST_OF that one of its descendants causes; 0 if none does.
 
-    10 and 5 if one can't be read, 3 if it is STUCK, 7 at a limit, 11 for an approval, 8 set aside; else 0.
+    10 and 5 if a descendant can't be read, 3 if it is STUCK, 7 at a limit, 11 for an approval, 8 if set
+    aside.
     """
     codes = set(_collect_exit_codes(project, state, MAX_DEPTH))
     return next((code for code in FIRST_OF if code in codes), 0)

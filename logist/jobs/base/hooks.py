@@ -1,4 +1,4 @@
-"""The one notification: a command that is run when a job becomes STUCK."""
+"""The notification hook: runs a command when a job becomes STUCK."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 60
 
 
 def run_stuck_hook(project: Project, job: JobDir, state: State) -> None:
-    """Runs `on_stuck`, if there is one; what goes wrong with it is told, and is never an error."""
+    """Run the `on_stuck` command, if one is configured; a failure is reported and is never an error."""
     command = project.settings.on_stuck
     if not command:
         return

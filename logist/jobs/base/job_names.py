@@ -1,4 +1,4 @@
-"""Names for jobs that nobody named: the first that is free."""
+"""Generates ids for jobs without a chosen name and creates the job under the first free one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Made = TypeVar("Made")
 
 
 def generate_ids(stem: str, endings: Iterable[str]) -> Iterator[str]:
-    """Ids of the stem and each ending; a stem that is too long is cut."""
+    """Yield the stem with each of the endings; a stem that is too long is shortened."""
     return (stem[: LONGEST_ID - len(ending)] + ending for ending in endings)
 
 
 def create_under_free_name(
     project: Project, chosen: str | None, names: Iterable[str], make: Callable[[str], Made]
 ) -> Made:
-    """What `make` makes of the chosen name, or of the first of the others that no job has.
+    """Call `make` with the chosen name, or else with the first of the other names that no job has.
 
-    Raises what it raises: Refused, too, where the chosen one is taken, or all of the others are.
+    Raises what `make` raises, and Refused if the chosen name, or each of the others, is taken.
     """
     if chosen:
         return make(chosen)

@@ -1,4 +1,4 @@
-"""Reading a job: its history, and whether its files verify. Nothing here writes or locks."""
+"""Reads jobs: the history, and whether the files verify. Writes nothing and takes no lock."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ AT_ONCE = 10_000
 
 
 def read_interactions(job: JobDir) -> Iterator[Interaction]:
-    """The whole history, checked line by line. Raises Damaged at the first bad entry."""
+    """Yield the whole history, verified line by line. Raises Damaged at the first bad entry."""
     return (parse_interaction(entry) for entry in job.read_entries())
 
 
 def find_interaction(job: JobDir, sequence: int) -> Interaction:
-    """One entry; UsageError when there is none with this number."""
+    """Find the interaction with this number. Raises UsageError if there is none."""
     for entry in read_interactions(job):
         if entry.sequence == sequence:
             return entry
@@ -50,7 +50,9 @@ def find_interaction(job: JobDir, sequence: int) -> Interaction:
 
 @dataclass(frozen=True)
 class Edits:
-    """What differs between the last checkpoint that the history names and the workspace: a person may edit files."""
+    """The differences between the workspace and the last checkpoint in the
+    history: a person may edit files.
+    """
 
     checkpoint: str
     changes: tuple[Change, ...]
@@ -61,7 +63,7 @@ class Edits:
 
 @dataclass(frozen=True)
 class Verified:
-    """What is wrong with a job's files, and what is only worth knowing."""
+    """The problems of a job's files, and notes about them."""
 
     problems: tuple[HistoryProblem, ...]
     notes: tuple[str, ...] = ()
@@ -74,12 +76,13 @@ class Verified:
 def verify_job(
     project: Project, job: JobDir, *, forks: Forks | None = None, read_all: bool = False
 ) -> Verified:
-    """All that is wrong with a job's files; reads the history once or twice, an entry at a time.
+    """Find all problems of a job's files; reads the history once or twice, one entry at a time.
 
-    Hash chain, numbering and files; that the fold of the history gives state.json; that git has the checkpoints that
-    the history names; that nothing knows of more interactions (see truncation); what was edited in the workspace.
-    Each only where all before is well. `read_all`: every file of the workspace is read, also where its times say that
-    it is unchanged. `forks`: those of the project, for who verifies many jobs.
+    Checks the hash chain, numbering and files; that the fold of the history equals state.json; that git has
+    the checkpoints that the history names; that nothing refers to more interactions (see truncation); and
+    lists edits of the workspace. Each check runs only if those before it found no problem.
+    `read_all`: read every file of the workspace, even if its times say that it is unchanged. `forks`: those
+    of the project, for a caller that verifies many jobs.
     """
     for _ in range(READINGS):
         before = _read_history_stamp(job)
@@ -90,7 +93,7 @@ def verify_job(
 
 
 def _read_history_stamp(job: JobDir) -> tuple[int, ...] | None:
-    """What changes whenever something is appended to the history."""
+    """A value that changes whenever something is appended to the history."""
     try:
         status = os.lstat(job.history_file)
     except OSError:
@@ -123,7 +126,9 @@ def _verify_once(project: Project, job: JobDir, forks: Forks, *, read_all: bool)
 def _compare_workspace(
     project: Project, job: JobDir, state: State, notes: list[str], *, read_all: bool
 ) -> Edits | None:
-    """What was changed since the last checkpoint. Raises Damaged, StorageError where that, or the workspace, is lost."""
+    """The changes since the last checkpoint. Raises Damaged, StorageError if
+    that or the workspace is lost.
+    """
     if state.checkpoint is None:
         return None
     if not truncation.has_git(project, job):
@@ -143,7 +148,7 @@ def _compare_workspace(
 
 
 class _Seen:
-    """What the first reading of a history is to remember."""
+    """What the first pass over a history collects."""
 
     def __init__(self, git_dir: Path) -> None:
         self.targets: set[int] = set()
@@ -167,7 +172,7 @@ class _Seen:
             self._find_lost_commits()
 
     def list_lost_checkpoints(self) -> tuple[HistoryProblem, ...]:
-        """The commits that entries name and that git does not have, each with the first that names it."""
+        """The commits that entries name and git does not have, each with the first entry that names it."""
         self._find_lost_commits()
         first = sorted((number, commit) for commit, number in self._lost.items())[:SHOWN]
         lost = [HistoryProblem(f"its checkpoint {commit} is not in git", number) for number, commit in first]
@@ -183,9 +188,9 @@ class _Seen:
 def _compare_state(
     job: JobDir, end: Position | None, targets: set[int], notes: list[str]
 ) -> tuple[State | None, list[HistoryProblem]]:
-    """The state that the history gives, and where state.json, which verifies, differs from it.
+    """The fold of the history, and the fields of state.json that differ from it.
 
-    Where it need not be the same, that is noted.
+    Where they may differ, a note is added instead.
     """
     newer_ones: list[str] = []
     try:
@@ -220,7 +225,7 @@ def _compare_fields(recorded: JsonObject, expected: JsonObject) -> Iterator[Hist
 
 
 def add_missing_fields(recorded: JsonObject) -> JsonObject:
-    """A state.json with the fields that came to Logist after it was written: each stands at its default."""
+    """A state.json with defaults for the fields that were added to Logist after it was written."""
     own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
     try:
         return recorded | State.model_validate(own).model_dump(mode="json", exclude={"head"})
@@ -229,9 +234,9 @@ def add_missing_fields(recorded: JsonObject) -> JsonObject:
 
 
 def fold_in_one_pass(entries: Iterable[Interaction], targets: set[int], warned: list[str]) -> State | None:
-    """fold.fold with one interaction in memory, and the states that a restep went back to.
+    """Like fold.fold, with one interaction in memory, and the states that a restep returned to.
 
-    `warned` gets what a newer Logist wrote.
+    `warned` gets a warning for everything that a newer Logist wrote.
     """
     folding = Folding(targets)
     for entry in entries:
@@ -241,7 +246,9 @@ def fold_in_one_pass(entries: Iterable[Interaction], targets: set[int], warned: 
 
 
 def _spec_notes(job: JobDir) -> Iterator[str]:
-    """Why job.yaml can't be used. A person may edit it, and the history has what was asked: no damage."""
+    """Why job.yaml can't be used. No damage: a person may edit it, and the
+    history has the spec that was used.
+    """
     messages: list[str] = []
     try:
         specs.read_job_spec(job, draft=True, say=messages.append)

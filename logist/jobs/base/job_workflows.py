@@ -1,4 +1,4 @@
-"""Workflows of jobs: read, checked whole and frozen when a job is made."""
+"""Workflows of jobs: loaded, checked as a whole and frozen when a job is created."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def build_check_context(
     roles: Roles, job_role: str | None = None, given: Any = None, allowance: Allowance | None = None
 ) -> Around:
-    """The roles that a workflow may name, whom each may give work to, the names that its input has, and the limits."""
+    """What a workflow is checked against: the known roles, their delegates,
+    the names of the input, the limits.
+    """
     known = {name: loaded.role for name, loaded in roles.by_name.items()}
     return Around(
         roles=frozenset(known),
@@ -44,9 +46,9 @@ def build_check_context(
 def load_job_workflow(
     project: Project, name: str, here: Path, job_role: str | None, allowance: Allowance
 ) -> Workflow:
-    """The workflow of that file or name, with all that it names inside, for a job of that role.
+    """Load the workflow with that file or name, including all workflows it refers to, for a job of that role.
 
-    Raises UsageError if there is none, InvalidFile with everything that is wrong with it. Warnings are told.
+    Warnings are printed. Raises UsageError if there is none, InvalidFile with all its errors.
     """
     folders = list_workflow_search_path(project.layers)
     loaded = load_workflow(name, folders, here)
@@ -74,7 +76,7 @@ def _invalid_workflow_error(loaded: LoadedWorkflow, errors: Sequence[WorkflowPro
 
 
 def format_problem(path: Path, problem: WorkflowProblem) -> str:
-    """A problem on one line, with its place."""
+    """Format a problem as one line, with its location."""
     fix = f" ({problem.fix})" if problem.fix else ""
     return f"{_format_location(path, problem)}: {problem.full_message}{fix}"
 

@@ -1,4 +1,4 @@
-"""Everything a use case works with, handed in: where things lie, settings, roles, clock, steward."""
+"""What every use case gets handed in: paths, settings, roles, clock, steward."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCRIPTED = "scripted:"
 
 @dataclass(frozen=True)
 class Clock:
-    """Time as the use cases see it; a replay or a test hands in another."""
+    """The time for the use cases; a replay or a test hands in another clock."""
 
     now: Callable[[], datetime]
     """The current time, UTC."""
@@ -40,7 +40,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Project:
-    """The surroundings of a use case."""
+    """The environment of a use case: paths, settings, roles, clock, steward."""
 
     home: Path
     """The `.logist` directory; it need not be there yet."""
@@ -61,7 +61,7 @@ class Project:
 
     @property
     def layers(self) -> tuple[Path, ...]:
-        """The directories with roles/ and workflows/, of which a later one wins."""
+        """The directories with roles/ and workflows/; a later one overrides an earlier one."""
         return list_config_directories(self.home, self.environment.user_config_dir())
 
     @cached_property
@@ -71,32 +71,36 @@ class Project:
 
     @cached_property
     def script(self) -> Agent | None:
-        """The scripted agent, when one answers instead of a model."""
+        """The scripted agent, if it answers instead of a model."""
         if not self.agent.startswith(SCRIPTED):
             return None
         return Scripted.load(Path(self.agent.removeprefix(SCRIPTED)))
 
     @cached_property
     def redact(self) -> Callable[[str], tuple[str, int]]:
-        """Takes secrets out of a text: `(text, how many)`."""
+        """Removes secrets from a text and returns `(text, count)`."""
         return partial(redact.redact, secrets=self.secrets)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Values that must not reach a file: what sounds secret, and the keys of the models."""
+        """Values that must not reach a file: environment variables with
+        secret-sounding names, and the API keys.
+        """
         key_names = [model.api_key_env for model in self.settings.models.values() if model.api_key_env]
         return self.environment.list_secrets(*key_names)
 
     def choose_agent(self, role: Role) -> str:
-        """Who does the work of a role: a script for all of them, else what the role says, else the config."""
+        """The agent for a role: the script if there is one, else the role's own
+        agent, else the configured one.
+        """
         return self.agent if self.agent.startswith(SCRIPTED) else role.agent or self.agent
 
     def redact_text(self, text: str) -> str:
-        """The text as it may reach a file: no secret, and nothing that is not Unicode."""
+        """The text as it may be written to a file: no secrets, valid Unicode only."""
         return self.redact(exit_command.replace_surrogates(text)[0])[0]
 
     def open_job(self, job_id: str) -> JobDir:
-        """The job's directory; UsageError for a bad or unknown id."""
+        """Open the directory of a job. Raises UsageError for an invalid or unknown id."""
         return JobDir.open(self.jobs_dir, job_id)
 
     def open_workspace(self, job: JobDir) -> Workspace:
@@ -110,7 +114,7 @@ class Project:
         )
 
     def find_model(self, name: str) -> Model:
-        """The model behind a short name; InvalidFile for one that no config knows."""
+        """Find the model with a short name. Raises InvalidFile if no config defines it."""
         if self.agent.startswith(SCRIPTED):
             return Model(name=name, provider_model=f"scripted/{name}")
         return resolve_model(self.settings, name)

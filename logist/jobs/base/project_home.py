@@ -1,4 +1,4 @@
-"""The home of a project: made when something is first put into it, as `.logist` beside a `.coven`."""
+"""Creates the home directory of a project when something is first put into it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from logist.store import files
 
 
 def ensure_project_home(home: Path) -> None:
-    """Makes the directory, if it is not there; that of a project with a .gitignore, for its jobs are nobody's source.
+    """Create the directory if it does not exist; in a project with a .gitignore, because jobs are not source
+    code.
 
-    Raises StorageError where it can't be made.
+    Raises StorageError if it can't be created.
     """
     if home.is_dir():
         return
@@ -23,7 +24,7 @@ def ensure_project_home(home: Path) -> None:
 
 
 def ensure_folder(folder: Path) -> None:
-    """Makes a directory of the project or another, and the home before it, if that is what it lies in."""
+    """Create a directory, and the project's home first if the directory is inside it."""
     if folder.parent.name == PROJECT_DIRECTORY:
         ensure_project_home(folder.parent)
     with files.convert_os_errors(folder):

@@ -1,4 +1,4 @@
-"""What a command on a job comes to."""
+"""The result of a command on a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logist.core.model import Interaction, State
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Where a job stands after a command, and what the command recorded."""
+    """The state of a job after a command, and what the command recorded."""
 
     job_id: str
     state: State

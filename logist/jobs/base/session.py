@@ -1,4 +1,4 @@
-"""One change of a job: lock, load, decide, record. Nothing else writes to a job that exists."""
+"""One change of a job: lock, load, decide, record. Nothing else writes to an existing job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SEALED = ("sequence", "previous", "checksum")
 
 @dataclass
 class Session:
-    """A locked job, its state, and where its history ends."""
+    """A locked job, its state, and the end of its history."""
 
     project: Project
     job: JobDir
@@ -63,7 +63,7 @@ class Session:
         command: RecordedCommand | None = None,
         **fields: Any,
     ) -> Interaction:
-        """An interaction at the end of this history, not yet recorded."""
+        """Build the next interaction of this history, without recording it."""
         steward = None
         if actor is Actor.STEWARD:
             steward = Steward(name=self.project.steward, note=fields.pop("note", None))
@@ -84,7 +84,7 @@ class Session:
         )
 
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
-        """Makes the entries durable in one append, then replaces state.json."""
+        """Write the entries durably in one append, then replace state.json."""
         self.require_unmoved()
         rotate_at = self.project.settings.history.rotate_at
         dumped = [dump_interaction(entry) for entry in entries]
@@ -105,7 +105,7 @@ class Session:
         return recorded
 
     def require_unmoved(self) -> None:
-        """Raises Refused once the job's directory was moved, or another one put there: the lock is not of that."""
+        """Raise Refused if the job's directory was moved or replaced: the lock does not cover the new one."""
         if self.lock is not None and not self.lock.is_at(self.job.path):
             fix = f"where it is now: logist job step --job {self.job.id} --jobs-dir DIR"
             message = "the job was moved or removed while it was worked on; what was in flight went with it"
@@ -118,7 +118,7 @@ class Session:
     def detect_spec_change(
         self, command: SpecCommand | None = None
     ) -> tuple[EffectiveSpec, list[Interaction]]:
-        """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
+        """The effective spec of now, and a `spec` interaction if it differs from the recorded one."""
         draft = self.state.status is Status.DRAFT
         spec = specs.load_effective_spec(self.project, self.job, draft=draft, say=self.project.say)
         if spec_hash(spec) == self.state.spec_hash:
@@ -131,11 +131,13 @@ class Session:
         return spec, [entry]
 
     def find_unfinished_restore(self) -> str | None:
-        """The checkpoint that a restep or rerun has left, if it was cut off before it was recorded."""
+        """The checkpoint to return to if a restep or rerun was cut off before it was recorded."""
         return self.job.find_unfinished_restore(self._has_restored_at)
 
     def _has_restored_at(self, sequence: int) -> bool:
-        """Whether interaction `sequence` put the workspace back: another decision may have got that number."""
+        """True if interaction `sequence` restored the workspace: another
+        decision may have taken that number.
+        """
         if sequence > self.state.revision:
             return False
         return any(
@@ -147,7 +149,10 @@ class Session:
 
 
 def _has_restored_workspace(entry: Interaction) -> bool:
-    """Whether it is a restep or rerun, took work back, undid what an agent or a check may not change, or merged."""
+    """True if the interaction restored or changed the workspace.
+
+    It is a restep or a rerun, reverted work, undid what an agent or a check may not change, or merged.
+    """
     has_merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
     has_undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
     return entry.kind in (*kinds.RETURNS, Kind.RECOVER) or has_undone or has_merged
@@ -157,7 +162,9 @@ def _has_restored_workspace(entry: Interaction) -> bool:
 def open_session(
     project: Project, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
 ) -> Iterator[Session]:
-    """The job, locked and loaded. Raises Busy, Damaged, UsageError; Refused where only a newer Logist may."""
+    """Lock and load a job. Raises Busy, Damaged, UsageError; Refused for a
+    job that only a newer Logist may change.
+    """
     job = project.open_job(job_id)
 
     def report_wait(holder: Holder) -> None:
@@ -192,7 +199,9 @@ def open_session(
 
 
 def _require_complete_history(session: Session) -> None:
-    """Raises Damaged where state.json is missing, and other files know of more interactions than the history has."""
+    """Raise Damaged if other files refer to more interactions than the
+    history has; for a missing state.json.
+    """
     from logist.jobs.base import truncation  # noqa: PLC0415 - it reads interactions with this module
 
     truncation.require_complete_history(
@@ -201,7 +210,7 @@ def _require_complete_history(session: Session) -> None:
 
 
 def load_session(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
-    """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
+    """Load a job from its files. Writes nothing, so a reader may call it without a lock."""
     loaded = job.load()
     state = build_current_state(job, loaded)
     for warning in newer_versions.list_newer_warnings(map(parse_interaction, loaded.entries)):
@@ -210,9 +219,10 @@ def load_session(project: Project, job: JobDir, lock: Lock | None = None) -> Ses
 
 
 def read_current_state(job: JobDir) -> JsonObject:
-    """The state of a job as JSON: state.json, or what the history gives where that is missing or behind.
+    """Read the state of a job as JSON: state.json, or the fold of the history if that is missing or behind.
 
-    Writes nothing. A history that can't be read adds nothing to a state.json: a run of the job says what is wrong.
+    Writes nothing. If the history can't be read, state.json is returned as it is; a run of the job reports
+    the damage.
     """
     state = job.read_state()
     if state is not None and not job.is_behind(state):
@@ -227,7 +237,7 @@ def read_current_state(job: JobDir) -> JsonObject:
 
 
 def build_current_state(job: JobDir, loaded: LoadedJob) -> State:
-    """state.json brought up to the end of the history; fields of a newer Logist in it are kept."""
+    """Bring state.json up to the end of the history; fields of a newer Logist in it are kept."""
     tail = [parse_interaction(entry) for entry in loaded.entries]
     if loaded.state is None and not tail:
         raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
@@ -241,7 +251,7 @@ def build_current_state(job: JobDir, loaded: LoadedJob) -> State:
 
 
 def _parse_state(job: JobDir, state: JsonObject | None) -> State | None:
-    """state.json as a value; None where there is none, and for a newer format that does not read."""
+    """Parse state.json; None if it is missing, or has a newer format that can't be read."""
     if state is None:
         return None
     own = {name: value for name, value in state.items() if name not in STORED_ONLY}
@@ -254,9 +264,9 @@ def _parse_state(job: JobDir, state: JsonObject | None) -> State | None:
 
 
 def parse_interaction(entry: JsonObject) -> Interaction:
-    """An entry of a history as a value, a newer Logist's as far as it reads.
+    """Parse an entry of a history; one from a newer Logist as far as possible.
 
-    Raises Damaged for one that this Logist knows, and can't read.
+    Raises Damaged for an entry of a known version that can't be read.
     """
     return newer_versions.read_newer_interaction(entry) or _validate_stored(
         Interaction, entry, f"interaction {entry.get('sequence')}"
@@ -273,12 +283,12 @@ def _validate_stored(model: type[Value], data: JsonObject, what: str) -> Value:
 
 
 def dump_interaction(entry: Interaction) -> JsonObject:
-    """An interaction as it stands in the history, before the store numbers and chains it."""
+    """An interaction as it is written to the history, before the store numbers and chains it."""
     return entry.model_dump(mode="json", exclude_none=True, exclude={"previous", "checksum"})
 
 
 def dump_state(state: State, position: Position) -> JsonObject:
-    """state.json: the fold of the history, and the head it has seen."""
+    """Build state.json from the fold of the history and the head it covers."""
     if position.hash is None:
         raise Damaged("a state needs at least one interaction")
     head = {"sequence": position.sequence, "hash": position.hash, "offset": position.offset}
@@ -287,6 +297,8 @@ def dump_state(state: State, position: Position) -> JsonObject:
 
 
 def make_process_marker(session: Session) -> str:
-    """A value that every process started for the next interaction has in its environment, so that none is missed later."""
+    """An environment value for every process of the next interaction, so
+    that leftover processes can be found later.
+    """
     head = (session.position.hash or "").removeprefix("sha256:")[:16]
     return f"{session.job.id}-{session.state.revision + 1}-{head}"

@@ -1,4 +1,4 @@
-"""The repository that a job begins from: which it is, and what a person should know of it."""
+"""The repository that a job starts from, and warnings about it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from logist.workspace.source import resolve_source
 
 
 def find_job_repository(project: Project, spec: JobSpec) -> Path | None:
-    """The one that the spec names, bare or with a work tree; by default the one that holds `.logist`.
+    """The repository that the spec names, bare or with a work tree; by default the one that contains `.logist`.
 
-    None is none. Raises UsageError where it names what is no repository.
+    None if there is none. Raises UsageError if the spec names something that is not a repository.
     """
     if spec.repo is False:
         return None
@@ -30,12 +30,12 @@ def find_job_repository(project: Project, spec: JobSpec) -> Path | None:
 
 
 def explain_empty_workspace(source: Path | None) -> tuple[str, ...]:
-    """Why a workspace is empty."""
+    """Warn that the workspace is empty because the repository has no commit."""
     return (f"{source} has no commit yet, so the workspace is empty",)
 
 
 def find_uncommitted_warnings(source: Path | None) -> tuple[str, ...]:
-    """What lies in the work tree of the repository and not in a new workspace."""
+    """Warn about files in the repository's work tree that are not in a new workspace."""
     if source is None or not (source / ".git").exists():
         return ()
     changed = [path for path in list_uncommitted(source) if not path.startswith(".logist/")]

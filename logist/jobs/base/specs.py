@@ -1,4 +1,4 @@
-"""job.yaml and config -> the effective spec a job runs under."""
+"""Builds the effective spec of a job from job.yaml and the config."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def read_job_spec(
     accept_slips: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> JobSpec:
-    """job.yaml as it stands; InvalidFile with file, line and field when it does not validate.
+    """Read job.yaml; raises InvalidFile with file, line and field if it is not valid.
 
-    An unknown key may be from a newer Logist: it stays in the file, and `say` gets a message. One that is spelled
-    almost like a known key is an error, because the job would run without the limit or the review that it means.
-    With `accept_slips`, for those who only show the job, it is an unknown key like any other.
+    An unknown key may be from a newer Logist: it stays in the file, and `say` gets a message. A key spelled
+    almost like a known one is an error, because the job would run without the intended limit or review. With
+    `accept_slips`, for commands that only show the job, it is treated as an unknown key.
     """
     document = documents.read_document(job.spec_file)
     if not accept_slips:
@@ -92,12 +92,14 @@ def load_effective_spec(
     draft: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> EffectiveSpec:
-    """The effective spec of a job as its files stand now; raises what `read` and `frozen` do."""
+    """The effective spec of a job from its current files; raises what
+    read_job_spec and load_frozen_workflow raise.
+    """
     return build_effective_spec(project, read_job_spec(job, draft=draft, say=say), load_frozen_workflow(job))
 
 
 def load_frozen_workflow(job: JobDir) -> Workflow | None:
-    """The workflow that the job follows, whatever became of its file since; None is the built-in one."""
+    """Load the workflow that the job follows, as it was at creation; None for the built-in one."""
     try:
         text = read_regular(job.workflow_file).decode("utf-8")
     except FileNotFoundError:
@@ -113,14 +115,14 @@ def load_frozen_workflow(job: JobDir) -> Workflow | None:
 
 
 def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | None) -> None:
-    """Raises InvalidFile for a workflow that somebody has changed since the job was made."""
+    """Raise InvalidFile if the frozen workflow is not the one that the job was created with."""
     if flow != made_with:
         message = "the frozen workflow is not the one that the job was made with"
         raise InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
 
 
 def write_frozen_workflow(job: JobDir, flow: Workflow) -> None:
-    """Writes the workflow of a new job."""
+    """Write the workflow of a new job."""
     dumped = flow.model_dump(mode="json", exclude_defaults=True)
     replace_file(job.workflow_file, (json.dumps(dumped, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
 
@@ -131,7 +133,7 @@ def _bad_workflow_error(job: JobDir, why: str) -> InvalidFile:
 
 
 def _require_complete(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
-    """Raises InvalidFile for another job's spec, or one without a task."""
+    """Raise InvalidFile for the spec of another job, or a spec without a task."""
     where = str(job.spec_file)
     if spec.id not in (None, job.id):
         raise InvalidFile(f"`id` is {spec.id!r}, and this is job {job.id!r}", where=where, fix="put it back")
@@ -142,7 +144,7 @@ def _require_complete(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
 
 
 def build_effective_spec(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
-    """The spec over the config over the defaults; `flow` is the workflow it follows."""
+    """Merge the spec, the config and the defaults, in this order; `flow` is the workflow of the job."""
     settings = project.settings
     doer_name, doer_source = choose_doer(project, spec)
     reviewer = spec.review_role or settings.review.role
@@ -179,14 +181,14 @@ def build_effective_spec(project: Project, spec: JobSpec, flow: Workflow | None 
 
 
 def resolve_limits(project: Project, spec: JobSpec) -> Limits:
-    """Those of job.yaml, over those that it shares or else those of the config."""
+    """The limits of job.yaml, over the limits it shares, or else those of the config."""
     shared = _read_limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
     base = shared or Limits(**project.settings.limits.model_dump())
     return Limits.model_validate({**base.model_dump(), **spec.limits.model_dump(exclude_defaults=True)})
 
 
 def _read_limits_above(project: Project, parent: str) -> Limits | None:
-    """The limits that a job above has today; None where it is not there."""
+    """The current limits of a job above; None if that job does not exist."""
     try:
         return shared_limits.state_of(project.open_job(parent)).limits
     except UsageError:
@@ -194,7 +196,7 @@ def _read_limits_above(project: Project, parent: str) -> Limits | None:
 
 
 def _list_step_roles(flow: Workflow | None) -> list[str]:
-    """The roles that its steps name."""
+    """The roles that the steps of a workflow name."""
     role_names = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
     return [
         name for name in role_names if name
@@ -212,17 +214,17 @@ def _resolve_doers(project: Project, flow: Workflow) -> dict[str, Doer]:
 
 
 def _find_doer_source(project: Project, step: Step) -> str:
-    """Why a step has the doer that it names: a manual step may name a person, whom a role of that name precedes."""
+    """Why a step has this doer: a manual step may name a person, but a role of that name takes precedence."""
     return workflow_state.ASSIGNEE if step.is_manual and step.role not in project.roles.by_name else "step"
 
 
 def list_configured_checks(settings: Settings) -> dict[str, Check]:
-    """What a review looks at by the config."""
+    """The review checks that the config defines."""
     return {name: Check.model_validate(check.model_dump()) for name, check in settings.review.checks.items()}
 
 
 def _build_review_fields(project: Project, spec: JobSpec) -> JsonObject:
-    """How the work is reviewed, each as None where it is as it comes."""
+    """The fields of the spec about the review; a field is None where it has its default value."""
     review = project.settings.review
     mode = spec.review_mode or review.mode
     configured = {
@@ -241,7 +243,7 @@ def _build_review_fields(project: Project, spec: JobSpec) -> JsonObject:
 
 
 def require_workspace_paths(project: Project, files: Iterable[str]) -> None:
-    """Raises UsageError for a path that can't be one of a file in the workspace."""
+    """Raise UsageError for a path that can't be inside the workspace."""
     for path in files:
         if file_names.split_agent_path(path) is None:
             fix = "name it as in the workspace: src/app.py"
@@ -250,32 +252,36 @@ def require_workspace_paths(project: Project, files: Iterable[str]) -> None:
 
 
 def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
-    """The `files` of a spec that no prompt can show, each with the reason."""
+    """The `files` of a spec that can't be included in a prompt, each with the reason."""
     most = project.settings.context.max_file_bytes
     read_files = (workspace.read_file(path, most) for path in files)
     return tuple(f"files: prompts can't show {file.path}: {file.note}" for file in read_files if file.note)
 
 
 def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
-    """That the job's work will be merged though neither a person nor a command accepts it; () if that is not so."""
+    """Warn if the job's work is going to be merged though neither a person
+    nor a command accepts it; else empty.
+    """
     reviewed = flow is None or any(step.review for step in flow.steps)
     unchecked = bool(state.merges) and reviewed and can_merge_unchecked(project.settings, spec)
     return (UNCHECKED_MERGES,) if unchecked else ()
 
 
 def _redact_command(project: Project, command: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
-    """What is recorded: what is run is what the config says."""
+    """The command as it is recorded; the command that runs comes from the config."""
     if command is None or isinstance(command, str):
         return project.redact_text(command) if command else None
     return tuple(map(project.redact_text, command))
 
 
 def choose_doer(project: Project, spec: JobSpec) -> tuple[str, str]:
-    """Who does the work of a job, where its steps name no role, and why (see `because`).
+    """Choose the role for the work of a job where its steps name none; return it and why (see
+    describe_doer_source).
 
-    The job's own role, then the one that the config has for its type of tasks, then the one whose file names that
-    type; then `roles.default`. As long as that is the shipped one, a job of a type that nobody names goes to UNMAPPED.
-    Raises InvalidFile for a config that has tasks of a type done by the role that only reviews.
+    The job's own role, then the role that the config maps its task type to, then the role whose file names
+    that type; then `roles.default`. While that is the shipped default, UNMAPPED does the jobs of an unmapped
+    type.
+    Raises InvalidFile for a config that maps a task type to the role that only reviews.
     """
     if spec.role:
         return spec.role, "job"
@@ -293,14 +299,14 @@ def choose_doer(project: Project, spec: JobSpec) -> tuple[str, str]:
 
 
 def describe_doer_source(source: str) -> str:
-    """The reason of `doer` as people are told it: `role fix, because task_type is bug`."""
+    """The reason of `choose_doer` as it is displayed: `task_type is bug`."""
     if source.startswith(TASK_TYPE):
         return source.replace(TASK_TYPE, "task_type is ", 1)
     return _REASONS.get(source, source)
 
 
 def _find_mapped_role(settings: Settings, task_type: str) -> str | None:
-    """The role of `roles.type_mapping`: of that very word, else of the same in another case."""
+    """The role that `roles.type_mapping` has for exactly that type, else for the type in another case."""
     mapping = settings.roles.type_mapping
     same_in_other_case = (name for word, name in mapping.items() if word.casefold() == task_type.casefold())
     role = mapping.get(task_type) or next(same_in_other_case, None)
@@ -308,7 +314,7 @@ def _find_mapped_role(settings: Settings, task_type: str) -> str | None:
 
 
 def _require_doing_role(name: str, task_type: str, key: str) -> str:
-    """The role that a key of the config names. InvalidFile if it only reviews."""
+    """Return the role that a key of the config names. Raises InvalidFile if it only reviews."""
     if name == INTERNAL:
         raise InvalidFile(
             f"`{key}` has tasks of type {task_type!r} done by `{INTERNAL}`, which only reviews",
@@ -319,7 +325,7 @@ def _require_doing_role(name: str, task_type: str, key: str) -> str:
 
 
 def _make_title(prompt: str, flow: Workflow | None) -> str:
-    """The first line of the prompt, cut at a word; without one, the workflow's name."""
+    """The first line of the prompt, cut at a word; without a prompt, the workflow's name."""
     if flow is not None and not prompt.strip():
         return flow.name
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "untitled")
@@ -329,13 +335,15 @@ def _make_title(prompt: str, flow: Workflow | None) -> str:
 
 
 def _hash_roles(project: Project, *names: str) -> dict[str, str]:
-    """What the roles say now; a role that can't be loaded is an error only where it is asked."""
+    """The hashes of the roles as they are now; a role that can't be loaded
+    is an error only when it is used.
+    """
     known = project.roles.by_name
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
 
 
 def find_role_marks(project: Project, name: str) -> JsonObject:
-    """How listings show a role: its badge and its colour, each None where it has none."""
+    """How listings display a role: its badge and its colour, each None if it has none."""
     role = project.roles.by_name.get(name)
     if role is None:
         return {"badge": None, "color": None}
@@ -345,9 +353,9 @@ def find_role_marks(project: Project, name: str) -> JsonObject:
 def edit_spec(
     project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
 ) -> JobSpec:
-    """Changes job.yaml, keeping comments, order and the keys of a newer Logist.
+    """Change job.yaml, keeping comments, order and the keys of a newer Logist.
 
-    The result must validate before it is written, and what is set must be known to this Logist.
+    The result must be valid before it is written, and this Logist must know the changed keys.
     """
     if changes.get(("id",), job.id) != job.id:
         raise UsageError("the id of a job can't be changed", where="id")
@@ -381,16 +389,16 @@ def _read_text(job: JobDir) -> str:
 
 
 def require_known_roles(project: Project, spec: JobSpec) -> None:
-    """Raises UsageError for a role that the spec names and nobody knows, InvalidFile for a broken one."""
+    """Raise UsageError if the spec names an unknown role, InvalidFile if it names a broken one."""
     for name in (spec.role, spec.review_role):
         if name:
             project.roles.get(name)
 
 
 def require_usable_doer(project: Project, spec: JobSpec) -> None:
-    """Raises InvalidFile if the role that would do the job, named or not, is broken.
+    """Raise InvalidFile if the role that would do the job, named or not, is broken.
 
-    Whom a workflow asks, or a job that does a part of another, shows only as it goes.
+    The roles of a workflow, or of a child job, are not checked here: they become known while it runs.
     """
     broken = project.roles.broken
     if broken and not (spec.workflow or spec.parent) and (name := choose_doer(project, spec)[0]) in broken:
@@ -398,7 +406,7 @@ def require_usable_doer(project: Project, spec: JobSpec) -> None:
 
 
 def redact_values(project: Project, value: Any) -> Any:
-    """The value without secrets, in every text it holds."""
+    """The value with secrets removed from every string in it."""
     if isinstance(value, str):
         return project.redact_text(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What an agent did on the way to its answer, kept in `logs/`: turns, calls and results, or a program's output."""
+"""Transcripts in `logs/`: what an agent did before its answer, turn by turn, or what a program wrote."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from logist.store import Exchange, JobDir
 
 
 def transcript_name(sequence: int) -> str:
-    """The file in `logs/` for interaction `sequence`: a JSON object on each line."""
+    """The name of the transcript of interaction `sequence` in `logs/`: one JSON object a line."""
     return f"{sequence:06d}.turns.jsonl"
 
 
 def write_transcript(session: Session) -> None:
-    """Writes the transcript of what is in flight, before its interaction; nothing for a plain answer.
+    """Write the transcript of the exchanges in flight, before their interaction is recorded.
 
-    It was redacted before it came to disk.
+    A plain answer has none. Secrets were redacted before the exchanges were written to disk.
     """
     job = session.job
     lines = [*_describe_turns(job.read_exchanges()), *_read_program_transcript(job)]
@@ -31,7 +31,7 @@ def write_transcript(session: Session) -> None:
 
 
 def _describe_turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
-    """Each exchange of a model that worked with tools; a single answer is in the history."""
+    """Describe each exchange of a model that worked with tools; a single answer is in the history already."""
     if all(each.tools is None for each in exchanges):
         return
     for each in exchanges:
@@ -47,7 +47,9 @@ def _describe_turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
 
 
 def _read_program_transcript(job: JobDir) -> Iterator[JsonObject]:
-    """What an agent program has left: the courier put it together from files that nobody else can write."""
+    """Read the transcript of an agent program; the courier wrote it from
+    files that no other process can write.
+    """
     path = job.inflight / RUN / ARCHIVE
     with suppress(OSError, ValueError):
         yield json.loads(read_regular(path))

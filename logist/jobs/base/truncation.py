@@ -1,8 +1,9 @@
-"""Signs that a history had more interactions than it has: what is left when somebody cuts off its end.
+"""Detects that entries were removed from the end of a history.
 
-Checksums prove each entry by the one after it, and state.json proves the last one. A history without its last entries and
-without state.json is sound in itself. Other files still say how long it was: checkpoints, logs, what is in flight, the
-jobs that were made for it, its parent, its forks, and a commit in the user's repository.
+Checksums prove each entry by the one after it, and state.json proves the last one. A history without its last
+entries and without state.json still verifies. Other files show how long it was: checkpoints, logs, exchanges
+in
+flight, its child jobs, its parent, its forks, and a commit in the user's repository.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ _FORKED = b'"forked": {'
 
 @dataclass
 class Forks:
-    """The forks of every job of a project, looked up once."""
+    """The forks of every job of a project, collected once."""
 
     jobs_dir: Path
 
     @cached_property
     def by_origin(self) -> dict[str, list[tuple[JobDir, Forked]]]:
-        """By the job that they were forked from."""
+        """The forks, by the id of the job that they were forked from."""
         forks: dict[str, list[tuple[JobDir, Forked]]] = {}
         for job_id in list_jobs(self.jobs_dir):
             job = JobDir(self.jobs_dir / job_id, job_id)
@@ -63,7 +64,7 @@ class Forks:
 
 @dataclass
 class VerifiedHistory:
-    """What is known of a history that verifies."""
+    """Facts about a history that verifies."""
 
     state: State
     """Its fold."""
@@ -79,13 +80,15 @@ class VerifiedHistory:
 
 
 def read_spawned_ids(entry: JsonObject) -> Iterator[str]:
-    """The jobs that an entry made."""
+    """Yield the ids of the jobs that an entry created."""
     if entry.get("kind") == Kind.SPAWN:
         yield from (child["id"] for child in _read_child_records(entry) if isinstance(child.get("id"), str))
 
 
 def _read_child_records(entry: JsonObject) -> Iterator[JsonObject]:
-    """What an entry says of children. A history may come from elsewhere, and hold anything."""
+    """Yield the records of children in an entry. A history may come from
+    elsewhere, so any value is possible.
+    """
     command = entry.get("command")
     children = command.get("children") if isinstance(command, dict) else None
     yield from (
@@ -96,9 +99,10 @@ def _read_child_records(entry: JsonObject) -> Iterator[JsonObject]:
 def find_truncation_signs(
     project: Project, job: JobDir, history: VerifiedHistory, forks: Forks
 ) -> Iterator[HistoryProblem]:
-    """Whatever knows of an interaction that the history lacks, each with the highest number it knows of.
+    """Find references to interactions that the history lacks, each with the highest number it refers to.
 
-    Read after the history; while a command is at work on the job, that may be why (see job_reader.verify).
+    Read after the history. While a command works on the job, a newer interaction can be the reason for such a
+    reference (see job_reader.verify_job).
     """
     # Before an interaction is recorded, its files are written: a command that was killed leaves those of one more.
     most = history.last_sequence + 1 if _may_be_cut_off(job, history) else history.last_sequence
@@ -113,9 +117,10 @@ def find_truncation_signs(
 
 
 def require_complete_history(project: Project, job: JobDir, state: State, checksum: str) -> None:
-    """Raises Damaged for a history without its end, `state` being what it gives and `checksum` that of its last entry.
+    """Raise Damaged for a history whose last entries were removed.
 
-    A step would pay again for what was lost, and whoever writes a state.json would vouch for what is left.
+    `state` is the fold of the history, `checksum` that of its last entry. A step would pay again for what was
+    lost, and a new state.json would confirm the shortened history.
     """
     children = {child for entry in job.read_entries() for child in read_spawned_ids(entry)}
     for sign in find_truncation_signs(
@@ -127,12 +132,15 @@ def require_complete_history(project: Project, job: JobDir, state: State, checks
 
 
 def has_git(project: Project, job: JobDir) -> bool:
-    """Whether checkpoints can be read: git is installed."""
+    """True if git is installed, so that checkpoints can be read."""
     return shutil.which("git", path=project.open_workspace(job).git.path) is not None
 
 
 def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
-    """Whether files of the next interaction prove nothing: state.json vouches for the end, or its append was cut off."""
+    """True if files of the next interaction prove nothing.
+
+    Then state.json confirms the end of the history, or an append was cut off after such files were written.
+    """
     with suppress(LogistError):
         head = (job.read_state() or {}).get("head")
         if isinstance(head, dict) and head.get("hash") == history.checksum:
@@ -147,7 +155,7 @@ def _too_short_problem(what: str, number: int, last: int) -> HistoryProblem:
 
 
 def _check_numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProblem]:
-    """Logs and files that a rerun kept: their names have the number of the interaction."""
+    """Check logs, and files that a rerun kept: their names contain the number of the interaction."""
     for folder, pattern in ((job.logs, _LOG), (job.attachments, _KEPT_FILES)):
         names: list[str] = []
         with suppress(OSError):
@@ -164,7 +172,9 @@ def _check_numbered_files(job: JobDir, last: int, most: int) -> Iterator[History
 
 
 def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
-    """What an agent is asked, or was, is for the next interaction at most, and names the entry before it."""
+    """Check the exchanges in flight: they are for the next interaction at
+    most, and name the entry before it.
+    """
     next_one = history.last_sequence + 1
     with suppress(LogistError):
         request = ask_files.position_of(job.read_exchanges())
@@ -183,7 +193,7 @@ def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryP
 def _check_checkpoints(
     project: Project, job: JobDir, history: VerifiedHistory, most: int
 ) -> Iterator[HistoryProblem]:
-    """Checkpoints whose message has a number beyond the history, and a last one that no entry can have left."""
+    """Find checkpoints numbered beyond the history, and a last checkpoint that no entry can have left."""
     workspace = project.open_workspace(job)
     recorded = workspace.list_checkpoints()
     known_commits = set(_walk_first_parents(recorded, history.state.start_checkpoint))
@@ -203,14 +213,14 @@ def _check_checkpoints(
 
 
 def _walk_first_parents(made: dict[str, objects.RecordedCheckpoint], commit: str | None) -> Iterator[str]:
-    """A checkpoint, and those that it was made after."""
+    """Yield a checkpoint and its predecessors."""
     while commit is not None and commit in made:
         yield commit
         commit = made[commit].after
 
 
 def _find_fork_checkpoint(job: JobDir, forked: Forked) -> str | None:
-    """The checkpoint that a fork began with: it is of the other job, whose numbers went on."""
+    """The checkpoint that a fork began with. It belongs to the other job, where the numbers continued."""
     entry = next(islice(job.read_entries(), max(forked.at, 0), None), {})
     commit = entry.get("checkpoint_after")
     return commit if isinstance(commit, str) else None
@@ -219,8 +229,10 @@ def _find_fork_checkpoint(job: JobDir, forked: Forked) -> str | None:
 def _check_last_checkpoint(
     made: dict[str, objects.RecordedCheckpoint], tip: str | None, history: VerifiedHistory
 ) -> Iterator[HistoryProblem]:
-    """Where nothing vouches for the history's end: it names the last checkpoint, or a command made that before it did
-    anything."""
+    """Check the last checkpoint, if nothing else confirms the end of the history.
+
+    The history must name it, or a command made it before it did anything.
+    """
     last = history.state.checkpoint
     if last is None or tip is None:
         return
@@ -231,7 +243,7 @@ def _check_last_checkpoint(
 
 
 def _check_children(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
-    """Jobs that were made for this one, by an interaction that the history lacks."""
+    """Find child jobs that no interaction of the history created."""
     for job_id in list_jobs(project.jobs_dir):
         match = _CHILD.fullmatch(job_id)
         if not match or match["parent"] != job.id or job_id in history.children:
@@ -244,7 +256,10 @@ def _check_children(project: Project, job: JobDir, history: VerifiedHistory) -> 
 
 
 def _is_child(other: JobDir, job: JobDir, parent: State) -> bool:
-    """Whether a job was made for this one, and not for another of its name: it began with a checkpoint of it."""
+    """True if `other` was created for this job: it began with a checkpoint of this job.
+
+    Another job of the same name may have created it.
+    """
     try:
         state = other.read_state() or {}
     except LogistError:
@@ -257,7 +272,9 @@ def _is_child(other: JobDir, job: JobDir, parent: State) -> bool:
 
 
 def _check_forks(job: JobDir, history: VerifiedHistory, forks: Forks) -> Iterator[HistoryProblem]:
-    """Forks of this job begin with entries of it, to the letter."""
+    """Check that the history has the interactions that its forks were made
+    from; forks begin with exact copies.
+    """
     for fork, forked in forks.by_origin.get(job.id, ()):
         if fork.id == job.id or not _has_same_beginning(job, fork):
             continue
@@ -282,7 +299,7 @@ def _read_checksum(job: JobDir, sequence: int) -> str | None:
 
 
 def _check_parent(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
-    """What its parent has recorded of it: how it ended, and with which checkpoint."""
+    """Check the outcome that the parent recorded for this job: its status and its checkpoint."""
     match = _CHILD.fullmatch(job.id)
     if match is None or history.state.parent != match["parent"]:
         return
@@ -309,7 +326,9 @@ def _check_parent(project: Project, job: JobDir, history: VerifiedHistory) -> It
 
 
 def _read_gathered_records(parent: JobDir, child_id: str, since: str) -> Iterator[JsonObject]:
-    """What a parent recorded of a child since that was made: an older one may have had its name."""
+    """Yield what a parent recorded of a child since that was created: an
+    older child may have had its name.
+    """
     for entry in parent.read_entries():
         if entry.get("kind") == Kind.COLLECT and str(entry.get("timestamp")) >= since:
             for child in _read_child_records(entry):
@@ -318,7 +337,10 @@ def _read_gathered_records(parent: JobDir, child_id: str, since: str) -> Iterato
 
 
 def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
-    """A commit in the user's repository is made when the job has succeeded, and has the time of its last interaction."""
+    """Check the merge commit in the user's repository.
+
+    It is made when the job has succeeded, with the time of the job's last interaction.
+    """
     state = history.state
     if state.source is None or not Path(state.source).is_dir():
         return
@@ -343,5 +365,5 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
 
 
 def _is_mergeable(entry: Interaction, when: str) -> bool:
-    """Whether a merge right after this interaction would make a commit with that time."""
+    """True if a merge right after this interaction would make a commit with that time."""
     return entry.state_after in (Status.SUCCESS, Status.STUCK) and entry.timestamp == when

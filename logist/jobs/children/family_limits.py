@@ -1,7 +1,9 @@
-"""Calls of jobs that share limits: each reserves what it may cost at worst before anything is sent.
+"""Shared limits: each call of jobs that share a limit reserves its worst-case cost before anything is sent.
 
-One lock covers all jobs that share a limit, and the request on disk is the reservation. If only calls that are out
-are in the way, the job waits for them. If the limit is used up, the job whose limit it is halts, and with it all
+One lock covers all jobs that share a limit, and the request on disk is the reservation. If only calls in
+progress
+prevent another one, the job waits for them. If the limit is used up, the job that owns it halts, and with it
+all
 jobs that share it.
 """
 
@@ -43,7 +45,7 @@ HALT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """A call that fits into all limits, and what has been done for it."""
+    """A call that fits into all limits, and the preparations made for it."""
 
     plan: StepPlan
     ask: RecordedAsk
@@ -56,10 +58,11 @@ class PreparedCall:
 def prepare_call(
     session: Session, turn: PlannedTurn, workspace: Workspace, checkpoint: str, setup: JsonObject
 ) -> PreparedCall | Halt:
-    """The next call, with its worst case reserved where other jobs share a limit; or the limit in its way.
+    """Prepare the next call, with its worst-case cost reserved if jobs share a limit; or return the limit
+    reached.
 
-    Waits for calls of other jobs that are out. Raises Busy if only a call is in the way whose outcome is not
-    recorded yet. `setup` is what is to be recorded of the setup of the workspace.
+    Waits for calls of other jobs in progress. Raises Busy if only a call is in the way whose outcome is not
+    recorded yet. `setup`: what to record of the setup of the workspace.
     """
     given = next_request.gather_context(session, turn, workspace)
     has_said_so = False
@@ -102,7 +105,7 @@ def _try_prepare_call(
 
 
 def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
-    """Until calls that were out have left room, or what is in the way is something else."""
+    """Wait until other calls have ended and left room, or something else is in the way."""
     project, job_id = session.project, session.job.id
     current: Halt | None = halt
     while current is not None and current.calls_out:
@@ -118,7 +121,7 @@ def _raise_if_stopping(session: Session) -> None:
 
 
 def halt_above(session: Session, halt: Halt) -> State | None:
-    """Halts the job whose limit is used up, and books what its jobs have used; None where there is room again.
+    """Halt the job whose limit is used up, and record what its children have used; None if there is room again.
 
     Raises SetAside or Unwanted if it does not wait for this job any more, Busy if another command holds it.
     """
@@ -138,7 +141,9 @@ def halt_above(session: Session, halt: Halt) -> State | None:
 def _build_halt(
     above: Session, spec: EffectiveSpec, halt: Halt, used: gather.ChildrenUsage
 ) -> Interaction | None:
-    """The interaction that halts a job because of what its jobs have used; None where no limit of it is reached."""
+    """The interaction that halts a job because of what its children have
+    used; None if no limit is reached.
+    """
     usage = totals.add_totals([above.state.usage, used.totals])
     halt_reached = limits.find_reached_limit(spec, usage, halt.needed, halt.runs)
     if halt_reached is None:

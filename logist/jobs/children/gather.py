@@ -1,4 +1,4 @@
-"""Taking together what the children of a step did: their outputs, what they used, their work."""
+"""Gathers the results of the children of a step: their outputs, their usage, their work."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SHOWN = 20
 
 
 def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[Interaction]:
-    """Gathers what the children did, all of which have settled: their outputs, their cost, their work.
+    """Gather the results of the children, all of which have ended or run out of attempts.
 
-    Where too few succeeded, or their work does not fit together, the job is STUCK, and the workspace as it was.
+    If too few succeeded, or their work conflicts, the job becomes STUCK and the workspace is unchanged.
     """
     state = session.state
     spawned, flow = state.spawned, spec.workflow
@@ -100,7 +100,7 @@ def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -
 
 
 def _explain_shortfall(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good: int) -> str:
-    """Why it is not enough, "" where it is."""
+    """Why not enough children succeeded; empty if enough did."""
     percent = steward.required_success_percent(spec.workflow, step)
     if 100 * good >= percent * len(kin):
         return ""
@@ -120,7 +120,7 @@ def _list_child_work(project: Project, good: Sequence[Kin], spawned: Spawned) ->
 
 
 def _split_evidence(workspace: Workspace, child: GatheredChild, left_out: Container[str]) -> GatheredChild:
-    """A child whose work is there now; what it named as evidence, and is not there, is told apart."""
+    """Separate the evidence of a gathered child that does not exist in the workspace."""
     if not child.succeeded or child.id in left_out:
         return child
     missing = [path for path in child.evidence_files if not workspace.check_evidence(path).exists]
@@ -129,7 +129,7 @@ def _split_evidence(workspace: Workspace, child: GatheredChild, left_out: Contai
 
 
 def _describe_missing_work(merged: MergedChildren, command: CollectCommand) -> str:
-    """What did not come over of the work of those that succeeded."""
+    """Describe which work of successful children is not in the workspace."""
     missing = {child.id: child.missing for child in command.children if child.missing}
     parts = (
         ("left out, for it does not fit to the rest", merged.conflicts),
@@ -172,7 +172,7 @@ def _load_child_items(session: Session, spawned: Spawned, step: Step) -> dict[st
 
 
 def _build_child_record(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
-    """What the history keeps of a child, so that the parent replays without it."""
+    """What the history keeps of a child, so that the parent can be replayed without it."""
     state = child.state
     item = items.get(child.id, {})
     if state is None:
@@ -189,12 +189,12 @@ def _build_child_record(child: Kin, items: Mapping[str, JsonObject]) -> Gathered
 
 
 def final_output(state: State) -> Any:
-    """What a job gave in the end: the output of its last step."""
+    """The final output of a job: that of its last step."""
     return state.outputs.get(state.output_of or state.step)
 
 
 def find_unended_children(entries: Sequence[Interaction]) -> list[str]:
-    """Children that have not ended, though their parent goes on."""
+    """The ids of gathered children that have not ended."""
     return [
         child.id
         for command in map(kinds.command_of, entries)
@@ -206,7 +206,7 @@ def find_unended_children(entries: Sequence[Interaction]) -> list[str]:
 
 @dataclass(frozen=True)
 class ChildrenUsage:
-    """What the children of a job have used, as far as it has not booked that before."""
+    """What the children of a job have used and the job has not recorded yet."""
 
     usage: Usage = field(default_factory=Usage)
     spawn: int = 0
@@ -225,7 +225,9 @@ class ChildrenUsage:
 
 
 def compute_unrecorded_usage(session: Session) -> ChildrenUsage:
-    """What is to be booked now; it does not matter how often, or whether a child was started over meanwhile."""
+    """The usage to record now; correct however often it is called, and even
+    if a child was started over meanwhile.
+    """
     spawned = session.state.spawned
     kin = load_children(session.project, session.state) if spawned else []
     if spawned is None or not kin:
@@ -251,5 +253,5 @@ def compute_unrecorded_usage(session: Session) -> ChildrenUsage:
 
 
 def _has_used_anything(child: Kin) -> bool:
-    """Whether it has used anything: a circle of workflows that pass over all their steps is to end too."""
+    """True if the child used anything: a cycle of workflows that skip all their steps must end too."""
     return child.state is not None and child.state.usage.current_action_count > 0

@@ -1,7 +1,10 @@
-"""Which roles wrote a value in the data of a job, also where it came through the input of the job or from its children.
+"""Finds the roles that wrote a value in the data of a job, also through the job's input or its children.
 
-An agent that names the role of an item must not get work done by a role that its own may give none. So what counts is
-who wrote the name, whatever steps and jobs handed it on. A person, who gives a job its input, may name any role.
+An agent that names the role of an item must not delegate work to a role that its own role may not delegate
+to. So
+the writer of the name counts, whichever steps and jobs passed it on. A person, who gives a job its input, may
+name
+any role.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ def find_writers(session: Session, path: Sequence[str | int]) -> frozenset[str]:
 
 
 class _Job:
-    """A job whose data are looked at: its state, its workflow, and the interactions that led there."""
+    """A job whose data are traced: its state, its workflow, and its effective interactions."""
 
     def __init__(self, session: Session) -> None:
         entries = session.load_history()
@@ -35,7 +38,7 @@ class _Job:
         self.entries = _select_effective(entries)
 
     def find_value_writers(self, path: Sequence[str | int]) -> frozenset[str]:
-        """Of a value in the data; several where it has parts by different roles."""
+        """The roles that wrote a value in the data; several if its parts are by different roles."""
         root, *inside = path or ("",)
         outputs = self.state.outputs
         if root == "output":
@@ -55,7 +58,7 @@ class _Job:
         return self._find_output_writers(providers[-1:]) if providers else self._find_input_writers(inside)
 
     def _list_overlaid_steps(self) -> list[str]:
-        """The steps whose output the input shows, the later over the earlier (see core.template.data)."""
+        """The steps whose output is laid over the input, later over earlier ones (see core.template.data)."""
         all_stay = self.flow is not None and self.flow.foreign
         last = self.state.output_of
         return [*(self.state.outputs if all_stay else ()), *([last] if last else [])]
@@ -64,7 +67,7 @@ class _Job:
         return NOBODY.union(*(self._find_step_writers(name) for name in steps if name))
 
     def _find_step_writers(self, step_id: str) -> frozenset[str]:
-        """The roles that wrote the output of a step; nobody where a person did."""
+        """The roles that wrote the output of a step; none if a person did."""
         for entry in reversed(self.entries):
             if entry.step != step_id:
                 continue
@@ -84,7 +87,9 @@ class _Job:
         return NOBODY
 
     def _find_child_writers(self, job_id: str) -> frozenset[str]:
-        """The roles that wrote the output of a child; the one it was given to where it can't be read any more."""
+        """The roles that wrote the output of a child; the role it was given to
+        if the child can't be read any more.
+        """
         try:
             child = _Job(load_session(self.project, self.project.open_job(job_id)))
         except LogistError:
@@ -93,7 +98,7 @@ class _Job:
         return child._find_output_writers([child.state.output_of or child.state.step])
 
     def _find_input_writers(self, path: Sequence[str | int]) -> frozenset[str]:
-        """The roles that wrote a value of what the job was given: nobody, unless it does a part of another job."""
+        """The roles that wrote a value of the job's input: none, unless it does a part of another job."""
         above = _load_parent(self.project, self.state.parent)
         spawned = above.state.spawned if above else None
         step = above.flow.find_step(spawned.step) if above and above.flow and spawned else None
@@ -103,7 +108,7 @@ class _Job:
 
 
 def _find_source_paths(step: Step, path: Sequence[str | int]) -> list[Sequence[str | int]]:
-    """Where in the data of a job stands what the jobs of a step were given at a path of their input."""
+    """The paths in a job's data that its children got at a path of their input."""
     mapped = {name: paths.parse(source) for name, source in step.input_mapping.items()}
     if step.step_type is StepType.FOREACH and step.items_path:
         mapped[step.item_variable] = paths.parse(step.items_path)
@@ -125,7 +130,7 @@ def _is_delegated(flow: Workflow | None, step_id: str) -> bool:
 
 
 def _select_effective(entries: Sequence[Interaction]) -> list[Interaction]:
-    """The interactions that the state is made of: without those that a restep or a rerun has taken back."""
+    """The interactions that the state is made of: without those that a restep or a rerun has reverted."""
     targets = {fold.read_restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP}
     effective: list[Interaction] = []
     effective_before: dict[int, list[Interaction]] = {}

@@ -1,4 +1,4 @@
-"""Giving a step to other jobs: what the children are to be is recorded first, and they are made from that."""
+"""Gives a step to child jobs: their plan is recorded first, and the jobs are created from the record."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ Looked: TypeAlias = Collection[tuple[str, ...]]
 
 
 def spawn_children(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> list[Interaction]:
-    """Gives the step to other jobs: the record first, then the jobs; without items it is done already.
+    """Give the step to child jobs: first the record, then the jobs; without items the step is done already.
 
-    Raises Refused where the limits leave nothing for them. A list that can't be worked on makes the job STUCK.
+    Raises Refused if the limits leave nothing for them. A list that can't be worked on makes the job STUCK.
     """
     flow = spec.workflow
     step = flow.find_step(session.state.step) if flow else None
@@ -116,7 +116,7 @@ def spawn_children(session: Session, spec: EffectiveSpec, *, strict: bool = Fals
 
 
 def _warn_of_too_few_runs(session: Session, spec: EffectiveSpec, step: Step, count: int) -> None:
-    """Says that the runs that are left can't be enough for all items: the first ones will use them."""
+    """Warn that the remaining runs can't be enough for all items: the first items will use them."""
     flow, state = spec.workflow, session.state
     if flow is None or step.step_type is not StepType.FOREACH:
         return
@@ -129,7 +129,7 @@ def _warn_of_too_few_runs(session: Session, spec: EffectiveSpec, step: Step, cou
 
 
 def find_spawn_halt(session: Session, spec: EffectiveSpec) -> Halt | None:
-    """The limit in the way of giving the step away: each child needs a run at least."""
+    """The limit that prevents giving the step away, None if none does: each child needs at least one run."""
     step = spec.workflow.find_step(session.state.step) if spec.workflow else None
     items, fault = _find_items(step, data.build_step_data(spec, session.state)) if step else ([], "")
     runs = 1 if fault else max(1, len(items))
@@ -149,7 +149,7 @@ def _describe_spawn(step: Step, items: Sequence[Any], found: JsonObject) -> str:
 
 
 def _explain_no_items(step: Step, found: JsonObject) -> str:
-    """Which of the three cases it is: each has another cause, and most often only one of them is meant."""
+    """Explain why there are no items: missing, empty or not a list. Usually only one of these is intended."""
     value = paths.lookup(found, step.items_path or "")
     if value is paths.MISSING:
         return "is missing"
@@ -159,7 +159,7 @@ def _explain_no_items(step: Step, found: JsonObject) -> str:
 
 
 def _find_items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
-    """What the children work on, one each; or why that can't be told."""
+    """The items that the children work on, one each; or why they can't be determined."""
     if step.step_type is StepType.SUBFLOW:
         return [_build_subflow_input(step, found)], ""
     items = paths.lookup(found, step.items_path or "")
@@ -174,7 +174,9 @@ def _find_items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
 
 
 def _build_subflow_input(step: Step, found: JsonObject) -> Any:
-    """The input of the child of a subflow: what is mapped, or all, and the rounds of the loops around the step."""
+    """The input of a subflow's child: what is mapped, or everything, and the
+    rounds of the loops around the step.
+    """
     rounds = {name: found[name] for name in step.rounds}
     if step.input_mapping:
         return {**rounds, **_map_input(step, found)}
@@ -185,13 +187,13 @@ def _build_subflow_input(step: Step, found: JsonObject) -> Any:
 
 
 def _map_input(step: Step, found: JsonObject) -> JsonObject:
-    """The input of a child, where the step says what is in it."""
+    """The input of a child if the step has an input mapping."""
     values = {name: paths.lookup(found, path) for name, path in step.input_mapping.items()}
     return {name: value for name, value in values.items() if value is not paths.MISSING}
 
 
 def _find_obstacle(session: Session, spec: EffectiveSpec, step: Step, sequence: int, count: int) -> str:
-    """Why no children can be made here."""
+    """Why no children can be created here; empty if they can."""
     ids = [_make_child_id(session, sequence, number) for number in range(1, count + 1)]
     if not all(map(is_job_id, ids)):
         return f"the id of a child, {ids[-1]!r}, is too long: give the job a shorter one"
@@ -212,16 +214,16 @@ def _find_obstacle(session: Session, spec: EffectiveSpec, step: Step, sequence: 
 
 
 def _find_giver(session: Session, spec: EffectiveSpec) -> str:
-    """The job's own role: a steward's switch, or what the spec says."""
+    """The job's own role: the role a steward switched to, else that of the spec."""
     return session.state.agent_role if fold.is_switched(session.state) else spec.doer
 
 
 def _explain_forbidden_role(
     session: Session, spec: EffectiveSpec, step: Step, role: str | None, choosers: Sequence[str] = ()
 ) -> str:
-    """Why the job's role may not give this step to that role: it may list those that it gives work to.
+    """Why the job's role may not give this step to that role; empty if it may. A role can list its delegates.
 
-    `choosers` are the roles that wrote the name of this one; they may list them too.
+    `choosers` are the roles that wrote the name of this one; they may have such a list too.
     """
     flow, roles = spec.workflow, session.project.roles
     giver = _find_giver(session, spec)
@@ -236,14 +238,16 @@ def _explain_forbidden_role(
 
 
 def _list_agent_roles(flow: Workflow | None) -> list[str]:
-    """Those that its steps name, in their order."""
+    """The roles that the steps of a workflow name, in order."""
     return list(dict.fromkeys(name for step in (flow.steps if flow else ()) for name in step.agent_roles))
 
 
 def _resolve_item_roles(
     session: Session, spec: EffectiveSpec, step: Step, each: Sequence[JsonObject]
 ) -> tuple[list[str], str]:
-    """The role that does each item; or what is wrong with those that the items name, each with its place in the list."""
+    """The role for each item; or the problems of roles that items name, each
+    with its position in the list.
+    """
     if not step.has_role_template:
         role, _ = fold.find_doer(spec, session.state)
         return [step.role or role] * len(each), ""
@@ -271,7 +275,7 @@ def _resolve_item_role(step: Step, known: JsonObject) -> tuple[str, Looked, str]
 def _explain_unfit_role(
     session: Session, spec: EffectiveSpec, step: Step, role: str, choosers: Sequence[str]
 ) -> str:
-    """Why a role that an item names can't do it."""
+    """Why a role that an item names can't do it; empty if it can."""
     roles = session.project.roles
     try:
         if role in roles.by_name:
@@ -287,7 +291,9 @@ def _explain_unfit_role(
 
 
 def _quote_name(name: str) -> str:
-    """A name that an item gives, as a reason shows it: what can't be seen is escaped, else it may look like a role."""
+    """Quote a name from an item for a message: invisible characters are
+    escaped, so it can't pass for a role.
+    """
     short = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."
     return "".join(
         each if each.isprintable() else json.dumps(each)[1:-1]
@@ -298,8 +304,8 @@ def _quote_name(name: str) -> str:
 class _Choosers:
     """The roles that wrote the items of a foreach, or the names of the roles that do them.
 
-    A fixed role was chosen by the author of the workflow, so the job's role alone bounds it. These are chosen by an
-    agent, which must not get work done by a role that it may not give any.
+    A fixed role was chosen by the author of the workflow, so only the job's role restricts it. These are
+    chosen by an agent, which must not delegate work to a role that it may not delegate to itself.
     """
 
     def __init__(self, session: Session, step: Step) -> None:
@@ -309,7 +315,7 @@ class _Choosers:
         self._writers: dict[Sequence[str | int], frozenset[str]] = {}
 
     def find_choosers(self, looked: Looked) -> list[str]:
-        """Those who chose the role of an item, from the paths that its template looked up."""
+        """The roles that chose the role of an item, from the paths that its template looked up."""
         paths_used = {path for path in looked if not path or path[0] not in self._of_items}
         return sorted(frozenset().union(*map(self._find_path_writers, ({self._items} | paths_used))))
 
@@ -341,7 +347,7 @@ def _plan_children(
     sequence: int,
     warnings: list[str],
 ) -> list[PlannedChild]:
-    """All that the children are made from, so that they can be made again and again."""
+    """Everything the children are created from, so that they can be created again at any time."""
     flow = spec.workflow
     assert flow is not None
     own_limits = step.item_limits.model_dump(exclude_defaults=True) if step.item_limits else {}
@@ -370,7 +376,7 @@ def _plan_children(
 def _build_item_data(
     session: Session, step: Step, items: Sequence[Any], found: JsonObject
 ) -> list[JsonObject]:
-    """What templates see at each item."""
+    """The template data for each item."""
     known = {**found, "parentId": session.job.id}
     if step.step_type is StepType.SUBFLOW:
         return [known] * len(items)
@@ -381,7 +387,7 @@ def _build_item_data(
 
 
 def _build_item_variables(step: Step, item: Any, index: int, total: int, found: JsonObject) -> JsonObject:
-    """What a child of a foreach has that the others don't have, and the rounds of the loops around the foreach."""
+    """The variables of one child of a foreach, and the rounds of the loops around the foreach."""
     names = {step.index_variable: index, step.number_variable: index + 1}
     return {
         **{name: found[name] for name in step.rounds},
@@ -393,7 +399,7 @@ def _build_item_variables(step: Step, item: Any, index: int, total: int, found: 
 
 
 def _explain_too_large(children: Sequence[PlannedChild], given: JsonObject) -> str:
-    """Why the largest of the children could not read its own job.yaml."""
+    """Why the largest child could not read its own job.yaml; empty if it could."""
     if not children:
         return ""
     own = max((child.input for child in children), key=lambda each: len(json.dumps(each)))
@@ -412,7 +418,7 @@ def _explain_too_large(children: Sequence[PlannedChild], given: JsonObject) -> s
 
 
 def _measure_depth(value: Any) -> int:
-    """Levels of objects and lists within each other."""
+    """The number of nested levels of objects and lists."""
     deepest, level = 0, [value]
     while level:
         containers = [each for each in level if isinstance(each, dict | list)]
@@ -422,7 +428,9 @@ def _measure_depth(value: Any) -> int:
 
 
 def _build_shared_input(step: Step, found: JsonObject, items: Sequence[Any]) -> JsonObject:
-    """What every child of a foreach is given beside its item, unless the step says that; never all the items."""
+    """The input that every child of a foreach gets besides its item, unless
+    the step maps it; never all the items.
+    """
     if step.step_type is not StepType.FOREACH or step.input_mapping:
         return {}
     remaining = _remove_items(found["input"], items)
@@ -438,7 +446,7 @@ def _remove_items(value: Any, items: Sequence[Any]) -> Any:
 
 
 def _render_prompt(step: Step, found: JsonObject) -> tuple[str, list[str]]:
-    """The prompt of one child, and what of its template could not be filled."""
+    """The prompt of one child, and warnings about placeholders that could not be filled."""
     if step.rendered or step.subflow:
         return step.prompt, []
     prompt = step.prompt or step.name
@@ -450,7 +458,7 @@ def _render_prompt(step: Step, found: JsonObject) -> tuple[str, list[str]]:
 
 
 def create_missing_children(session: Session) -> None:
-    """Makes the children that are not there yet; each appears whole, or not at all."""
+    """Create the planned children that do not exist yet; each appears complete, or not at all."""
     spawned = session.state.spawned
     if session.state.status is not Status.WAITING or spawned is None:
         return

@@ -1,4 +1,6 @@
-"""Commands of the config that are run in a workspace: in the sandbox, with a private place, their output read back."""
+"""Runs commands of the config in a workspace: in the sandbox, with a
+private directory; reads their output.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ Command = str | Sequence[str]
 
 @dataclass(frozen=True)
 class ShellResult:
-    """How a command ended, or why it was not run, and the end of what it wrote."""
+    """How a command ended, or why it did not run, and the end of its output."""
 
     ended: ProgramEnd | None
     error: str
@@ -38,7 +40,7 @@ class ShellResult:
     stderr: str
 
     def join_output(self, most: int) -> str:
-        """At most `most` characters: what one of the two streams does not need, the other gets."""
+        """Both outputs, at most `most` characters together: one stream gets what the other does not need."""
         room = max(most // 2, most - len(self.stdout))
         error = self.stderr[-room:]
         out = self.stdout[-(most - len(error)) :] if len(error) < most else ""
@@ -59,7 +61,7 @@ def run_command(
     seconds: float,
     tail: int,
 ) -> ShellResult:
-    """Runs it to its end; of each of its two outputs the last `tail` bytes are kept, without secrets."""
+    """Run a command to its end; the last `tail` bytes of each output are kept, without secrets."""
     project = session.project
     check_run = checks.run_check(
         (SHELL, "-c", command) if isinstance(command, str) else command,
@@ -77,7 +79,7 @@ def run_command(
 
 
 def describe_end(ended: ProgramEnd, seconds: float) -> str:
-    """Why it did not end by itself; empty if it did."""
+    """Why the command did not end by itself; empty if it did."""
     if ended.how == "timeout":
         return f"it was ended after {seconds:g} seconds"
     if ended.signal is not None and not ended.reason:
@@ -94,7 +96,7 @@ def _describe_signal(number: int) -> str:
 
 @contextmanager
 def make_private_place(session: Session) -> Iterator[Workplace]:
-    """A private directory for one command, its HOME in it; it goes with all that is left in it."""
+    """A private directory for one command, with its HOME; it is removed afterwards with everything in it."""
     inflight = session.job.inflight
     existed = inflight.exists()
     scratch = inflight / RUN / SCRATCH
@@ -112,13 +114,16 @@ def make_private_place(session: Session) -> Iterator[Workplace]:
 
 
 def end_leftover_commands(session: Session) -> None:
-    """Ends what a Logist that was killed has left at work, and removes what it left beside the workspace."""
+    """End processes that a killed Logist left running, and remove their private directory."""
     sandbox.end_leftover_processes(make_process_marker(session))
     removal.remove_directory(session.job.inflight / RUN / SCRATCH)
 
 
 def _read_output(project: Project, place: Workplace, path: Path, tail: int) -> str:
-    """Without secrets, which are looked for in more than is shown, without colours, and with paths as in the workspace."""
+    """The output without secrets, without colours, and with paths relative to the workspace.
+
+    Secrets are searched for in more than is displayed.
+    """
     try:
         data = path.read_bytes()[-tail:]
     except OSError:
@@ -128,7 +133,9 @@ def _read_output(project: Project, place: Workplace, path: Path, tail: int) -> s
 
 
 def _replace_paths(text: str, place: Workplace) -> str:
-    """No prompt names a place on this machine, and to an agent its workspace is where it is."""
+    """Replace paths of this machine: no prompt contains any, and to an agent
+    its workspace is the current directory.
+    """
     for spelled in _list_spellings(place.workspace):
         text = text.replace(f"{spelled}/", "").replace(spelled, ".")
     for spelled in _list_spellings(place.scratch):
@@ -137,5 +144,5 @@ def _replace_paths(text: str, place: Workplace) -> str:
 
 
 def _list_spellings(path: Path) -> list[str]:
-    """A path as it is given and as programs find it, the longer first: it may end with the other."""
+    """A path as written and as programs resolve it, the longer first: it may end with the other."""
     return sorted({str(path), os.path.realpath(path)}, key=len, reverse=True)

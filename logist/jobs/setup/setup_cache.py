@@ -1,4 +1,6 @@
-"""What setups have made, kept in the directory of the jobs by lock files, for the next workspace that needs the same."""
+"""Copies of what setups have made, by lock files, in the jobs directory,
+for the next workspace with the same ones.
+"""
 
 from __future__ import annotations
 
@@ -28,40 +30,42 @@ _NAME = re.compile(r"[0-9a-f]{64}(-[a-zA-Z0-9_-]+)?")
 
 
 class _KeyTaken(Exception):
-    """Another job is at work on this key."""
+    """Another job holds the lock of this key."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """What is kept of a key."""
+    """The copy that is stored for a key."""
 
     saved: prepared.Saved
     folder: Path
 
 
 class SetupCache:
-    """Copies by key. A copy that only fits the workspace it was made in is kept by that job's id too."""
+    """Copies by key. A copy that only fits its own workspace has the job's id in its name too."""
 
     def __init__(self, jobs_dir: Path) -> None:
         self.folder = Path(os.path.realpath(jobs_dir)) / FOLDER
 
     @property
     def packages(self) -> Path:
-        """Where package managers keep what they have downloaded."""
+        """The directory for downloads of package managers; created if missing."""
         return self._ensure_folder(self.folder / "packages")
 
     @property
     def interpreters(self) -> Path:
-        """Where package managers put the interpreters that they install; it need not be there."""
+        """The directory for interpreters that package managers install; it may not exist."""
         return self.folder / "interpreters"
 
     def make_interpreters_folder(self) -> Path:
-        """The same, made where it is missing."""
+        """Create the `interpreters` directory if it is missing."""
         return self._ensure_folder(self.interpreters)
 
     @contextmanager
     def lock_key(self, key: str, wait: Callable[[], None]) -> Iterator[None]:
-        """One setup of a key at a time: the second job finds what the first has made. `wait` is called meanwhile."""
+        """Hold the lock of a key, so that the second job finds what the first
+        has made. `wait` is called meanwhile.
+        """
         while True:
             try:
                 with self._try_lock_key(key):
@@ -85,7 +89,7 @@ class SetupCache:
             os.close(descriptor)
 
     def find_copy(self, workspace: Workspace, key: str, job_id: str) -> Copy | None:
-        """What is kept of a key, if it fits a workspace."""
+        """Find the copy of a key, if it fits the workspace."""
         for name in (key, f"{key}-{job_id}"):
             folder = self.folder / "copies" / name
             saved = self._load_saved(folder)
@@ -98,7 +102,7 @@ class SetupCache:
     def save_copy(
         self, workspace: Workspace, key: str, job_id: str, outputs: tuple[str, ...], *, shared: bool
     ) -> None:
-        """Keeps a copy of what a setup made; `shared`: for other jobs as well, if it fits them."""
+        """Save a copy of what a setup made; `shared`: also for other jobs, if it fits them."""
         copies = self._ensure_folder(self.folder / "copies")
         unfinished = (
             copies / f"{_HALF}{key}"
@@ -119,9 +123,9 @@ class SetupCache:
         self._evict_old_copies(copies)
 
     def _load_saved(self, folder: Path) -> prepared.Saved | None:
-        """What is kept there; None if that is nothing, or not what was put there.
+        """Load the record of a copy; None if there is none, or the files are not those that were saved.
 
-        A clone may bring along a directory of jobs: its copies do not pass, as their inodes and times are others.
+        A clone may contain a jobs directory: its copies do not match, because their inodes and times differ.
         """
         try:
             record = json.loads(files.read_bytes(folder / _DESCRIPTION) or b"null")
@@ -134,7 +138,7 @@ class SetupCache:
         return saved if digest == _compute_digest(folder, names) else None
 
     def _evict_old_copies(self, copies: Path) -> None:
-        """Removes copies that were not used lately; one that a job is copying from stays for now."""
+        """Remove the copies used least recently; one that a job is copying from stays for now."""
         copies_found = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
         with suppress(OSError):  # another job may do the same
             for path in sorted(copies_found, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
@@ -148,7 +152,10 @@ class SetupCache:
 
 
 def _make_directory(folder: Path) -> None:
-    """Raises InvalidFile for a link: a clone may bring one along, and a setup could write to wherever it leads."""
+    """Create a directory.
+
+    Raises InvalidFile for a link: a clone may contain one, and a setup could write to wherever it leads.
+    """
     with files.convert_os_errors(folder):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):

@@ -1,4 +1,6 @@
-"""Whose code the commands of a job run: that of its workspace, and what outside of it Python, Node, Go or Cargo would take."""
+"""Finds the code that commands of a job run: in its workspace, and
+outside of it for Python, Node, Go and Cargo.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ LOGIST_PARTS = ("logist", "schemas", "roles", "fixtures")
 
 @dataclass(frozen=True)
 class WorkspaceCode:
-    """Where the commands of a workspace find code, and which of it is not the workspace's."""
+    """Where the commands of a workspace find code, and which of it is outside the workspace."""
 
     paths: CodePaths
     outside: tuple[OutsideCode, ...] = ()
@@ -49,7 +51,7 @@ def find_agent_code(project: Project, job: JobDir, state: State) -> CodePaths:
 
 
 def find_prepared_paths(job: JobDir, stamp: SetupStamp) -> CodePaths:
-    """Of what a setup made directly in the workspace, the virtual environment and the programs of node modules."""
+    """The virtual environment and the node programs that a setup made directly in the workspace."""
     top = [name for name in stamp.outputs if "/" not in name]
     environments = [name for name in top if (job.workspace / name / "pyvenv.cfg").is_file()]
     programs = [f"{name}/bin" for name in environments]
@@ -71,7 +73,7 @@ def find_code(
     *,
     isolated: bool = False,
 ) -> WorkspaceCode:
-    """What commands of a job run; `prepared` is what its setup made, `programs` those that are run.
+    """Find the code that commands of a job run; `prepared`: what its setup made, `programs`: those that run.
 
     `isolated`: one of them is a Python that ignores PYTHONPATH.
     """
@@ -115,21 +117,21 @@ def find_code(
 
 
 def filter_reachable(code: Sequence[OutsideCode], confinement: Confinement) -> list[OutsideCode]:
-    """Those that a command can run: a sandbox hides what lies outside."""
+    """The packages that a command can run: a sandbox hides what is outside."""
     if sandbox.choose_sandbox(confinement.mode).kind == "none":
         return list(code)
     return [each for each in code if sandbox.is_visible(each.place, confinement)]
 
 
 def format_names(code: Sequence[OutsideCode]) -> str:
-    """Their names, without their places: prompts name no place on this machine."""
+    """The names of the packages without their paths: prompts contain no paths of this machine."""
     more = f" and {len(code) - NAMED} more" if len(code) > NAMED else ""
     return ", ".join(map(str, code[:NAMED])) + more
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """What a job, or the job that it does a part of, began from."""
+    """What a job, or the job that it does a part of, started from."""
 
     source: Path | None
     """The user's repository, without links."""
@@ -138,9 +140,10 @@ class _Origin:
     """The first checkpoint of `job`."""
 
     def is_code_missing(self, project: Project, folder: str, missing: Sequence[str]) -> bool:
-        """Whether the checkout has modules in `folder` that the workspace had, or that are built from it.
+        """True if the checkout has modules in `folder` that the workspace had, or that are built from it.
 
-        What is new in the checkout since then is no reason: nothing in the workspace can know of it.
+        Modules that are new in the checkout since then don't count: nothing in the workspace can know about
+        them.
         """
         if any(not name.endswith(".py") for name in missing):
             return True
@@ -164,20 +167,22 @@ def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
 
 
 def _is_directory_of(workspace: Path, name: str) -> bool:
-    """Whether it is a directory in the workspace; one that a link leads to is none, for it may lie elsewhere."""
+    """True if it is a directory in the workspace; a link to one does not
+    count, because it may lead outside.
+    """
     place = workspace / name
     return place.is_dir() and os.path.realpath(place) == str(place)
 
 
 def _find_relative_path(place: Path, source: Path | None) -> str | None:
-    """The path of `place` in the repository; None if it is not in it."""
+    """The path of `place` relative to the repository; None if it is outside."""
     return str(place.relative_to(source)) if source is not None and place.is_relative_to(source) else None
 
 
 def _find_logist_parts(code: OutsideCode) -> list[str]:
-    """What to show of a Logist that is installed from a checkout.
+    """The directories that must be readable for a Logist installed from a checkout.
 
-    pytest loads its plugin in every run, and ends where it can't be imported.
+    pytest loads Logist's plugin in every run, and fails if it can't be imported.
     """
     if code.ecosystem != "Python" or code.name.replace("-", "_").casefold() != LOGIST:
         return []

@@ -1,8 +1,10 @@
-"""The setup of a workspace: the dependencies that its commands need are there before an agent is paid.
+"""Sets up workspaces: installs the dependencies that commands need, before an agent is paid.
 
-The commands of `workspace.setup` are run once for the content of the lock files; later workspaces get a copy of what
-they made. What they make is no work of an agent: no checkpoint holds it, and it is put back as it was before each step
-and before the checks, so that an agent can't change the programs that judge its work.
+The commands of `workspace.setup` run once for the content of the lock files; later workspaces get a copy of
+what they
+made. That is not part of an agent's work: no checkpoint contains it, and it is restored before each step and
+before
+the checks, so that an agent can't change the programs that judge its work.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class PreparedWorkspace:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the next step would do to set a job up, for those who only look."""
+    """What the next step would do to set a job up, for display."""
 
     status: Literal["none", "done", "cached", "due", "failed"]
     commands: tuple[str, ...] = ()
@@ -82,16 +84,16 @@ class Outlook:
     stamp: SetupStamp | None = None
 
     def to_json(self) -> JsonObject | None:
-        """As JSON; None where the config has no setup."""
+        """As JSON; None if the config has no setup."""
         if self.status == "none":
             return None
         return {"status": self.status, "commands": list(self.commands), "changed": list(self.changed)}
 
 
 def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
-    """Sets the workspace up before an agent is asked; `network`: whether that agent may use it.
+    """Set the workspace up before an agent is called; `network`: the agent may use the network.
 
-    Raises SetupFailed where the commands fail, and it is not for this agent to correct what another has changed.
+    Raises SetupFailed if the commands fail and this agent is not the one to correct what another has changed.
     """
     setup = _Setup(session)
     if not setup.is_needed():
@@ -113,7 +115,10 @@ def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
 
 
 def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> PreparedWorkspace:
-    """The same before checks are run; `checkpoint` is the workspace as the agent left it, `network` as above."""
+    """Set the workspace up before checks run.
+
+    `checkpoint` is the workspace as the agent left it; `network` as for prepare_for_step.
+    """
     setup = _Setup(session)
     if not setup.is_needed():
         return PreparedWorkspace()
@@ -126,7 +131,7 @@ def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> P
 def prepare_again(
     session: Session, prepared: PreparedWorkspace, checkpoint: str, *, network: bool
 ) -> PreparedWorkspace:
-    """Puts back what a check has changed of what was prepared for it."""
+    """Restore what a check has changed in what was prepared for it."""
     stamp = SetupStamp.load(session.job.setup_file)
     if stamp is None or not stamp.digest:
         return prepared
@@ -136,7 +141,7 @@ def prepare_again(
 
 
 def preview_setup(project: Project, job: JobDir) -> Outlook:
-    """What the next step would do to set a job up; nothing is written and nothing run."""
+    """What the next step would do to set a job up; writes nothing and runs nothing."""
     rules = project.settings.workspace.setup
     stamp = SetupStamp.load(job.setup_file)
     redacted = tuple(project.redact_text(commands.format_command(command)) for command in rules.commands)
@@ -157,7 +162,7 @@ def preview_setup(project: Project, job: JobDir) -> Outlook:
 
 
 class _Failed(Exception):
-    """A command of the setup did not end well."""
+    """A command of the setup failed."""
 
     def __init__(self, command: str, reason: str, output: str) -> None:
         super().__init__(reason)
@@ -165,7 +170,7 @@ class _Failed(Exception):
 
 
 class _Setup:
-    """One setup of one job at work."""
+    """One setup of one job."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -175,7 +180,7 @@ class _Setup:
         self.log = f"{session.state.revision + 1:06d}.setup.log"
 
     def is_needed(self) -> bool:
-        """Whether the config has a setup, and the workspace something to set up."""
+        """True if the config has a setup, and the workspace contains something to set up."""
         return bool(self.rules.commands) and not _is_empty(self.open_workspace(), self.locks)
 
     @cached_property
@@ -198,7 +203,7 @@ class _Setup:
         return self.project.open_workspace(self.job)
 
     def find_current(self) -> PreparedWorkspace | None:
-        """What is there, if it is what the lock files say and was not changed since."""
+        """What is there, if it matches the lock files and was not changed since."""
         if self.stamp is None or not _is_current(self.open_workspace(), self.stamp, self.key):
             return None
         if self.stamp.failed:  # on lock files that are gone again
@@ -206,22 +211,22 @@ class _Setup:
         return self._build_prepared(self.stamp, record={"key": self.key[:KEY_SHOWN]})
 
     def has_failed_before(self) -> bool:
-        """Whether the last run failed on what the lock files still say."""
+        """True if the last run failed with the same lock files."""
         return self.stamp is not None and self.stamp.failed_key == self.key
 
     def is_by_agent(self, changed: frozenset[str] | None) -> bool:
-        """Whether lock files are among what was changed since the start."""
+        """True if lock files are among the files changed since the start."""
         known = choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
         return changed is not None and not changed.isdisjoint(known)
 
     def set_up(
         self, checkpoint: str, changed: frozenset[str] | None, *, network: bool, guarded: bool
     ) -> PreparedWorkspace:
-        """Copies what is kept of these lock files, else runs the commands.
+        """Use the copy for these lock files, else run the commands.
 
-        `changed`: what agents may have worked on, None where that is unknown. With network access, code of theirs
-        could send out whatever is in the workspace: so the commands are run only for agents that have it themselves,
-        or if the config says so.
+        `changed`: the files that agents may have worked on, None if unknown. With network access, their code
+        could send out anything in the workspace: so the commands run only for agents that have network access
+        themselves, or if the config says so.
         """
         is_touched = changed is None or bool(changed)
         with self.cache.lock_key(self.key, self._wait_for_other_job):
@@ -337,7 +342,7 @@ class _Setup:
             self.job.write_log(self.log, "\n".join(lines).encode())
 
     def _run_each(self, place: Workplace, confinement: Confinement, lines: list[str]) -> None:
-        """Runs the commands in their order, until one fails; `lines` gets what they print."""
+        """Run the commands in order until one fails; `lines` gets what they print."""
         seconds = remaining = self.rules.timeout_minutes * SECONDS_OF_MINUTE
         for command in self.rules.commands:
             redacted = self.project.redact_text(commands.format_command(command))
@@ -358,7 +363,7 @@ class _Setup:
     ) -> tuple[AgentWork, dict[str, str], Sequence[Path]]:
         """What a command of the setup may use.
 
-        After an agent has worked on what it runs, it gets no share in what other jobs build on.
+        If an agent has worked on the files that it runs, it gets no access to what other jobs build on.
         """
         packages, interpreters = self.cache.packages, self.cache.make_interpreters_folder()
         if touched:
@@ -392,7 +397,7 @@ class _Setup:
             raise Stopped("stopped during the setup of the workspace", exit_code=stopping or 130, fix=fix)
 
     def _remove_earlier_setup(self, *, caches: bool) -> Workspace:
-        """The workspace without what an earlier setup made; nothing says any more that it is there."""
+        """Remove what an earlier setup made from the workspace, and first mark it as not done."""
         stamp = self.stamp
         outputs: tuple[str, ...] = ()
         if stamp is not None and stamp.belongs_to(self.job.workspace):
@@ -408,7 +413,7 @@ class _Setup:
     def _record_done(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
     ) -> SetupStamp:
-        """Notes what is there now, as the last thing: a setup that was cut off does not count as done."""
+        """Record what is there now, as the last action: a setup that was cut off does not count as done."""
         digest = self.open_workspace().compute_prepared_digest(outputs)
         stamp = replace(self._build_stamp(key, locks, outputs, source, began), digest=digest)
         self._save_stamp(stamp)
@@ -440,7 +445,7 @@ class _Setup:
         return PreparedWorkspace(find_prepared_paths(self.job, stamp), note, record or default_record)
 
     def _wait_for_other_job(self) -> None:
-        """While another job sets up the same."""
+        """Wait while another job sets up the same."""
         if not self.waiting:
             self.project.say("waiting for another job that sets up the same")
         self.waiting = True
@@ -456,7 +461,9 @@ def _is_current(workspace: Workspace, stamp: SetupStamp | None, key: str) -> boo
 
 
 def _compute_key(project: Project, locks: dict[str, str]) -> str:
-    """Of all that decides what the commands make: they themselves, the lock files, the machine and its interpreters."""
+    """A hash of all that decides what the commands make: they, the lock
+    files, the machine and its interpreters.
+    """
     path = project.environment.build_child_environment().get("PATH", os.defpath)
     rules = project.settings.workspace.setup
     variables = project.environment.select_variables(rules.environment)
@@ -473,7 +480,7 @@ def _compute_key(project: Project, locks: dict[str, str]) -> str:
 
 
 def _identify_program(program: str | None) -> list[str | int]:
-    """What tells one version of a program from another, without running it."""
+    """Values that distinguish one version of a program from another, without running it."""
     if program is None:
         return []
     real_path = os.path.realpath(program)
@@ -484,9 +491,10 @@ def _identify_program(program: str | None) -> list[str | int]:
 def _changed_since_start(
     project: Project, job: JobDir, state: State, commit: str | None
 ) -> frozenset[str] | None:
-    """What differs, caches apart, from what the job, or the job that it is a part of, began with; None: unknown.
+    """The paths, without caches, that differ from what the job, or its topmost parent, began with; None if
+    unknown.
 
-    Agents or a person have worked on it; there is no telling them apart.
+    Agents or a person have changed them; there is no way to distinguish.
     """
     start, parent = state.start_checkpoint, state.parent
     paths: set[str] = set()
@@ -509,12 +517,12 @@ def _changed_since_start(
 
 
 def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
-    """Whether there is nothing yet that could say what to install."""
+    """True if nothing in the workspace could define what to install yet."""
     return not locks and not workspace.list_files(1).paths
 
 
 def _load_relatives_stamps(project: Project, state: State) -> list[SetupStamp | None]:
-    """Those of the job that this one does a part of, or was forked from."""
+    """The stamps of the parent and of the job that this one was forked from."""
     stamps = []
     for name in (state.parent, state.forked.job if state.forked else None):
         with suppress(LogistError):
@@ -523,7 +531,7 @@ def _load_relatives_stamps(project: Project, state: State) -> list[SetupStamp | 
 
 
 def _find_changed_lock_files(stamp: SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:
-    """Lock files that are others than when a setup was done."""
+    """The lock files that have changed since a setup was done."""
     known = stamp.lock_files if stamp is not None else {}
     return tuple(sorted(name for name in known.keys() | locks.keys() if known.get(name) != locks.get(name)))
 

@@ -1,4 +1,4 @@
-"""Ending an agent that is at work on a job, so that a steward can have the job."""
+"""Ends an agent that works on a job, so that a steward can have the job."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LEAVE_SECONDS = 10.0
 
 
 def end_agent(project: Project, job_id: str) -> None:
-    """Ends every courier that is seen at work on a job, until the job is free.
+    """End the couriers that work on a job until the job is free.
 
-    Returns too when a command without an agent keeps the job for long: then it is simply busy.
-    Raises Refused for an agent on another machine, Stopped when a person stops waiting.
+    Returns also when a command without an agent keeps the job for long: then the job is simply busy. Raises
+    Refused for an agent on another machine, Stopped when a person stops waiting.
     """
     job = project.open_job(job_id)
     until = time.monotonic() + LEAVE_SECONDS

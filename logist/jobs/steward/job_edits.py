@@ -1,4 +1,4 @@
-"""Changing what was asked: job.yaml, its limits, its rank."""
+"""Changes job.yaml: the task, the limits, the rank."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ DECIDES_MERGE = frozenset({"review_mode", "auto_merge", "approval", "review"})
 def configure_job(
     project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]
 ) -> CommandResult:
-    """Sets fields of job.yaml (None removes one), and records the new spec in the history.
+    """Set fields of job.yaml (None removes one), and record the new spec in the history.
 
-    Raises InvalidFile when the result does not validate; then nothing is written.
+    Raises InvalidFile when the result is not valid; then nothing is written.
     """
     with open_session(project, job_id, "job config") as session:
         settled = answer_recording.record_pending_first(session)
@@ -41,5 +41,5 @@ def configure_job(
 
 
 def set_rank(project: Project, job_id: str, value: int) -> CommandResult:
-    """The job's place in the queue; lower runs earlier."""
+    """Set the job's position in the queue; a lower rank runs earlier."""
     return configure_job(project, job_id, {("rank",): value})

@@ -1,4 +1,4 @@
-"""`job merge`: the work of a job that has succeeded into the repository it came from, by a person or by itself."""
+"""Merges the work of a succeeded job into its repository: `job merge` by a person, or automatically."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SETTINGS = frozenset({".logist", ".coven"})
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What a merge came to, and where the job stands then."""
+    """The result of a merge, and the state of the job after it."""
 
     result: CommandResult
     published: Published
@@ -58,10 +58,11 @@ def merge_job(
     wait: float = 0.0,
     by_itself: bool = False,
 ) -> MergeResult:
-    """Merges the work of a job, makes only its branch, or looks what a merge would do (see publishing.MODES).
+    """Merge the work of a job, create only its branch, or show what a merge would do (see publishing.MODES).
 
-    `repository`: another one than the job began from, such as a clone of it. Work that does not fit makes the job
-    STUCK where it is merged `by_itself`; a person is refused, and nothing is recorded. Raises Refused.
+    `repository`: another one than the job's own, such as a clone of it. Work that conflicts makes the job
+    STUCK if the merge is automatic (`by_itself`); a person gets Refused, and nothing is recorded. Raises
+    Refused.
     """
     if mode == "look":
         session = load_session(project, project.open_job(job_id))
@@ -92,9 +93,9 @@ def merge_job(
 
 
 def merge_due(project: Project, result: CommandResult) -> CommandResult:
-    """The result of a command, and of the merge that it has made due. Where that can't be done now, it stays due.
+    """Add a merge that has become due to the result of a command. If it can't be done now, it stays due.
 
-    Work that would be merged by itself, but was not accepted as a whole, is left to a person.
+    Work that would be merged automatically, but was not accepted as a whole, is left to a person.
     """
     if result.entries and merge_policy.is_merge_held(result.state):
         warning = merge_policy.HELD.format(job=result.job_id)
@@ -128,7 +129,7 @@ def _raise_if_stopping(project: Project) -> None:
 
 
 def _find_target(session: Session, repository: Path | None) -> Target:
-    """Where the work goes. Raises Refused where it may not, or where there is nothing to merge into."""
+    """The repository to merge into. Raises Refused if merging is not allowed, or if there is none."""
     state, job_id = session.state, session.job.id
     if state.parent is not None:
         fix = f"logist job merge --job {state.parent} when that has succeeded"
@@ -147,9 +148,10 @@ def _find_target(session: Session, repository: Path | None) -> Target:
 
 
 def _require_automatic_merge_allowed(session: Session) -> None:
-    """Raises Refused for what only the job's own files want merged by itself: they may come from elsewhere.
+    """Raise Refused if only the job's own files request the automatic merge: they may come from elsewhere.
 
-    Today's config has to want it, or the job's file; and then it was made here, for the repository that it leads to.
+    The current config or job.yaml must request it, and the job must have been created here, for the
+    repository that it leads to.
     """
     project, job, state = session.project, session.job, session.state
     spec = specs.read_job_spec(job)
@@ -172,7 +174,7 @@ def _is_same_path(recorded: str | None, now: Path) -> bool:
 
 
 def _refuse_settings_changes(session: Session) -> None:
-    """Raises Refused for work that changes by what the next one is judged."""
+    """Raise Refused for work that changes the rules by which later work is judged."""
     state = session.state
     if not state.start_checkpoint or not state.checkpoint:
         return
@@ -186,7 +188,9 @@ def _refuse_settings_changes(session: Session) -> None:
 
 
 def _find_repository(session: Session) -> Path | None:
-    """The one that the history names, or the one the spec leads to where that was moved, or never named."""
+    """The repository in the history, or, if that was moved or never
+    recorded, the one that the spec leads to.
+    """
     recorded = session.state.source
     if recorded is not None and Path(recorded).is_dir():
         return Path(recorded)
@@ -220,7 +224,7 @@ def _find_previous_commit(history: Sequence[Interaction]) -> str | None:
 
 
 def _list_merge_commits(history: Sequence[Interaction]) -> Iterator[str]:
-    """Those by which work of the job went in, the last one first."""
+    """The commits that merged work of the job, the latest first."""
     merges = (MergeCommand.read(entry.command) for entry in reversed(history) if entry.kind is Kind.MERGE)
     return (merge.commit for merge in merges if merge.commit and not merge.conflicts)
 
@@ -277,7 +281,7 @@ def _build_merge_record(found: Published) -> MergeCommand:
 
 
 def describe_merge(found: Published, *, would: bool = False) -> str:
-    """What a merge came to, in words."""
+    """Describe the result of a merge in words."""
     files = f"{len(found.files)} file{'s' * (len(found.files) != 1)}"
     there = f"{found.into} of {found.place}"
     begin = "would be " if would else ""

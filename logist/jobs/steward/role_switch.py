@@ -1,4 +1,4 @@
-"""The switch of role: the steward puts another role into the doer's place, or takes it out again."""
+"""Switches the role that does the work of a job, or undoes such a switch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from logist.roles import role_hash
 
 
 def find_needless_switch(project: Project, job_id: str, name: str | None) -> CommandResult | None:
-    """What a switch comes to that changes nothing; None for one that does. Looks only, and takes no lock.
+    """The result of a switch that would change nothing; None if it would. Only reads, takes no lock.
 
-    Raises UsageError for a role that nobody knows, InvalidFile for one that is broken.
+    Raises UsageError for an unknown role, InvalidFile for a broken one.
     """
     _require_known(project, name)
     session = load_session(project, project.open_job(job_id))
@@ -37,11 +37,11 @@ def switch_role(
     wait: float = 0.0,
     ends_agent: bool = False,
 ) -> CommandResult:
-    """Records that the role `name` does the work from here on; None: the one that the job itself says.
+    """Record that the role `name` does the work from now on; None: the role that the job itself names.
 
-    It holds until the next switch, over restep and rerun too, and stays away from the reviewer.
-    `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
-    without it, Busy. Raises what `needless` does, and Refused for a job that has ended.
+    It applies until the next switch, through restep and rerun too, and does not affect the reviewer.
+    `ends_agent`: an agent that works on the job is ended first, and what is known of its answer recorded;
+    without it, Busy. Raises what `find_needless_switch` raises, and Refused for a job that has ended.
     """
     _require_known(project, name)
     if ends_agent:
@@ -67,14 +67,16 @@ def _require_known(project: Project, name: str | None) -> None:
 
 
 def _refuse_ended(session: Session) -> None:
-    """Before job.yaml is looked at, which need not be readable any more."""
+    """Raise Refused for a job that has ended, before reading its job.yaml,
+    which may be unreadable by then.
+    """
     state = session.state
     spec = EffectiveSpec(title=state.title)
     steward.apply_command(Kind.ROLE, state.place, RoleCommand(to=""), spec, job=session.job.id)
 
 
 def _describe_unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> CommandResult | None:
-    """That the role does the work already, or that there is no switch to take back."""
+    """The result if that role does the work already, or if there is no switch to undo; else None."""
     job_id, state = session.job.id, session.state
     role, source = fold.find_doer(spec, state)
     if name == role:
@@ -87,7 +89,7 @@ def _describe_unchanged(session: Session, spec: EffectiveSpec, name: str | None)
 
 
 def _build_command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> RoleCommand:
-    """What the interaction records: who takes over from whom, and all that listings show of the new role."""
+    """What the interaction records: both roles, and everything that listings show of the new one."""
     role = spec.doer if name is None else name
     loaded = project.roles.by_name.get(role)
     marks = specs.find_role_marks(project, role)

@@ -1,4 +1,6 @@
-"""What stewards decide: activate, approve, reject, resubmit, suspend, resume, cancel, fail, restep, rerun."""
+"""The decisions of stewards: activate, approve, reject, resubmit,
+suspend, resume, cancel, fail, restep, rerun.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,11 @@ def record_decision(
     wait: float = 0.0,
     ends_agent: bool = False,
 ) -> CommandResult:
-    """Records a steward's decision; `command` holds its options, and needs no note.
+    """Record a steward's decision.
 
-    `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
-    without it, Busy. Raises Refused when the state forbids it, or when an answer that was in flight had
-    to be recorded first: nobody decides on what they have not seen.
+    `ends_agent`: an agent that works on the job is ended first, and what is known of its answer recorded;
+    without it, Busy. Raises Refused when the state forbids the decision, or when an answer in flight had to
+    be recorded first: a steward must not decide without having seen it.
     """
     note = project.redact_text(note) if note else None
     options = specs.redact_values(project, command.write()) if command else {}
@@ -123,7 +125,9 @@ def record_decision(
 def _find_plan_carrier(
     state: State, spec: EffectiveSpec, asked: ApproveCommand, routed: Routed | None
 ) -> str | None:
-    """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
+    """The role that carries out the plan that is approved; None if there is
+    no plan, or another step follows.
+    """
     if state.place.awaiting not in plans.AWAITED and not steward.is_override(asked):
         return None
     if routed is not None and (routed.onward.step is not None or routed.onward.fault):
@@ -135,7 +139,7 @@ def _find_plan_carrier(
 
 
 def _has_unexecuted_plan(plan: Plan | None, state: State) -> bool:
-    """Whether the job has ended with a plan that was not carried out."""
+    """True if the job has ended with a plan that was not carried out."""
     has_plan = plan is not None and not plan.approved and plans.is_plan(plan.output)
     return has_plan and state.status is Status.SUCCESS
 
@@ -146,9 +150,10 @@ def _describe_unexecuted_plan(job_id: str, approval: Interaction) -> str:
 
 
 def cancel_children(project: Project, children: Sequence[str], note: str) -> None:
-    """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself.
+    """Cancel the jobs whose work is not needed any more.
 
-    Those that somebody is at work on are ended at the same time: each may take its seconds.
+    If one can't be canceled, a warning is printed; such a job refuses to continue by itself. Those that a
+    process works on are canceled in parallel, because each may take seconds.
     """
     busy = [child for child in children if _is_busy(project, child)]
     for child in children:
@@ -176,7 +181,7 @@ def _cancel_child(project: Project, job_id: str, note: str) -> None:
 
 
 def _build_reason(after: Place, note: str | None) -> str:
-    """Why the job stands there, where the steward's own words do not say it all."""
+    """The reason of the job's new state, if the steward's note does not say it all."""
     has_no_branch = after.stuck is not None and after.stuck.kind is StuckKind.NO_BRANCH
     return after.stuck.reason if after.stuck and has_no_branch else note or ""
 
@@ -188,9 +193,9 @@ def _read_spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Intera
 
 
 def restep_job(project: Project, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
-    """Puts state and workspace back to what interaction `to` found, edits by hand included.
+    """Restore state and workspace to what interaction `to` started from, manual edits included.
 
-    What was used stays used. The workspace stays as it is where no agent has worked since.
+    What was used stays used. The workspace is unchanged if no agent has worked since.
     """
     with open_session(project, job_id, "job restep") as session:
         answer_recording.record_pending_first(session, then_refuse=True)
@@ -214,7 +219,9 @@ def restep_job(project: Project, job_id: str, to: int, *, note: str | None = Non
 
 
 def _require_own_children(session: Session, back: State, to: int) -> None:
-    """Raises Refused where a fork, or an import, would wait for the children of the job that its past is of."""
+    """Raise Refused if a fork, or an import, would wait for children of the
+    job that its history comes from.
+    """
     if not family.is_waiting(back):
         return
     forked, spawned = session.state.forked, back.spawned
@@ -231,9 +238,9 @@ def _require_own_children(session: Session, back: State, to: int) -> None:
 def rerun_job(
     project: Project, job_id: str, *, clean: bool = True, keep_files: bool = False, note: str | None = None
 ) -> CommandResult:
-    """Starts the job over: nothing used, workspace as it was at the start.
+    """Start the job over: no usage, workspace as at the start.
 
-    `clean` False leaves the workspace as it is; `keep_files` copies the artefacts to `attachments/` first.
+    `clean` False leaves the workspace unchanged; `keep_files` copies the artefacts to `attachments/` first.
     """
     with open_session(project, job_id, "job rerun") as session:
         answer_recording.record_pending_first(session, then_refuse=True)
@@ -258,7 +265,7 @@ def _restore_and_record(
     back: State | None,
     usage: Usage = NOTHING,
 ) -> CommandResult:
-    """Keeps what is there as a checkpoint, restores `commit`, then records."""
+    """Checkpoint the current workspace, restore `commit`, then record."""
     spec, changed = session.detect_spec_change()
     route = steward.route_command(kind, session.state, command, spec)
     place, earlier = session.state.place, back.place if back else None
@@ -289,7 +296,7 @@ def _restore_and_record(
 
 
 def _copy_artefacts(session: Session) -> None:
-    """Copies the artefacts out of the workspace before it is put back."""
+    """Copy the artefacts out of the workspace before it is restored."""
     folder = session.job.attachments / f"rerun-{session.state.revision + 1}"
     workspace = session.project.open_workspace(session.job)
     for path in session.state.artefacts:

@@ -1,4 +1,4 @@
-"""Asking an agent: in place when it costs nothing, else through the courier."""
+"""Calls an agent: in place if it costs nothing, else through the courier."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def record_ask(
 
 
 def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
-    """What the agent may do in the workspace."""
+    """What the agent may do in the workspace, as the envelope has it (read as agents.protocol.AgentWork)."""
     settings = session.project.settings
     program = settings.agents.get(agent)
     runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
@@ -99,7 +99,7 @@ def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequenc
 
 
 def ask_in_place(session: Session, ask: RecordedAsk) -> Reply:
-    """Asks the scripted agent; it costs nothing, so nothing is written before it has answered."""
+    """Call the scripted agent; it costs nothing, so nothing is written before it has answered."""
     script = session.project.script
     assert script is not None
     clock = session.project.clock
@@ -123,10 +123,11 @@ def ask_in_place(session: Session, ask: RecordedAsk) -> Reply:
 
 
 def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -> None:
-    """Sends the courier and waits for it. `begun`: the request is on disk, or one that was killed had begun.
+    """Launch the courier and wait for it.
 
-    Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
-    at work, and the next command harvests: Stopped. Stopped too before anything was sent.
+    `begun`: the request is on disk already, also if from a courier that was killed.
+    Ctrl-C asks it to end and returns when it has; what is known by then is on disk. After SIGTERM it keeps
+    working, and the next command records its answer: Stopped. Raises Stopped also before anything was sent.
     """
     project, job = session.project, session.job
     project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
@@ -151,7 +152,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
 
 
 def _interrupt_courier(project: Project, process: subprocess.Popen[bytes]) -> None:
-    """Asks our courier to end; one that does not is killed."""
+    """Ask our courier to end, and kill it if it does not."""
     project.say(
         "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
     )

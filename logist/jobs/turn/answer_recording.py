@@ -1,4 +1,6 @@
-"""What came back: judged and recorded, now or by a later command. The one way of any answer into a history."""
+"""Judges and records answers, when they arrive or by a later command;
+the only way of an answer into a history.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,12 @@ def record_pending_answer(
     goes_on: Callable[[RecordedAsk], bool] = lambda ask: False,
     unchecked: bool = False,
 ) -> list[Interaction]:
-    """Concludes what an earlier command left in flight; empty if there was nothing to conclude.
+    """Record the outcome that an earlier command left in flight; empty if there was none.
 
-    An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
-    answer is in doubt. A model that was ended between two turns goes on if `goes_on` says so of its
-    ask, or is given up: what it cost is booked, and the workspace goes back.
+    An answer on disk is recorded as if it had just arrived; if nothing was sent, nothing has changed; a
+    request sent without an answer is in doubt. A model that was ended between two turns resumes if `goes_on`
+    returns True for its envelope; otherwise it is given up: its cost is recorded, and the workspace is
+    restored.
     """
     restore_point = unfinished_turns.undo_cut_off_restore(session)
     collected = _collect_unrecorded(session)
@@ -72,9 +75,9 @@ def record_pending_answer(
 def _may_resume(
     session: Session, got: ask_files.Collected | None, goes_on: Callable[[RecordedAsk], bool]
 ) -> bool:
-    """Whether a half-done answer is today's: nothing was decided since, and it would be asked for in the same way.
+    """True if a half-done answer is still valid: no decision since, and the request would be the same.
 
-    Files that came with a copied job are not our word: who goes on by them runs what they say.
+    Files that came with a copied job are not trusted: resuming with them runs the commands they contain.
     """
     if (
         got is None
@@ -87,7 +90,7 @@ def _may_resume(
 
 
 def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
-    """What is on disk after the courier has gone on with it."""
+    """Resume with the courier, then collect what is on disk."""
     ask = got.ask
     assert ask is not None
     _end_leftover_processes(ask)
@@ -101,7 +104,7 @@ def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Coll
 
 
 def _cut_off_error(session: Session, ask: RecordedAsk | None) -> LogistError:
-    """The agent was ended between two of its turns; all that was paid is on disk."""
+    """The error that the agent was ended between two of its turns; all that was paid for is on disk."""
     if ask is not None:
         _end_leftover_processes(ask)
     fix = f"logist job step --job {session.job.id} goes on from there, without paying again"
@@ -115,13 +118,13 @@ def _cut_off_error(session: Session, ask: RecordedAsk | None) -> LogistError:
 
 
 def _end_leftover_processes(ask: RecordedAsk) -> None:
-    """Ends what a courier that was killed has left at work in the workspace."""
+    """End the processes that a killed courier left in the workspace."""
     if ask.work.marker:
         sandbox.end_leftover_processes(ask.work.marker)
 
 
 def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
-    """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
+    """Collect what is in flight and not recorded yet; None if nothing is, or nothing was sent."""
     collected = ask_files.collect_ask(session.job.read_exchanges())
     if collected.ask is None or collected.kind == "not_sent" or is_recorded(session, collected.ask):
         return None
@@ -129,7 +132,7 @@ def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
 
 
 def is_recorded(session: Session, ask: RecordedAsk) -> bool:
-    """Whether the history has the outcome of this ask; a decision may have come before it."""
+    """True if the history has the outcome of this request, possibly after a decision recorded in between."""
     if ask.sequence > session.state.revision:
         return False
     return ask.after is None or any(
@@ -138,12 +141,14 @@ def is_recorded(session: Session, ask: RecordedAsk) -> bool:
 
 
 def _find_request_origin(entry: Interaction) -> str | None:
-    """What stood before the ask whose outcome an interaction is: the checksum of that entry."""
+    """The checksum of the entry before the request whose outcome `entry` is;
+    None if it is not such an outcome.
+    """
     return (entry.exchange or entry.previous) if fold.is_agent_asked(entry) else None
 
 
 def describe_pending_work(session: Session) -> str:
-    """Why the next changing command concludes or undoes something before it does its own; empty where it doesn't."""
+    """Why the next changing command first records or undoes something; empty if it does not."""
     if step.find_due_phase(session.state) is not None and _collect_unrecorded(session) is not None:
         return "a step is in flight: the next command records its outcome, and asks nothing"
     if not session.find_unfinished_restore():
@@ -156,7 +161,9 @@ def describe_pending_work(session: Session) -> str:
 
 
 def is_unsent(session: Session) -> bool:
-    """Whether a courier ended before it sent what it was to send: then nobody concluded anything either."""
+    """True if a courier ended before it sent its request; then no other
+    command recorded an outcome either.
+    """
     collected = ask_files.collect_ask(session.job.read_exchanges())
     return (
         collected.kind == "not_sent" and collected.ask is not None and not is_recorded(session, collected.ask)
@@ -166,10 +173,11 @@ def is_unsent(session: Session) -> bool:
 def record_pending_first(
     session: Session, *, then_refuse: bool = False, at_any_price: bool = False
 ) -> list[Interaction]:
-    """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account.
+    """Record a pending answer and report it.
 
-    `at_any_price`: nothing that is in flight, not even what can't be read, keeps a job from being
-    ended; it stays where it is. Nor is it then kept waiting for checks.
+    `then_refuse`: raise Refused after that, because the person decided without knowing this answer.
+    `at_any_price`: nothing in flight, not even unreadable files, keeps a job from being ended; such files
+    stay. Checks are not waited for either.
     """
     try:
         entries = record_pending_answer(session, unchecked=at_any_price)
@@ -188,7 +196,7 @@ def record_pending_first(
 
 
 def record_courier_answer(session: Session) -> Interaction:
-    """Concludes what the courier brought. Raises ProviderError when it never sent anything.
+    """Record what the courier brought. Raises ProviderError if it never sent anything.
 
     After Ctrl-C, what is known is recorded, and Stopped says so.
     """
@@ -226,14 +234,11 @@ def record_answer(
     found: str | None = None,
     unchecked: bool = False,
 ) -> Interaction:
-    """Judges an answer and records it; the one way in which any answer enters a history.
+    """Judge an answer and record it; the only way of an answer into a history.
 
-    `releases`: whoever gives the answer says what it has cost, and so takes back what was booked in doubt.
-
-    `unchecked`: the commands of checks are not run, so that they do not hold.
-
-    `found`: the workspace as the agent left it, where an earlier command has looked and was cut off. It may
-    have held what no checkpoint holds, and nobody can bring back.
+    `unchecked`: the commands of checks do not run, so these checks do not pass.
+    `found`: the checkpoint of the workspace as the agent left it, if an earlier command made it and was cut
+    off. It may contain files that no later checkpoint can.
     """
     ask = answered.ask
     before = ask.checkpoint_before
@@ -290,7 +295,7 @@ def record_answer(
 
 
 def _save_turns_before_error(session: Session, answered: Answered) -> int | None:
-    """Keeps the turns before one that brought no answer: a later step may get over that."""
+    """Save the turns before a failed one: a later step may resume after them."""
     return (
         unfinished_turns.save_completed_turns(session, session.job.read_exchanges())
         if answered.reply.error
@@ -299,14 +304,14 @@ def _save_turns_before_error(session: Session, answered: Answered) -> int | None
 
 
 def _record_given_up_answer(session: Session, answered: Answered) -> Interaction:
-    """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
+    """Record the cost of an agent that was ended between two turns, and restore the workspace."""
     outcome = step.conclude_given_up(answered.ask.spec, session.state, answered.ask.role)
     booked = RecoverCommand(in_doubt_microcents=0, given_up=True)
     return _record_rolled_back(session, answered, outcome, booked)
 
 
 def _record_doubtful_answer(session: Session, answered: Answered) -> Interaction:
-    """Books the worst case, puts the workspace back, and leaves the question to a steward."""
+    """Record the worst-case cost, restore the workspace, and leave the question to a steward."""
     outcome = step.conclude_in_doubt(answered.ask.spec, session.state, answered.ask.role)
     exchanges = session.job.read_exchanges()
     booked = RecoverCommand(
@@ -319,7 +324,7 @@ def _record_doubtful_answer(session: Session, answered: Answered) -> Interaction
 def _record_rolled_back(
     session: Session, answered: Answered, outcome: step.Outcome, booked: RecoverCommand
 ) -> Interaction:
-    """Records an ask that brought no answer to judge, with the workspace as it was before it."""
+    """Record a request without an answer to judge, with the workspace restored to what it was before."""
     ask = answered.ask
     before = ask.checkpoint_before
     workspace = session.project.open_workspace(session.job)
@@ -339,7 +344,9 @@ def _record_rolled_back(
 
 
 def _record_late_answer(session: Session, answered: Answered) -> Interaction:
-    """Books an answer whose turn is over, keeps its words, and leaves it to a steward."""
+    """Record an answer whose turn is over: its cost and its text. The job
+    becomes STUCK, for a steward to decide.
+    """
     ask = answered.ask
     outcome = step.conclude_in_doubt(ask.spec, session.state, ask.role)
     response = outcome.response.model_copy(update={"raw_response": answered.reply.text})
@@ -372,7 +379,7 @@ def _build_entry(
     actor: Actor = Actor.AGENT,
     **fields: Any,
 ) -> Interaction:
-    """The interaction of an ask, whatever came of it. `checkpoints`: before and after."""
+    """Build the interaction of a request, whatever its outcome. `checkpoints`: before and after."""
     ask = answered.ask
     return session.build_interaction(
         kind,

@@ -1,7 +1,8 @@
-"""The checks that are commands: run in the workspace as the agent left it, which is then as it was before.
+"""Runs the checks that are commands in the workspace as the agent left it; the workspace is restored afterwards.
 
-Until their results are recorded, a crash takes back what they have changed, and they are run again: what an agent has
-answered is on disk, so nothing is paid twice. What they leave in caches stays, as no checkpoint holds it.
+Until their results are recorded, a crash reverts what they have changed, and they run again. The agent's
+answer is
+on disk, so it is not paid for twice. What they leave in caches stays, because no checkpoint contains caches.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ def run_due_checks(
     unchecked: bool = False,
     touched: bool = False,
 ) -> list[CheckResult]:
-    """The results of the checks that are due after this answer; none for an answer that completes nothing.
+    """Run the checks that are due after this answer and return the results; none if the answer completes
+    nothing.
 
-    `found` is the checkpoint of the workspace as the agent left it. The way back to it stays noted (`end_restore`)
-    until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
-    they do not hold. `touched`: see `observation.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
+    `found` is the checkpoint of the workspace as the agent left it. It stays recorded as the restore point
+    (`end_restore`) until the results are recorded. `unchecked`: the job is being ended or set aside and does
+    not wait for checks, so they fail as not run. `touched`: see `observation.is_workspace_touched`. Raises
+    Stopped when a person asks for that: nothing is recorded then.
     """
     due = step.list_due_checks(ask.spec, session.state, ask.phase, answer, touched=touched)
     if unchecked:
@@ -93,7 +96,7 @@ def run_due_checks(
 
 
 def build_not_run_result(name: str, check: Check, reason: str) -> CheckResult:
-    """A check that says nothing, and so does not hold."""
+    """The result of a check that did not run, and therefore does not pass."""
     return CheckResult(check=name, severity=check.severity, outcome=NOT_RUN, reason=reason)
 
 
@@ -149,7 +152,7 @@ def _explain_outside_code(code: OutsideCode) -> str:
 
 
 def _split_words(command: str | tuple[str, ...]) -> list[str]:
-    """The words of a command, and those of the lines that it hands to a shell: each may be a program."""
+    """Split a command into words, including the lines that it passes to a shell: each may be a program."""
     words: list[str] = []
     for part in [command] if isinstance(command, str) else command:
         lexer = shlex.shlex(part, posix=True, punctuation_chars=True)
@@ -163,7 +166,7 @@ def _split_words(command: str | tuple[str, ...]) -> list[str]:
 
 
 def _ignores_path(words: Sequence[str]) -> bool:
-    """Whether a Python among them ignores PYTHONPATH: it has the option -I or -E."""
+    """True if a Python in the command ignores PYTHONPATH, because of the option -I or -E."""
     started = False
     for word in words:
         if os.path.basename(word).startswith("python"):

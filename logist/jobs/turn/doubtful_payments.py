@@ -1,4 +1,6 @@
-"""What was booked for an exchange in doubt, and what a steward takes back of it."""
+"""The cost recorded for an exchange in doubt, and releasing it when a
+steward decides that it was not charged.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def _released_of(entry: Interaction) -> int | None:
 
 
 def _find_doubt_source(history: list[Interaction]) -> Interaction | None:
-    """The `recover` that the present doubt is from: of the last one, unless a restep went back behind it."""
+    """The `recover` interaction that caused the present doubt: the last one,
+    unless a restep returned to before it.
+    """
     source: Interaction | None = None
     found_by: dict[int, Interaction | None] = {}
     for entry in history:

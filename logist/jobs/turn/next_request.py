@@ -1,4 +1,4 @@
-"""What the next step would send: `job preview`, and the first half of `job step`."""
+"""Builds the request that the next step would send: `job preview`, and the first half of `job step`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from logist.workspace.files.agent_files import escape_surrogates
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person may choose for one step."""
+    """The options that a person chose for one step."""
 
     role: str | None = None
     model: str | None = None
@@ -57,7 +57,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class PlannedTurn:
-    """Whose turn it is, and what is called: all that can be wrong before the workspace is looked at."""
+    """Whose turn it is and which agent is called; built before the workspace
+    is read, so that errors show early.
+    """
 
     spec: EffectiveSpec
     phase: Phase
@@ -73,7 +75,7 @@ class PlannedTurn:
 
 
 def refuse_ended(session: Session) -> None:
-    """Raises Refused for a job that has ended."""
+    """Raise Refused for a job that has ended."""
     status, job_id = session.state.status, session.job.id
     if status in TERMINAL:
         fix = f"logist job rerun --job {job_id}, or: logist job restep --job {job_id} --to N"
@@ -83,7 +85,10 @@ def refuse_ended(session: Session) -> None:
 def plan_turn(
     session: Session, spec: EffectiveSpec, phase: Phase, choice: Choice, *, sent: bool = True
 ) -> PlannedTurn:
-    """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
+    """Plan the turn of a phase.
+
+    Raises InvalidFile for a role, model, price or script that can't be used, UsageError for an unknown role.
+    """
     project = session.project
     role, why = _choose_role(project, spec, phase, choice, session.state)
     if phase is Phase.DOER:
@@ -106,12 +111,12 @@ def plan_turn(
 
 
 def may_use_network(turn: PlannedTurn) -> bool:
-    """Whether whoever is asked has it, as `agent_calls.work` says."""
+    """True if the agent has network access, as in `agent_calls.describe_agent_work`."""
     return turn.role.network or turn.agent != LITELLM
 
 
 def require_sandbox(project: Project, turn: PlannedTurn) -> None:
-    """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
+    """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one."""
     mode = project.settings.sandbox.mode
     runs_commands = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
     if project.script is not None or not runs_commands:
@@ -129,7 +134,7 @@ def require_sandbox(project: Project, turn: PlannedTurn) -> None:
 def _choose_role(
     project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
 ) -> tuple[Role, str]:
-    """The role that was chosen, else the one that got stuck, else the one whose turn it is; and why."""
+    """The chosen role, else the one that got stuck, else the one whose turn it is; and why."""
     default, source = (fold.find_doer if phase is Phase.DOER else fold.find_reviewer)(spec, state)
     stuck = state.place.stuck.role if state.place.stuck else None
     if choice.role:
@@ -156,9 +161,9 @@ def plan_request(
     shared: Sequence[Shared] = (),
     setup: JsonObject | None = None,
 ) -> StepPlan | Halt:
-    """The exact request, with what the workspace has for it (`gathered`); or the limit in its way.
+    """The exact request, with the context of `gather_context`; or the limit that prevents it.
 
-    `shared`: the limits of jobs above that hold too. `setup` is what is to be recorded of the setup of the workspace.
+    `shared`: the limits of jobs above that apply too. `setup`: what to record of the setup of the workspace.
     """
     project = session.project
     planned = step.plan(
@@ -194,7 +199,9 @@ def plan_request(
 
 
 def report_template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
-    """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
+    """Print the placeholders of a template that could not be filled; raise
+    InvalidFile for them if `strict`.
+    """
     if warnings and strict:
         fix = "fix the workflow or the role, or what the step before gives; without --strict it stays as written"
         raise InvalidFile("; ".join(warnings), where="template", fix=fix)
@@ -203,20 +210,22 @@ def report_template_warnings(project: Project, warnings: Sequence[str], *, stric
 
 
 def list_offered_tools(project: Project, turn: PlannedTurn) -> list[Tool]:
-    """What a model is offered; programs have tools of their own."""
+    """The tools that a model is offered; programs bring their own tools."""
     if turn.agent != LITELLM:
         return []
     return select_permitted_tools(turn.role.permissions, project.settings.tools.disabled)
 
 
 def _build_command(session: Session, choice: Choice) -> JsonObject:
-    """The `request` of llm-chat-schema.json."""
+    """Build the `request` object of llm-chat-schema.json."""
     options = {"model": choice.model} if choice.model else {}
     return {"action": choice.command, "job_id": session.job.id, "options": options}
 
 
 def gather_context(session: Session, turn: PlannedTurn, workspace: Workspace) -> prompt.Given:
-    """What the prompt takes from the workspace and from around the job: no more than the role asks for."""
+    """Collect what the prompt needs from the workspace and from around the
+    job: no more than the role requires.
+    """
     state, rules = session.state, session.project.settings.context
     excluded = _build_exclusion(rules)
     files, room = _read_files(turn, state, workspace, excluded, rules)
@@ -236,7 +245,7 @@ def gather_context(session: Session, turn: PlannedTurn, workspace: Workspace) ->
 
 
 def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
-    """What a doer wrote that ended with RETRY, for the attempt after it."""
+    """The text of a doer's answer that ended with RETRY, for the next attempt."""
     last = session.state.last
     if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
         return ""
@@ -251,7 +260,7 @@ def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
 
 
 def _build_exclusion(rules: ContextRules) -> Callable[[str], bool]:
-    """Whether no prompt shows a path; each directory is judged once."""
+    """A predicate: is a path excluded from all prompts? Each directory is judged once."""
     excluded = patterns.compile_exclusions(rules.excluded_paths)
     above = cache(partial(excluded.is_ignored, directory=True))
 
@@ -269,7 +278,9 @@ def _read_files(
     excluded: Callable[[str], bool],
     rules: ContextRules,
 ) -> tuple[list[FileText], int]:
-    """The files that the job names and the evidence of the last answer, and how many bytes are left for others."""
+    """Read the files that the job names and the evidence of the last answer;
+    return them and the bytes left.
+    """
     named = turn.spec.files
     evidence = state.last.evidence_files if state.last else []
     files, room = [], rules.max_total_bytes
@@ -292,7 +303,7 @@ def _read_files(
 def _add_surroundings(
     given: prompt.Given, session: Session, turn: PlannedTurn, workspace: Workspace, room: int
 ) -> prompt.Given:
-    """The same with the parts that the role asks for; the others are not even looked at."""
+    """Add the parts of the context that the role requires; the others are not even read."""
     project, state, job_id = session.project, session.state, session.job.id
     rules, required = project.settings.context, turn.role.context_requirements or ()
     parts: dict[str, Any] = {}
@@ -334,7 +345,7 @@ def _add_changes(
     excluded: Callable[[str], bool],
     rules: ContextRules,
 ) -> prompt.Given:
-    """The same, for a reviewer with what the doer has changed."""
+    """Add the doer's changes, for a reviewer."""
     if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
         return given
     changes, omitted = workspace.list_changes(state.start_checkpoint, None, rules.listing_limit)
@@ -349,7 +360,7 @@ def _add_changes(
 
 
 def preview_request(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
-    """What `step` would send now; writes nothing and takes no lock."""
+    """The request that a step would send now; writes nothing and takes no lock."""
     session = load_session(project, project.open_job(job_id))
     refuse_ended(session)
     if reason := answer_recording.describe_pending_work(session):

@@ -1,4 +1,4 @@
-"""What the workspace says of an answer: evidence, changes, and those that the role may not make, undone."""
+"""What an answer did to the workspace: evidence, changes, and undoing those that the role may not make."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ CHANGED = frozenset({"changes", "diff"})
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, and what was asked: all that `conclude` needs, harvested or fresh."""
+    """An answer and its request: all that `record_answer` needs, whether the
+    answer just arrived or was on disk.
+    """
 
     ask: RecordedAsk
     reply: Reply
@@ -47,9 +49,10 @@ class Answered:
 
 
 def record_restore_point(session: Session, ask: RecordedAsk) -> None:
-    """Before an agent works in place, where a crash leaves no trace of the ask: its changes go with it.
+    """Record where to restore to, before an agent works in place.
 
-    Else the next checkpoint would take what the role may not do for the work of a person.
+    Such an agent leaves no request on disk, so after a crash its changes are reverted. Otherwise the next
+    checkpoint would take what the role may not do for the work of a person.
     """
     if permissions.list_forbidden_changes(ask.work.permissions):
         session.job.begin_restore(session.state.revision + 1, ask.checkpoint_before)
@@ -58,10 +61,10 @@ def record_restore_point(session: Session, ask: RecordedAsk) -> None:
 def undo_forbidden_changes(
     session: Session, workspace: Workspace, answered: Answered, found: Checkpoint
 ) -> Undone | None:
-    """Undoes what the role may not have changed.
+    """Undo what the role may not have changed.
 
-    Until that is recorded, a crash brings it all back, to be judged again; or, of an agent that worked in
-    place (see `watch`), takes all of it away.
+    Until that is recorded, a crash restores all of it, to be judged again; or, for an agent that worked in
+    place (see `record_restore_point`), reverts all of it.
     """
     before, may = answered.ask.checkpoint_before, answered.ask.work.permissions
     kinds = permissions.list_forbidden_changes(may)
@@ -89,7 +92,10 @@ def observe_workspace(
     *,
     touched: bool = False,
 ) -> Observed:
-    """Everything about the workspace and the limits that judging the answer depends on; `touched` as told of it."""
+    """Collect everything about the workspace and the limits that judging the answer depends on.
+
+    `touched`: what is_workspace_touched returns.
+    """
     project, ask = session.project, answered.ask
     changes: list[Change] = []
     omitted = 0
@@ -114,13 +120,13 @@ def observe_workspace(
 
 
 def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
-    """Of a doer that was asked; who gives an answer by hand may have worked before that."""
+    """True if a doer was called and changed nothing; for an answer given by hand the work may be older."""
     is_doer = answered.ask.phase is Phase.DOER and answered.steward is None
     return is_doer and permissions.has_changed_nothing(answered.ask.work.permissions, changes)
 
 
 def is_plan(ask: RecordedAsk, response: Response) -> bool:
-    """Whether the work was to say what is to be done: its role may not change any file."""
+    """True if the task was to plan: the role may not change any file."""
     is_completed = response.actions == [ExitAction.COMPLETED]
     is_answer_complete = (
         ask.phase is Phase.DOER and is_completed and not output_schema.is_question(response.output)
@@ -129,9 +135,9 @@ def is_plan(ask: RecordedAsk, response: Response) -> bool:
 
 
 def is_workspace_touched(session: Session, workspace: Workspace, ask: RecordedAsk) -> bool:
-    """Whether somebody changed the workspace between the last answer and the reviewer's turn.
+    """True if the workspace was changed between the last answer and the reviewer's turn.
 
-    What checks leave in caches is no such change.
+    What checks leave in caches does not count.
     """
     last_checkpoint, before = session.state.checkpoint, ask.checkpoint_before
     if ask.phase is not Phase.REVIEWER or not last_checkpoint or not before or last_checkpoint == before:
@@ -140,12 +146,15 @@ def is_workspace_touched(session: Session, workspace: Workspace, ask: RecordedAs
 
 
 def _has_part(ask: RecordedAsk, source: str) -> bool:
-    """Whether the prompt had it: those of an earlier Logist told a reviewer neither of a verdict nor what is missing."""
+    """True if the prompt had that part.
+
+    Prompts of an earlier Logist had neither the part about the verdict nor the one about missing changes.
+    """
     return any(part.source == source for part in ask.request.parts)
 
 
 def _is_partial(ask: RecordedAsk) -> bool:
-    """Whether a reviewer was not shown the whole change, for want of room or of tokens."""
+    """True if a reviewer did not get the whole change, for lack of room or of tokens."""
     if not _has_part(ask, VERDICT):
         return False
     rows = ask.request.metadata.get("context") or []

@@ -1,6 +1,6 @@
-"""What is around a job: its own earlier runs, the jobs under way beside it, and those it has to do with.
+"""The context around a job: its own earlier runs, other jobs in progress, and related jobs.
 
-Everything is one line or a few, bounded, and without secrets; a job that can't be read is passed over.
+Each is described in a few lines, bounded, and without secrets; a job that can't be read is skipped.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ _TOLD = (Kind.ASK, *kinds.RETURNS)
 
 
 def read_runs(job: JobDir) -> Iterator[Interaction]:
-    """What `attempts` needs of a history: the rest of it is not even turned into values."""
+    """Yield the interactions that `describe_attempts` needs; the others are not even parsed."""
     return (parse_interaction(entry) for entry in job.read_entries() if entry.get("kind") in _TOLD)
 
 
 def describe_attempts(
     history: Iterable[Interaction], redacted: Callable[[str], str], *, limit: int, told: int = 0
 ) -> list[str]:
-    """The last runs of agents, at most `limit`, oldest first, a text each: who, how it ended, what a review found.
+    """Describe the last runs of agents, at most `limit`, oldest first: who ran, how it ended, what a review
+    found.
 
-    `told`: how many of the newest answers are left out, for they are told elsewhere.
+    `told`: how many of the newest answers to leave out, because another part of the prompt has them.
     """
     if not limit:
         return []
@@ -78,7 +79,7 @@ def _list_exit_actions(entry: Interaction) -> list[str]:
 
 
 def _is_run(entry: Interaction) -> bool:
-    """Whether an agent answered here; an answer that decides nothing counts, none at all does not."""
+    """True if an agent answered. An answer without a valid action counts, a missing answer does not."""
     return entry.kind is Kind.ASK and entry.response.error is None
 
 
@@ -108,7 +109,7 @@ def _describe_findings(found: list[JsonObject]) -> Iterator[str]:
 
 
 def load_glances(project: Project) -> list[Glance]:
-    """All jobs as they lie, by id; of very many those that changed last."""
+    """Load all jobs as a listing sees them, by id; of very many those that changed last."""
     jobs_dir = str(project.jobs_dir)
     ids = list_job_ids(jobs_dir)
     if len(ids) > LOOKED_AT:
@@ -119,7 +120,7 @@ def load_glances(project: Project) -> list[Glance]:
 
 
 def _bring_up_to_date(project: Project, one: Glance) -> Glance:
-    """The same with the state that its history gives, where state.json is behind that."""
+    """The glance with the state that the history gives, if state.json is behind the history."""
     if not one.behind:
         return one
     try:
@@ -129,7 +130,7 @@ def _bring_up_to_date(project: Project, one: Glance) -> Glance:
 
 
 def _read_change_time(folder: str) -> int:
-    """When a file of the job was last replaced, in nanoseconds; 0 for one that is gone."""
+    """When a file of the job was last replaced, in nanoseconds; 0 if the job does not exist any more."""
     try:
         return os.stat(folder, follow_symlinks=False).st_mtime_ns
     except OSError:
@@ -137,7 +138,10 @@ def _read_change_time(folder: str) -> int:
 
 
 def describe_other_jobs(project: Project, job_id: str, seen: Sequence[Glance] | None = None) -> list[str]:
-    """Other jobs that are at work or have work that is not accepted yet, a line each; `seen` spares a look."""
+    """Describe other jobs that are in progress or whose work is not accepted yet, one line each.
+
+    `seen`: glances that the caller has loaded already.
+    """
     ranked: list[tuple[int, int, str, str]] = []
     for one in load_glances(project) if seen is None else seen:
         state = one.state or {}
@@ -149,7 +153,7 @@ def describe_other_jobs(project: Project, job_id: str, seen: Sequence[Glance] | 
 
 
 def _is_in_progress(one: Glance, state: JsonObject) -> bool:
-    """Whether there is work of it that others could get in the way of; a job that waits does none itself."""
+    """True if the job has work that others could interfere with; a waiting job does no work itself."""
     status = _read_text(state, "status")
     resting = status in TERMINAL or status in (Status.DRAFT, Status.WAITING)
     return one.asked or (not resting and _read_number(state, "asked") > 0)
@@ -158,7 +162,7 @@ def _is_in_progress(one: Glance, state: JsonObject) -> bool:
 def describe_related_jobs(
     project: Project, spec: EffectiveSpec, job_id: str, seen: Sequence[Glance] | None = None
 ) -> list[str]:
-    """Jobs with a tag or two words of the title in common, the closest first, a line each."""
+    """Describe jobs that share a tag or two words of the title, the closest first, one line each."""
     tags, words = {tag.casefold() for tag in spec.tags}, stem_title(spec.title)
     ranked: list[tuple[int, str, str]] = []
     for one in load_glances(project) if seen is None else seen:
@@ -182,12 +186,12 @@ def _describe_related_job(job_id: str, state: JsonObject, shared: Sequence[objec
 
 
 def _is_above(job_id: str, below: str) -> bool:
-    """Whether `below` does a part of it."""
+    """True if `below` does a part of `job_id`."""
     return below.startswith(f"{job_id}--")
 
 
 def _are_siblings(state: JsonObject, spec: EffectiveSpec) -> bool:
-    """Parts of one job: their titles are alike, and each has its own part."""
+    """True for parts of the same job: their titles are alike, but each has its own part."""
     return spec.parent is not None and state.get("parent") == spec.parent
 
 

@@ -1,8 +1,10 @@
-"""Going on after a turn that failed: those that were answered before it are neither lost nor asked again.
+"""Resumes after a failed turn: the turns answered before it are neither lost nor requested again.
 
-When turn 8 of a model that works with tools is in doubt, finds nobody who answers, or stands before the cost limit, the
-seven turns before it are kept in `logs/`. If nothing has changed by the next step but what a steward says of the doubt,
-or a limit, that step puts workspace and turns back as they were, and asks for turn 8.
+When turn 8 of a model that works with tools is in doubt, gets no answer, or reaches the cost limit, the seven
+turns
+before it are saved in `logs/`. If nothing changes before the next step except a steward's decision about the
+doubt, or
+a limit, that step restores workspace and turns, and requests turn 8.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ AFTERWARDS = 4
 
 @dataclass(frozen=True)
 class Kept:
-    """The turns before a doubt, and the workspace that they left."""
+    """The turns before a failed one, and the workspace after them."""
 
     ask: RecordedAsk
     turns: list[tuple[JsonObject, JsonObject]]
@@ -42,7 +44,7 @@ class Kept:
 
 
 def save_completed_turns(session: Session, exchanges: list[Exchange]) -> int | None:
-    """Keeps the turns that are whole; how many, as the interaction records it, None where there are none."""
+    """Save the completed turns; return what the interaction records about it, {} if there are none."""
     completed = [(each.response, each.tools) for each in exchanges if _is_completed(each)]
     if not completed:
         return None
@@ -54,7 +56,7 @@ def save_completed_turns(session: Session, exchanges: list[Exchange]) -> int | N
 
 
 def _is_completed(exchange: Exchange) -> bool:
-    """Whether its tools have all been used, though a limit stood before what comes next."""
+    """True if all tools of the exchange have been used; a limit may have stopped the agent after that."""
     tools = exchange.tools
     if exchange.response is None or tools is None or "end" not in tools:
         return False
@@ -66,7 +68,7 @@ def _kept_turns_name(sequence: int) -> str:
 
 
 def load_kept_turns(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Kept | None:
-    """The turns to go on from; None where there are none, or where anything has changed since."""
+    """Load the turns to resume from; None if there are none, or if anything has changed since."""
     if plan.agent != LITELLM:
         return None
     revision = session.state.revision
@@ -110,7 +112,7 @@ def _without_limits(spec: EffectiveSpec) -> EffectiveSpec:
 
 
 def _changes_nothing(entry: Interaction) -> bool:
-    """Whether it only says what became of a doubt, or takes up a halted job; a note belongs into a new prompt."""
+    """True if the entry only decides about a doubt, or resumes a halted job. A note needs a new prompt."""
     has_note = entry.steward is not None and entry.steward.note
     command = kinds.command_of(entry)
     has_moved = isinstance(command, ResubmitCommand) and (command.review or command.step)
@@ -118,7 +120,9 @@ def _changes_nothing(entry: Interaction) -> bool:
 
 
 def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedAsk:
-    """Puts workspace and turns back, all or nothing; returns the ask to go on with. `fresh`: that of today."""
+    """Restore workspace and turns, all or nothing; return the envelope to
+    continue with. `fresh`: the current one.
+    """
     checkpoint = fresh.checkpoint_before
     ask = replace(
         found.ask,
@@ -155,7 +159,7 @@ def _number_turns(ask: RecordedAsk, found: Kept) -> list[tuple[JsonObject, JsonO
 
 
 def _clear_usage(response: JsonObject) -> JsonObject:
-    """It was booked with the failed turn."""
+    """The usage was recorded with the failed turn."""
     return {**response, "usage": Usage().model_dump(mode="json"), "redactions": 0}
 
 
@@ -164,14 +168,14 @@ def _clear_tool_usage(tools: JsonObject) -> JsonObject:
 
 
 def is_restored(session: Session, checkpoint: str) -> bool:
-    """Whether what `go_on` puts back is all there, so that nothing is left to undo."""
+    """True if everything that `resume_turns` restores is there, so that there is nothing to undo."""
     exchanges = session.job.read_exchanges()
     is_answered = bool(exchanges) and exchanges[-1].tools is None  # then it is a check that was cut off
     return position_of(exchanges).restored_from == checkpoint and not is_answered
 
 
 def undo_cut_off_restore(session: Session) -> str | None:
-    """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
+    """Return the workspace to what it was before a restore was cut off; return that checkpoint."""
     checkpoint = session.find_unfinished_restore()
     if checkpoint:
         commands.end_leftover_commands(session)

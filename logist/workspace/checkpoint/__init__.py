@@ -1,1 +1,1 @@
-"""Checkpoints of a workspace: what lies in it, written to git and put back."""
+"""Checkpoints of a workspace: its content, written to git and restored."""

@@ -1,6 +1,7 @@
 """What the last checkpoint held, with the stamps that save reading its files again.
 
-It is kept in a file beside the repository. The file may be lost: then the repository tells, and every file is read.
+It is kept in a file next to the repository's own. If that file is lost, the repository has the answer, and
+every file is read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Baseline:
-    """The last checkpoint (None: there is none yet), what it holds, and what is known of the files."""
+    """The last checkpoint (None: there is none yet), its content, and what is known of the files."""
 
     commit: str | None
     tree: Tree = field(default_factory=dict)
@@ -33,19 +34,20 @@ class Baseline:
     """By stored path: a file that still has this stamp has the content of the tree."""
 
     def list_directories(self) -> frozenset[bytes]:
-        """The directories of which it holds something, as raw paths."""
+        """Return the directories of which it holds something, as raw paths."""
         return find_directories(self.tree)
 
 
 def find_directories(tree: Tree) -> frozenset[bytes]:
-    """Every directory that a tree implies, as raw paths."""
+    """Return every directory that a tree implies, as raw paths."""
     return frozenset(file_names.list_parents(map(file_names.from_stored, tree)))
 
 
 def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
-    """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository.
+    """Return the state at the last checkpoint, from the file if it is valid and up to date, else from the
+    repository.
 
-    `known` is what the caller has read of a checkpoint already: if it is the last one, git is not asked again.
+    `known` is what the caller has read of a checkpoint already: if it is the last one, git is not run again.
     """
     commit = objects.read_tip(git)
     if commit is None:
@@ -58,7 +60,7 @@ def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:
-    """Replaces the file. Not made durable: what a power cut leaves of it does not verify."""
+    """Replace the file. Not made durable: what a power cut leaves of it fails its checksum."""
     files = {
         file_names.to_json(path): [*entry, *baseline.stamps.get(path, ())]
         for path, entry in baseline.tree.items()
@@ -97,7 +99,7 @@ def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
 
 
 def read_file_system_time(git: Git) -> int:
-    """The file system's own time in nanoseconds, as a file touched this instant gets it."""
+    """Return the file system's own time in nanoseconds, as a file touched this instant gets it."""
     descriptor = os.open(
         git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
@@ -109,5 +111,7 @@ def read_file_system_time(git: Git) -> int:
 
 
 def keep_reliable_stamps(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
-    """The stamps that can be relied on: a file changed in the same tick as `since` may change again unseen."""
+    """Return the stamps that can be relied on: a file changed in the same tick as `since` may change again
+    unnoticed.
+    """
     return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}

@@ -19,7 +19,9 @@ Kind = Literal["created", "modified", "deleted", "mode"]
 
 
 class PathDifference(NamedTuple):
-    """A path on both sides; ABSENT as a mode is: not there. The ids are only compared."""
+    """A path on both sides; a mode of ABSENT means that it does not exist
+    there. The ids are only compared.
+    """
 
     path: bytes
     mode_before: str
@@ -47,12 +49,11 @@ def list_changes_between(
     limit: int,
     matters: Callable[[Change], bool] = lambda change: True,
 ) -> tuple[list[Change], int]:
-    """At most `limit` changes that matter, sorted by path, and how many more. What is not stored is compared by digest.
+    """Return at most `limit` changes that matter, sorted by path, and how many more.
 
-    What is new is left out first: it must not hide what became of the files that were there.
-
-    A directory appears as `<path>/`, with the mode 040000: a cache, or one that is empty on one side and has nothing
-    on the other.
+    What is not stored is compared by digest. New files are the first to be left out: they must not hide what
+    happened to the files that were there. A directory appears as `<path>/`, with the mode 040000: a cache, or
+    one that is empty on one side and has nothing on the other.
     """
     if before == after:
         return [], 0
@@ -72,7 +73,7 @@ def list_changes_since(
 ) -> tuple[list[Change], int]:
     """The same for the workspace as it is, as if it had been checked in now.
 
-    Only what a look without unlocking cannot see differs: it appears as modified, whatever is in it.
+    Only what can't be read without unlocking differs: it appears as modified, whatever is in it.
     """
     (unstored,) = objects.read_unstored(git, before)
     tree = objects.read_tree(git, before)
@@ -85,7 +86,9 @@ def list_changes_since(
 def _leave_out_hidden(
     tree: Tree, unstored: dict[bytes, Unstored], locked: set[bytes]
 ) -> tuple[Tree, dict[bytes, Unstored]]:
-    """What was beneath a directory that is locked now is not gone: only the directory itself is told."""
+    """Leave out what was below a directory that is locked now: it is not gone, so only the directory itself
+    is reported.
+    """
     hidden = {path for path in tree if file_names.list_parents([file_names.from_stored(path)]) & locked}
     hidden_unstored = {path for path in unstored if file_names.list_parents([path]) & locked}
     was_open = locked & (
@@ -100,7 +103,7 @@ def _leave_out_hidden(
 
 
 def compare_trees(before: Tree, after: Tree) -> Iterator[PathDifference]:
-    """Every difference of two trees, by stored path."""
+    """Yield every difference of two trees, by stored path."""
     absent = TreeEntry(ABSENT, "")
     for path in before.keys() | after.keys():
         old, new = before.get(path, absent), after.get(path, absent)
@@ -164,7 +167,7 @@ def _as_directory(each: PathDifference) -> dict[str, str]:
 def _add_unstored(
     in_tree: dict[bytes, PathDifference], before: dict[bytes, Unstored], after: dict[bytes, Unstored]
 ) -> Iterator[PathDifference]:
-    """A file that is stored on one side only appears once, as modified."""
+    """Add what is not stored; a file that is stored on one side only appears once, as modified."""
     for path in before.keys() | after.keys():
         old, new = before.get(path), after.get(path)
         stored = in_tree.pop(path, PathDifference(path, ABSENT, ABSENT, "", ""))

@@ -1,4 +1,6 @@
-"""Writing a checkpoint: only what is new goes to one `git fast-import`; no index, no attributes, no filters."""
+"""Writes a checkpoint: only new content is sent to one `git
+fast-import`; no index, no attributes, no filters.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,10 @@ FAST_IMPORT = ("fast-import", "--force", "--quiet", "--done", "--date-format=raw
 
 
 def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> str:
-    """Commits the snapshot on top of the last checkpoint, durably; returns the commit's id.
+    """Commit the snapshot on top of the last checkpoint, durably; return the commit's id.
 
-    The date is always 0: when it was is in the history, and the same work gives the same id.
-    The snapshot is corrected where a file changed since it was looked at.
+    The date is always 0: the history has the time, and the same work gives the same id. The snapshot is
+    corrected where a file changed since it was read.
     """
     with git.open_stream(*FAST_IMPORT, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -52,7 +54,9 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
 
 
 def write_empty_checkpoint(git: Git, message: str) -> str:
-    """The first checkpoint of an empty workspace: the commit that `write` makes, without starting git."""
+    """Write the first checkpoint of an empty workspace: the commit that `write_checkpoint` makes, without
+    starting git.
+    """
     tree = packs.hash_object("tree", b"")
     who = f"{IDENTITY} 0 +0000"
     header = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n"
@@ -64,7 +68,7 @@ def write_empty_checkpoint(git: Git, message: str) -> str:
 
 
 def _update_branch(git: Git, commit: str) -> None:
-    """The last checkpoint is `commit` from now on. git would do it before the names of its objects are durable."""
+    """Make `commit` the last checkpoint. git would do it before the names of its objects are durable."""
     branch = git.git_dir / BRANCH
     new = branch.with_name(f"{branch.name}.lock")
     with open(new, "wb", opener=_open_private) as file:
@@ -83,7 +87,9 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def flush_directories(git: Git) -> None:
-    """git flushes its files (core.fsync=all), but not the directories in which it names them."""
+    """Flush the directories of the repository: git flushes its files (core.fsync=all), but not the
+    directories that name them.
+    """
     for directory in (git.git_dir / "objects" / "pack", git.git_dir / Path(BRANCH).parent, git.git_dir):
         with safe_open.open_root(directory) as descriptor:
             git.flush(descriptor)
@@ -91,7 +97,7 @@ def flush_directories(git: Git) -> None:
 
 @dataclass
 class Import:
-    """One fast-import at work."""
+    """One running fast-import."""
 
     reading: SnapshotReading
     shot: Snapshot
@@ -122,7 +128,7 @@ class Import:
             yield piece
 
     def _correct_snapshot(self, expected: str, name: str | None) -> None:
-        """What was sent counts; a content that is gone takes its paths with it."""
+        """Make the snapshot match what was sent; if a content is gone, its paths are dropped."""
         if name == expected:
             return
         for path in [path for path, entry in self.shot.tree.items() if entry.id == expected]:
@@ -162,7 +168,7 @@ class Import:
 
 
 def quote_path(path: bytes) -> bytes:
-    """As fast-import reads names that may hold anything."""
+    """Quote a path as fast-import reads names that may hold anything."""
     return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 

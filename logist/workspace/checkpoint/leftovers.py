@@ -1,4 +1,6 @@
-"""What a killed git leaves in a repository: locks and half-made packs. The caller holds the job's lock."""
+"""Removes what a killed git leaves in a repository: locks and incomplete
+packs. The caller holds the job's lock.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ PREFIXES = ("fast_import_crash_", "tmp_")
 
 
 def remove_leftovers(git_dir: Path) -> None:
-    """Removes them; the two-letter directories of loose objects are never locked and not looked at."""
+    """Remove them; the two-letter directories of loose objects are never locked and not searched."""
     (git_dir / "refs" / "logist" / "incoming").unlink(missing_ok=True)
     for place, directories, files in os.walk(git_dir):
         directories[:] = [name for name in directories if len(name) != 2]

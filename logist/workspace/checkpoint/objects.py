@@ -1,4 +1,4 @@
-"""What is read from a repository of checkpoints: trees, contents, and what a commit says it could not hold."""
+"""Reads a repository of checkpoints: trees, contents, and what a commit reports that it could not hold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRAILER = "Logist-Unstored: "
 
 
 class TreeEntry(NamedTuple):
-    """What a tree holds under a path."""
+    """One entry of a tree."""
 
     mode: str
     id: str
@@ -39,7 +39,7 @@ Tree = dict[bytes, TreeEntry]
 
 
 def read_tip(git: Git) -> str | None:
-    """The last checkpoint; None if there is none. Reads the file, so that it costs no process."""
+    """Return the last checkpoint; None if there is none. Reads the file, which needs no process."""
     try:
         name = read_regular(git.git_dir / BRANCH, _LONGEST_NAME)
     except FileNotFoundError:
@@ -52,21 +52,21 @@ def read_tip(git: Git) -> str | None:
 
 
 def require_commit(commit: str, git: Git) -> str:
-    """The name of a commit as it is, if it is one. Raises Damaged."""
+    """Return the name of a commit unchanged, if it is one. Raises Damaged."""
     if not is_commit(commit):
         raise _make_missing_error(commit, git)
     return commit
 
 
 class RecordedCheckpoint(NamedTuple):
-    """A checkpoint in the repository: the one that it was made after, and the first line of its message."""
+    """A checkpoint in the repository: the one before it, and the first line of its message."""
 
     after: str | None
     subject: str
 
 
 def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
-    """Every checkpoint that was made in this repository or fetched to begin with, by its commit.
+    """Return every checkpoint that was made in this repository or fetched to begin with, by its commit.
 
     The work of children is not among them: only the first parents of merges are followed.
     """
@@ -82,7 +82,7 @@ def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
 
 
 def read_tree(git: Git, commit: str) -> Tree:
-    """Everything in a commit."""
+    """Return everything in a commit."""
     output = git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git))
     return dict(_parse_entry(line) for line in output.split(b"\0") if line)
 
@@ -94,14 +94,14 @@ def _parse_entry(line: bytes) -> tuple[bytes, TreeEntry]:
 
 
 def _normalize_mode(mode: str) -> str:
-    """Old repositories hold modes such as 100664."""
+    """Normalize modes such as 100664, which old repositories hold."""
     if not mode.startswith("100"):
         return mode
     return PROGRAM_MODE if int(mode, 8) & 0o100 else FILE_MODE
 
 
 def read_unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
-    """What each of these checkpoints did not hold. Raises Damaged if one is not there."""
+    """Return what each of these checkpoints did not hold. Raises Damaged if one is missing."""
     by_checkpoint = []
     with open_contents(git, [require_commit(commit, git) for commit in commits]) as each:
         for pieces in each:
@@ -110,7 +110,7 @@ def read_unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
 
 
 def read_trailer(message: bytes) -> dict[bytes, Unstored]:
-    """What the last line of a commit says; a commit that is not ours says nothing."""
+    """Parse the last line of a commit; {} for a commit that is not Logist's."""
     last = message.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
     if not last.startswith(TRAILER):
         return {}
@@ -129,7 +129,9 @@ def build_trailer(things: dict[bytes, Unstored]) -> str:
 
 @contextmanager
 def open_contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
-    """The contents of these objects in order, each in pieces that have to be used up before the next."""
+    """Yield the contents of these objects in order, each in pieces that have
+    to be used up before the next.
+    """
     names = list(ids)
     with open_unnamed_file() as wanted:
         wanted.writelines(name.encode() + b"\n" for name in names)

@@ -1,4 +1,6 @@
-"""Packs of a repository of checkpoints, read and written without starting git: which objects it names, and a first pack."""
+"""Packs of a repository of checkpoints, read and written without starting git: the objects it names, and a
+first pack.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ _KINDS = {"commit": 1, "tree": 2}
 
 
 def find_lacking(git_dir: Path, wanted: set[str]) -> set[str]:
-    """Those of the object names (hex, of one length) that no pack and no loose file of the repository has.
+    """Return those of the object names (hex, of one length) that no pack and no loose file of the repository
+    has.
 
-    A directory that can't be read has none. Whether an object is whole is git's to say.
+    A directory that can't be read has none. Whether an object is complete is for git to check.
     """
     missing = set(wanted)
     for index in list_indexes(git_dir):
@@ -32,7 +35,7 @@ def find_lacking(git_dir: Path, wanted: set[str]) -> set[str]:
 
 
 def list_indexes(git_dir: Path) -> list[Path]:
-    """The index of every pack that is there."""
+    """Return the index of every pack."""
     folder = git_dir / "objects" / "pack"
     try:
         names = set(os.listdir(folder))
@@ -42,7 +45,7 @@ def list_indexes(git_dir: Path) -> list[Path]:
 
 
 def find_cut_off(git_dir: Path) -> list[str]:
-    """Packs that do not end with the checksum that their index names; only the ends are read."""
+    """Return packs that do not end with the checksum that their index names; only the ends are read."""
     return [index.stem for index in list_indexes(git_dir) if not _has_valid_end(index)]
 
 
@@ -62,7 +65,7 @@ def _read_end(path: Path, count: int) -> bytes:
 
 
 def _find_named(index: Path, wanted: set[str]) -> set[str]:
-    """Those of the names that a pack index (version 2) holds; none if it is no index."""
+    """Return those of the names that a pack index (version 2) holds; none if it is no index."""
     try:
         descriptor, _ = open_regular(index)
     except OSError:
@@ -92,12 +95,12 @@ def _has_name(data: bytes, start: int, count: int, name: bytes) -> bool:
 
 
 def hash_object(kind: str, content: bytes) -> str:
-    """The name that git gives to an object, by SHA-1."""
+    """Return the name that git gives to an object, by SHA-1."""
     return _hash_sha1(b"%b %d\0%b" % (kind.encode("ascii"), len(content), content)).hex()
 
 
 def write_pack(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
-    """Puts these objects, each a kind and a content, into a pack of their own; nothing is flushed."""
+    """Put these objects, each a kind and a content, into a new pack; nothing is flushed."""
     pack = b"PACK" + struct.pack(">II", 2, len(objects))
     entries = []
     for kind, content in objects:
@@ -111,7 +114,9 @@ def write_pack(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
 
 
 def _build_index(entries: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
-    """The index (version 2) of a pack: each entry is an object's name, its CRC-32 and its offset; by name."""
+    """Build the index (version 2) of a pack: each entry is an object's name, its CRC-32 and its offset;
+    sorted by name.
+    """
     names = [name for name, _, _ in entries]
     fanout = [bisect.bisect_left(names, bytes([first + 1])) for first in range(255)] + [len(names)]
     numbers = [*(crc for _, crc, _ in entries), *(offset for _, _, offset in entries)]
@@ -121,7 +126,9 @@ def _build_index(entries: Sequence[tuple[bytes, int, int]], checksum: bytes) -> 
 
 
 def _build_size_header(kind: int, size: int) -> bytes:
-    """How an entry of a pack begins: 3 bits of kind and 4 of the size, then 7 more bits of the size in each byte."""
+    """Build the beginning of an entry: 3 bits of kind and 4 of the size, then 7 more bits of the size in each
+    byte.
+    """
     header, size = [kind << 4 | size & 15], size >> 4
     while size:
         header[-1] |= 0x80

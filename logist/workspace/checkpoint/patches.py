@@ -1,4 +1,4 @@
-"""What differs between two checkpoints, as a patch for a prompt: bounded, and nothing of it ever run."""
+"""The difference between two checkpoints as a patch for a prompt: bounded, and nothing of it ever run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ODD = 0.25
 
 
 class Patch(NamedTuple):
-    """What of a difference is shown."""
+    """The part of a difference that a prompt contains."""
 
     text: str
     whole: bool
@@ -36,7 +36,7 @@ class Patch(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """What the patch has of a file."""
+    """The patch of one file."""
 
     path: str
     text: str
@@ -46,7 +46,7 @@ class _Section(NamedTuple):
 def build_patch(
     git: Git, before: str, after: str, max_bytes: int, left_out: Callable[[str], bool] = lambda path: False
 ) -> Patch:
-    """See Workspace.patch."""
+    """Build the patch; see Workspace.build_patch."""
     if before == after or max_bytes <= 0:
         return Patch("", before == after)
     sides = (require_commit(before, git), require_commit(after, git))
@@ -72,9 +72,9 @@ def _build_command(*more: str) -> tuple[str, ...]:
 
 
 def _expand_text(git: Git, sides: tuple[str, str], sections: list[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The same, and whether there is more to a file than is shown; what git takes for binary, though it is text, as text.
+    """Yield the sections, and whether each is complete; text that git takes for binary is yielded as text.
 
-    A single byte, or a word in a file of attributes, would else hide a file.
+    Otherwise a single odd byte, or a word in a file of attributes, could hide a file.
     """
     opened = 0
     for section in sections:
@@ -92,7 +92,7 @@ def _expand_text(git: Git, sides: tuple[str, str], sections: list[bytes]) -> Ite
 
 
 def _read_named_ids(section: bytes) -> list[str] | None:
-    """The ids of both sides of a file that is only named; None for one that is shown."""
+    """Return the ids of both sides of a file that is only named; None for one whose text is there."""
     lines = section.partition(b"\n@@")[0].rstrip(b"\n").split(b"\n")
     if not (lines[-1].startswith(b"Binary files ") and lines[-1].endswith(b" differ")):
         return None
@@ -101,7 +101,7 @@ def _read_named_ids(section: bytes) -> list[str] | None:
 
 
 def _classify_content(git: Git, name: str) -> str:
-    """Of a stored file: `text`, `binary`, or `large`, where nobody looks at what is in it."""
+    """Classify a stored file: `text`, `binary`, or `large`, whose content is not examined."""
     data, complete = git.read_beginning(1 << 20, "cat-file", "blob", name)
     if not complete:
         return "large"
@@ -123,7 +123,7 @@ def _diff_as_text(git: Git, sides: tuple[str, str], section: bytes) -> bytes | N
 
 
 def _describe_hidden(hidden: list[str]) -> str:
-    """What is not shown, by name: it is part of the work all the same."""
+    """Name the files that are left out: they are part of the work all the same."""
     if not hidden:
         return ""
     names = ", ".join(hidden[:_NAMED]) + (f" and {len(hidden) - _NAMED:,} more" if hidden[_NAMED:] else "")
@@ -131,14 +131,14 @@ def _describe_hidden(hidden: list[str]) -> str:
 
 
 def _split_sections(text: bytes) -> Iterator[bytes]:
-    """The patch of each file: no line inside one can begin as its header does."""
+    """Yield the patch of each file: no line inside one can begin like its header."""
     for piece in text.split(b"\n" + _HEADER):
         if piece:
             yield piece if piece.startswith(_HEADER) else _HEADER + piece
 
 
 def _format_section(found: tuple[bytes, bool]) -> _Section | None:
-    """A file as it is shown; None for what only stands for an empty directory."""
+    """Format the patch of a file; None for what only represents an empty directory."""
     section, complete = found
     path = _read_path(section)
     if file_names.is_placeholder(path):
@@ -151,14 +151,14 @@ def _format_section(found: tuple[bytes, bool]) -> _Section | None:
 
 
 def _read_path(section: bytes) -> bytes:
-    """The stored path, of the header: both sides name the same one, so it is the second half."""
+    """Return the stored path from the header: both sides name the same one, so it is the second half."""
     header = section.split(b"\n", 1)[0][len(_HEADER) :]
     half = header[len(header) // 2 + 1 :].strip(b'"')
     return half.removeprefix(b"b/")
 
 
 def _fit_sections(sections: list[_Section], max_bytes: int, *, whole: bool) -> tuple[str, bool]:
-    """As much as fits, and whether that is all; what does not is said."""
+    """Return as much as fits, and whether that is all; a note says what is cut."""
     most = max(_FEWEST, max_bytes // _SHARE if len(sections) > 1 else max_bytes)
     pieces: list[str] = []
     room, uncut = max_bytes, True
@@ -177,7 +177,7 @@ def _fit_sections(sections: list[_Section], max_bytes: int, *, whole: bool) -> t
 
 
 def _cut_lines(text: str, most: int) -> str:
-    """Whole lines, and how many are not shown."""
+    """Return complete lines, and a note of how many are cut."""
     data = text.encode()
     if len(data) <= most:
         return text

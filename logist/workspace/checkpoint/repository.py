@@ -1,4 +1,4 @@
-"""An empty repository, made without starting git: the few files that `git init` writes."""
+"""An empty repository, created without starting git: the few files that `git init` writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ _FOLDERS = ("objects", "objects/pack", "refs", "refs/heads")
 
 
 def create_repository(git_dir: Path, *, bare: bool, long_names: bool) -> None:
-    """Makes it, with nothing from the machine's templates and settings. `long_names`: objects are named by SHA-256."""
+    """Create it, with nothing from the machine's templates and settings.
+
+    `long_names`: objects are named by SHA-256.
+    """
     git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in _FOLDERS:
         (git_dir / folder).mkdir(mode=0o700)
@@ -18,14 +21,14 @@ def create_repository(git_dir: Path, *, bare: bool, long_names: bool) -> None:
 
 
 def build_config(*, bare: bool, long_names: bool) -> str:
-    """The content of the file `config`."""
+    """Return the content of the file `config`."""
     version, extensions = (1, "[extensions]\n\tobjectformat = sha256\n") if long_names else (0, "")
     core = f"\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {str(bare).lower()}\n"
     return f"[core]\n{core}{extensions}"
 
 
 def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Makes a new file in a repository."""
+    """Create a new file in a repository."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, mode), "wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""Making a workspace equal to a checkpoint: only what differs is written, never through a link."""
+"""Makes a workspace equal to a checkpoint: only what differs is written, never through a link."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MANY = 200
 
 
 def apply_tree(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, FileStamp]:
-    """Turns the workspace `top`, which is as `current`, into `target`; returns the stamps of what was written.
+    """Turn the workspace `top`, which is as `current`, into `target`; return the stamps of what was written.
 
-    Files get the mode 0600 or 0700, directories 0700. What no checkpoint holds stays, unless it stands in the way.
-    Raises InvalidFile for a tree that does not fit into a workspace.
+    Files get the mode 0600 or 0700, directories 0700. What no checkpoint holds stays, unless it is in the
+    way. Raises InvalidFile for a tree that does not fit into a workspace.
     """
     _require_sound_tree(target)
     with safe_open.open_root(git.git_dir) as beside:
@@ -59,14 +59,14 @@ def _list_files(tree: Tree) -> set[bytes]:
 
 
 def _list_directories(tree: Tree) -> set[bytes]:
-    """Every directory of a tree, also the empty ones and those of submodules, as raw paths."""
+    """Return every directory of a tree, also the empty ones and those of submodules, as raw paths."""
     submodules = {file_names.from_stored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
     return submodules | file_names.list_parents(map(file_names.from_stored, tree))
 
 
 @dataclass
 class Restoring:
-    """One restoration at work."""
+    """One running restoration."""
 
     git: Git
     top: int
@@ -79,7 +79,7 @@ class Restoring:
     """Directories in which names came or went."""
 
     def remove_surplus(self) -> None:
-        """Files that the target has not, then the directories this leaves empty, the deepest first."""
+        """Remove files that the target lacks, then the directories this leaves empty, the deepest first."""
         for path in _list_files(self.current.tree) - _list_files(self.target):
             with self._open_parent(file_names.from_stored(path)) as (parent, name):
                 os.unlink(name, dir_fd=parent)
@@ -138,7 +138,7 @@ class Restoring:
 
     @contextmanager
     def _open_parent(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
-        """The directory of a path, opened and writable for the owner, and the last component."""
+        """Open the directory of a path, writable for the owner; yield it and the last component."""
         *above, name = raw.split(b"/")
         with safe_open.open_below(self.top, above, unlocking=True) as parent:
             safe_open.make_writable(parent)
@@ -146,7 +146,7 @@ class Restoring:
             yield parent, name
 
     def flush_names(self) -> None:
-        """Makes the names durable; directories that are gone again need none."""
+        """Make the names durable; directories that are gone again need no flush."""
         for raw in self.touched if self.git.flushing else ():
             try:
                 parts = raw.split(b"/") if raw else []
@@ -163,7 +163,7 @@ def _unlink_if_exists(parent: int, name: bytes) -> None:
 
 
 def _make_directory(parent: int, name: bytes) -> None:
-    """Makes it, in place of anything that is no directory."""
+    """Create it, replacing anything that is no directory."""
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
     except FileExistsError:

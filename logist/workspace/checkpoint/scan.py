@@ -1,4 +1,4 @@
-"""What lies in a workspace: every file with its stamp, the directories, and what a checkpoint cannot hold."""
+"""Scans a workspace: every file with its stamp, the directories, and what a checkpoint cannot hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPECIAL = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device"
 
 
 class FileStamp(NamedTuple):
-    """What tells, without reading, that a file is as it was."""
+    """Shows, without reading it, that a file is unchanged."""
 
     size: int
     mtime_ns: int
@@ -33,7 +33,9 @@ class FileStamp(NamedTuple):
 
 
 class Unstored(NamedTuple):
-    """Something a checkpoint does not hold: why, its kind as git writes modes, and what tells that it changed."""
+    """Something a checkpoint does not hold: why, its kind as git writes
+    modes, and a digest that changes with it.
+    """
 
     why: str
     mode: str
@@ -41,7 +43,9 @@ class Unstored(NamedTuple):
 
 
 class ScanRules(NamedTuple):
-    """How to walk, and which directories are caches: those of these names, unless a checkpoint holds files of them."""
+    """How to walk, and which directories are caches: those of these names, unless a checkpoint holds files of
+    them.
+    """
 
     caches: frozenset[bytes]
     held: frozenset[bytes] = frozenset()
@@ -57,7 +61,7 @@ class ScanRules(NamedTuple):
 
 @dataclass
 class WorkspaceScan:
-    """Everything found; paths are raw bytes relative to the workspace."""
+    """The result of a scan; paths are raw bytes relative to the workspace."""
 
     files: dict[bytes, FileStamp] = field(default_factory=dict)
     """Regular files and symbolic links."""
@@ -66,7 +70,7 @@ class WorkspaceScan:
 
 
 def scan_workspace(top: int, rules: ScanRules) -> WorkspaceScan:
-    """Walks the directory `top` (a descriptor); links are not followed, the top-level `.git` is left out."""
+    """Walk the directory `top` (a descriptor); links are not followed, the top-level `.git` is left out."""
     result = WorkspaceScan()
     _visit_directory(result, top, b"", rules)
     return result
@@ -77,7 +81,7 @@ def make_stamp(found: os.stat_result) -> FileStamp:
 
 
 def scan_everything(descriptor: int, path: bytes) -> WorkspaceScan:
-    """The same of the directory `path`, opened, with everything in it, caches too."""
+    """The same for the directory `path`, opened, with everything in it, including caches."""
     inside = WorkspaceScan()
     _visit_directory(inside, descriptor, path + b"/", ScanRules(frozenset()))
     return inside
@@ -101,7 +105,7 @@ def _visit_directory(found: WorkspaceScan, descriptor: int, prefix: bytes, rules
 
 
 def iter_entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
-    """Names and states of what is in a directory; what vanishes meanwhile is not there."""
+    """Yield names and states of a directory's entries; what vanishes meanwhile is left out."""
     with os.scandir(descriptor) as listing:
         for entry in listing:
             try:
@@ -135,7 +139,9 @@ def _enter_directory(found: WorkspaceScan, parent: int, path: bytes, rules: Scan
 
 
 def _hash_directory(descriptor: int, path: bytes, rules: ScanRules) -> str:
-    """A digest of names, kinds, sizes and times: notices any ordinary change without reading a file."""
+    """Return a digest of names, kinds, sizes and times: it changes with any ordinary change, without reading
+    a file.
+    """
     scanned = WorkspaceScan()
     _visit_directory(scanned, descriptor, path + b"/", ScanRules(frozenset(), unlocking=rules.unlocking))
     lines = [b"%s\0%o %d %d\n" % (path, s.mode, s.size, s.mtime_ns) for path, s in scanned.files.items()]

@@ -1,4 +1,6 @@
-"""A workspace as the tree of a checkpoint: names, modes and ids, read only where a stamp has changed."""
+"""A workspace as the tree of a checkpoint: names, modes and ids; a file
+is only read where its stamp has changed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class ContentSource(NamedTuple):
 
 @dataclass
 class Snapshot:
-    """A workspace now; `fresh` says, by content id, where the contents are that the last checkpoint has not."""
+    """A workspace now; `fresh` maps content ids that the last checkpoint lacks to where the contents are."""
 
     tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Snapshot:
         return self.tree == last.tree and self.unstored == last.unstored
 
     def drop_path(self, path: bytes, why: str | None, stamp: FileStamp) -> None:
-        """Takes a stored path out again; with a reason, it is named as not stored."""
+        """Remove a stored path again; with a reason, it is named as not stored."""
         self.tree.pop(path, None)
         self.stamps.pop(path, None)
         if why is not None:
@@ -65,13 +67,15 @@ class SnapshotReading:
     """For a checkpoint or a restore: what is locked is unlocked, and stamps are kept. Else nothing is written."""
 
     def new_hash(self) -> hashlib._Hash:
-        """Of the kind this repository names its objects by."""
+        """Return a hash of the kind by which this repository names its objects."""
         long_names = self.last.commit is not None and len(self.last.commit) == 64
         return hashlib.sha256() if long_names else hashlib.sha1(usedforsecurity=False)
 
 
 def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> Snapshot:
-    """The snapshot of what a scan found. Content beyond `max_bytes` new bytes is left out, the largest first."""
+    """Return the snapshot of a scan's result. Content beyond `max_bytes` new
+    bytes is left out, the largest first.
+    """
     shot = Snapshot(unstored=dict(found.unstored), directories=found.directories)
     changed = _take_unchanged(shot, found, reading.last)
     if changed:
@@ -86,7 +90,7 @@ def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> S
 
 
 def _take_unchanged(shot: Snapshot, found: WorkspaceScan, last: Baseline) -> dict[bytes, FileStamp]:
-    """Takes what still has its stamp; returns the rest."""
+    """Take what still has its stamp; return the rest."""
     changed = {}
     for raw, stamp in found.files.items():
         path = file_names.to_stored(raw)
@@ -117,7 +121,7 @@ def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSourc
 
 
 def hash_content(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> str:
-    """The name git gives to a content."""
+    """Return the name that git gives to a content."""
     digest = reading.new_hash()
     digest.update(b"blob %d\0" % size)
     for piece in pieces:
@@ -133,7 +137,10 @@ def get_git_mode(stamp: FileStamp) -> str:
 
 @contextmanager
 def open_content(reading: SnapshotReading, source: ContentSource) -> Iterator[tuple[int, Iterator[bytes]]]:
-    """Size and content of a file, or of a link: its target. What is gone or of another kind is an OSError of GONE."""
+    """Open a file, or a link: its target; yield size and content.
+
+    What is gone or of another kind is an OSError of GONE.
+    """
     parts = source.raw.split(b"/")
     if stat.S_ISLNK(source.stamp.mode):
         with safe_open.open_below(reading.top, parts[:-1], unlocking=reading.writing) as parent:
@@ -165,7 +172,9 @@ def _leave_out_largest(shot: Snapshot, max_bytes: int) -> None:
 
 
 def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
-    """An empty directory gets a placeholder; one where the last checkpoint has a submodule stays the submodule."""
+    """Give an empty directory a placeholder; one where the last checkpoint
+    has a submodule stays the submodule.
+    """
     full = file_names.list_parents(shot.tree)
     for raw in sorted(shot.directories, reverse=True):
         path = file_names.to_stored(raw)

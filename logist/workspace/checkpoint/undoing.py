@@ -1,4 +1,6 @@
-"""Taking back what was not allowed: the tree between two checkpoints that holds only the allowed changes."""
+"""Undoes what was not allowed: builds the tree between two checkpoints
+that holds only the allowed changes.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from logist.workspace.files.removal import remove_tree
 
 
 def build_target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
-    """`new` with every change of a forbidden kind taken back to `old`.
+    """Return `new` with every change of a forbidden kind reverted to `old`.
 
-    Where that leaves a file in the place of a directory, what was there before stays.
+    Where that puts a file in the place of a directory, what was there before stays.
     """
     wanted = dict(new)
     restored: set[bytes] = set()
@@ -35,7 +37,7 @@ def build_target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
 
 
 def _clear_way(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
-    """Takes out what came into the way of what is put back: files above it, and what lies below it."""
+    """Remove what is in the way of what is put back: files above it, and what is below it."""
     above = file_names.list_parents(restored)
     for path in [path for path in wanted if path not in old]:
         in_the_way = path in above or bool(file_names.list_parents([path]) & restored)
@@ -44,7 +46,9 @@ def _clear_way(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
 
 
 def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collection[str]) -> None:
-    """Empty directories: they come and go like files, and a directory with something in it needs none."""
+    """Correct the placeholders of empty directories: they come and go like files, and a directory with
+    content needs none.
+    """
     for path in [path for path in wanted if file_names.is_placeholder(path)]:
         if path not in old and "created" in forbidden:
             del wanted[path]
@@ -62,14 +66,16 @@ def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collecti
 
 
 def list_new_unstored(old: dict[bytes, Unstored], new: dict[bytes, Unstored], known: Tree) -> Iterator[bytes]:
-    """What no checkpoint holds, is no cache, and was not there before: raw paths."""
+    """Yield the raw paths that no checkpoint holds, that are no cache, and that were not there before."""
     for path, thing in new.items():
         if path not in old and thing.why != CACHE and file_names.to_stored(path) not in known:
             yield path
 
 
 def remove_path(top: int, beside: int, raw: bytes) -> bool:
-    """Removes a file of any kind, or a directory with all in it, from the workspace; False if that failed."""
+    """Remove a file of any kind, or a directory with its content, from the
+    workspace; False if that failed.
+    """
     *above, name = raw.split(b"/")
     with suppress(OSError), safe_open.open_below(top, above, unlocking=True) as parent:
         safe_open.make_writable(parent)

@@ -1,4 +1,6 @@
-"""What a prompt tells of a workspace beyond a list of its files: its tree, and the files that matter for a task."""
+"""What a prompt says about a workspace beyond a list of its files: its
+tree, and the files that matter for a task.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +28,24 @@ __all__ = [
 def survey_workspace(
     root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked
 ) -> FileSurvey:
-    """The workspace as `structure` and `relevant` see it: without what is git-ignored, a cache, or excluded."""
+    """Return the workspace as `format_structure` and `find_relevant_files` see it: without what is
+    git-ignored, a cache, or excluded.
+    """
     return survey_files(root, build_hidden_patterns(caches, excluded), tracked)
 
 
 def build_hidden_patterns(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
-    """What no prompt shows, whatever the files of the workspace say."""
+    """Return the patterns of what no prompt contains, whatever the files of the workspace say."""
     return compile_exclusions(excluded, sorted(map(os.fsdecode, caches)))
 
 
 def format_structure(found: FileSurvey) -> str:
-    """The tree of the workspace, two levels deep; empty for an empty one."""
+    """Return the tree of the workspace, two levels deep; "" for an empty one."""
     return tree.draw_tree(found.files, found.directories, found.noted, partial=found.partial)
 
 
 def explain_withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:
-    """Those whose text no prompt shows unless a person names them, each with the reason."""
+    """Return those whose text no prompt contains unless a person names them, each with the reason."""
     secret = {path: CONFIDENTIAL for path in paths if kinds.classify_file(path).secret}
     hidden_by_git = find_ignored(root, [path for path in paths if path not in secret], tracked)
     return secret | dict.fromkeys(hidden_by_git, IGNORED)

@@ -1,4 +1,6 @@
-"""The files that matter for a task: those it names, then those whose names or texts have its words."""
+"""Chooses the files that matter for a task: those it names, then those
+whose names or texts have its words.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ AMBIGUOUS = 3
 
 @dataclass(frozen=True)
 class ContextBounds:
-    """How much a prompt shows of the files that matter."""
+    """How much of the files that matter a prompt may contain."""
 
     limit: int
     """Files."""
@@ -41,9 +43,9 @@ class ContextBounds:
 def find_relevant_files(
     root: Path, found: FileSurvey, task: Task, bounds: ContextBounds, known: Collection[str] = ()
 ) -> list[Relevant]:
-    """The files that matter for a task, the best first, each with the reason.
+    """Return the files that matter for a task, the best first, each with the reason.
 
-    Those in `known` are shown anyway, and left out. The same workspace and task, the same files.
+    Those in `known` are in the prompt anyway, and left out. The same workspace and task give the same files.
     """
     if bounds.limit < 1:
         return []
@@ -74,7 +76,7 @@ def _read_text(root: Path, path: str, max_bytes: int) -> FileText:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be written down, and so be named to an agent."""
+    """Whether a path can be written as text, and so be named to an agent."""
     if path.isascii():
         return True
     try:
@@ -87,7 +89,9 @@ def _is_text(path: str) -> bool:
 def _rank_files(
     top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: ContextBounds
 ) -> list[RankedFile]:
-    """The files that have words of the task, the best first; what is no text, or secret, is none of them."""
+    """Return the files that have words of the task, the best first, without
+    files that are no text, or secret.
+    """
     wanted = find_keywords(task)
     if not wanted:
         return []
@@ -120,7 +124,7 @@ _SPARE = 20
 def _iter_best(
     files: Mapping[str, int], named: Mentions, ranked: list[RankedFile], unlisted: list[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Path, reason, and a note where the file is not to be read; each path once."""
+    """Yield path, reason, and a note where the file is not to be read; each path once."""
     yielded = set()
     for path in _iter_named(named, {one.path: one.score for one in ranked}):
         yielded.add(path)
@@ -134,7 +138,7 @@ def _iter_best(
 
 
 def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
-    """In the order of the task, each once; of many that share a name, the few that matter most."""
+    """Yield in the order of the task, each once; of many that share a name, the few that matter most."""
     taken: set[str] = set()
     for group in named.files:
         few = sorted(group, key=lambda path: (-scores.get(path, 0.0), path))[:AMBIGUOUS]
@@ -145,7 +149,7 @@ def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
 
 
 def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
-    """Whether a path that is not among the files is one all the same, so that `.gitignore` hides it."""
+    """Whether a path that is not among the files exists all the same, so that `.gitignore` hides it."""
     parts = file_names.split_agent_path(path)
     if parts is None or found.hidden.is_ignored(path):
         return False

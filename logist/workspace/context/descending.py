@@ -1,4 +1,4 @@
-"""Opening many directories of a workspace one after the other: what is above two of them is opened once."""
+"""Opens many directories of a workspace one after the other: what is above two of them is opened once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from logist.workspace.files import safe_open
 
 
 class Descent:
-    """Directories beneath one that is open, component by component, never through a link.
+    """Directories below one that is open, component by component, never through a link.
 
-    At most one way down is open at a time; it is closed when the block is left.
+    At most one path down is open at a time; it is closed when the block is left.
     """
 
     def __init__(self, top: int) -> None:
@@ -28,7 +28,10 @@ class Descent:
         self._close_below(0)
 
     def open_path(self, path: str) -> int:
-        """The directory of this path ("" for the top), open until the next one is asked for. Raises OSError."""
+        """Return the directory of this path ("" for the top), open until the next one is requested.
+
+        Raises OSError.
+        """
         parts = path.split("/") if path else []
         shared = 0
         for (name, _), part in zip(self._way, parts, strict=False):

@@ -1,4 +1,6 @@
-"""How often words stand in the files of a workspace: within a number of bytes, the likelier files first."""
+"""Counts how often words occur in the files of a workspace: within a
+number of bytes, the likelier files first.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ SNIFFED = 8_192
 
 
 def choose_files(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
-    """The paths to be searched, of files and their sizes, those of a directory together.
+    """Return the paths to search, of files and their sizes, those of a directory together.
 
     Of too many the likelier ones; of equally likely ones those that come first in `files`.
     """
@@ -51,9 +53,9 @@ def _get_directory(path: str) -> str:
 def count_words(
     top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
 ) -> Iterator[tuple[str, Text]]:
-    """Those of the chosen files that have any of the words; what is gone, locked or no text has none.
+    """Yield those of the chosen files that have any of the words; what is gone, locked or no text has none.
 
-    `chosen` is in the order of `choose`, so that a directory is opened once.
+    `chosen` is in the order of `choose_files`, so that a directory is opened once.
     """
     counters = [_make_counter(keyword) for keyword in keywords]
     with Descent(top) as way:
@@ -84,7 +86,7 @@ def _make_counter(keyword: Keyword) -> Callable[[bytes], int]:
 
 
 def _read_if_text(parent: int, name: bytes, size: int) -> bytes | None:
-    """The whole file, if it is still a regular one of one name and this size, and a text."""
+    """Return the complete file, if it is still a regular one of one name and this size, and a text."""
     try:
         descriptor = os.open(name, safe_open.FILE, dir_fd=parent)
     except OSError:

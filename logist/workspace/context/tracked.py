@@ -14,8 +14,8 @@ from logist.workspace.git import Git
 class Tracked:
     """The files of a job's first checkpoint, which is the commit of its source, or empty where there is none.
 
-    Later checkpoints do not count: they hold ignored files too. Nothing is read, and no git runs, before the first
-    question. Raises Damaged or StorageError then, if the commit can't be read.
+    Later checkpoints do not count: they hold ignored files too. Nothing is read, and no git runs, before the
+    first question. Raises Damaged or StorageError then, if the commit can't be read.
     """
 
     def __init__(self, git: Git, first: str | None) -> None:
@@ -24,7 +24,7 @@ class Tracked:
 
     @cached_property
     def _all_paths(self) -> list[bytes]:
-        """In the order of bytes, as git lists them."""
+        """The paths in the order of bytes, as git lists them."""
         if self._first is None:
             return []
         commit = objects.require_commit(self._first, self._git)

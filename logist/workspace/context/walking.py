@@ -1,10 +1,10 @@
-"""Which files of a workspace a prompt may tell of: all that is neither git-ignored, a cache, excluded, nor elsewhere.
+"""Finds the files of a workspace that a prompt may mention: all that is neither git-ignored, a cache,
+excluded, nor elsewhere.
 
 As for git, what was tracked in the source of the workspace is not ignored, even if a `.gitignore` matches it.
-
-Level by level, so that what lies near the top is known however much there is below. Links are not followed, and a
-directory with a `.git` of its own is another repository: it is named, not entered. The `.gitignore` files are the
-workspace's, read as any file of it is; its `.git` is never looked into.
+Level by level, so that what is near the top is known however much there is below. Links are not followed, and
+a directory with its own `.git` is another repository: it is named, not entered. The `.gitignore` files are
+the workspace's, read as any file of it is; its `.git` is never read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SECOND_NAME = "has another name"
 
 @dataclass
 class FileSurvey:
-    """What was found, level by level, each directory in the order of names."""
+    """The files of a workspace, level by level, each directory in the order of names."""
 
     files: dict[str, int] = field(default_factory=dict)
     """Regular files of one name, and how many bytes. What is not UTF-8 in a path stands there as lone surrogates."""
@@ -91,13 +91,15 @@ class _Rules(NamedTuple):
 
 
 def survey_files(root: Path, hidden: Patterns, tracked: Tracked) -> FileSurvey:
-    """Walks a workspace; the same workspace, the same result."""
+    """Walk a workspace; the same workspace gives the same result."""
     with safe_open.open_root(root) as top:
         return _FileWalk(top, hidden, tracked).walk()
 
 
 def find_ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
-    """Those that are git-ignored, by themselves or with a directory above them; they need not be there."""
+    """Return those that are git-ignored, by themselves or with a directory
+    above them; they need not exist.
+    """
     with safe_open.open_root(root) as top:
         walk = _FileWalk(top, Patterns(()), tracked)
         return frozenset(path for path in paths if walk.is_ignored(path))
@@ -186,7 +188,7 @@ class _FileWalk:
     def _filter_entries(
         self, entries: Iterable[os.DirEntry[str]], prefix: str, rules: _Rules, ignored: bool
     ) -> Iterator[tuple[os.DirEntry[str], bool]]:
-        """What is not hidden of a directory, and whether it is a directory itself."""
+        """Yield what is not hidden of a directory, and whether it is a directory itself."""
         may_hide = rules.gate.can_match
         for entry in entries:
             name = entry.name
@@ -205,7 +207,7 @@ class _FileWalk:
             self.found.noted[path] = TOO_DEEP
 
     def _is_hidden(self, path: str, rules: _Rules, directory: bool, ignored: bool) -> bool:
-        """`ignored`: the directory it is in is."""
+        """Whether the rules hide a path. `ignored`: the directory it is in is."""
         if rules.hidden.match_path(path, directory):
             return True
         if not ignored:
@@ -219,7 +221,7 @@ class _FileWalk:
         return False
 
     def is_ignored(self, path: str) -> bool:
-        """Whether it is git-ignored; where that takes too long to tell, it counts as such."""
+        """Whether it is git-ignored; where that takes too long to decide, it counts as such."""
         parts = split_agent_path(path) or []
         rules, here = self.rules, ""
         for number, part in enumerate(parts):
@@ -254,7 +256,7 @@ class _FileWalk:
             self.found.noted[path] = LINK
 
     def _add_own_rules(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
-        """With the `.gitignore` of the directory, if it is a file of this workspace that is not too large."""
+        """Add the `.gitignore` of the directory, if it is a file of this workspace that is not too large."""
         try:
             with safe_open.open_regular_below(descriptor, [IGNORE_FILE.encode()]) as file:
                 file_status = os.fstat(file)

@@ -1,4 +1,7 @@
-"""Files an agent named: opened safely, read for a prompt, or weighed as evidence. Whatever is wrong is a value."""
+"""Files that an agent named: opened safely, read for a prompt, or checked as evidence.
+
+A problem is a value, not an error.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from logist.workspace.files import file_names, safe_open
 
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
-    """Whether `path` is a regular file of one name in the workspace, and its sha256 (none above `max_bytes`)."""
+    """Check whether `path` is a regular file of one name in the workspace, and hash it (sha256; none above
+    `max_bytes`).
+    """
     name = escape_surrogates(path)
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
@@ -25,7 +30,7 @@ def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
 
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
-    """The text of a file of at most `max_bytes`; the same workspace always gives the same note."""
+    """Return the text of a file of at most `max_bytes`; the same workspace always gives the same note."""
     name = escape_surrogates(path)
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
@@ -51,7 +56,10 @@ def _decode_text(name: str, data: bytes) -> FileText:
 
 @contextmanager
 def open_agent_file(workspace: Path, path: str) -> Iterator[tuple[int, int]]:
-    """Descriptor and size of the file; FileNotFoundError for a path or a thing that is refused."""
+    """Open the file; yield its descriptor and size.
+
+    Raises FileNotFoundError for a path or a kind of file that is refused.
+    """
     parts = file_names.split_agent_path(path)
     if parts is None:
         raise FileNotFoundError(path)
@@ -71,5 +79,5 @@ def _hash_content(descriptor: int, size: int) -> str:
 
 
 def escape_surrogates(path: str) -> str:
-    """Lone surrogates cannot be written to a file."""
+    """Escape lone surrogates, which can't be written to a file."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")

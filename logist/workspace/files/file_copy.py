@@ -1,4 +1,4 @@
-"""Taking a file out of a workspace: opened as safely as evidence, and durable where it is put."""
+"""Copies a file out of a workspace: opened as safely as evidence, and durable at its target."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def copy_file(workspace: Path, path: str, target: Path) -> None:
-    """Copies a regular file of one name to `target` (0600), in directories that are made where missing (0700).
+    """Copy a regular file of one name to `target` (0600), in directories that are created where missing (0700).
 
-    All or nothing: what is at `target` is replaced by the whole copy. Raises UsageError for a path that is no
-    such file, OSError where the copy cannot be written.
+    All or nothing: an existing `target` is replaced by the complete copy. Raises UsageError for a path that
+    is no such file, OSError where the copy cannot be written.
     """
     with ExitStack() as stack:
         try:

@@ -1,8 +1,8 @@
-"""File names: as git can store them, as people see them, as an agent gives them.
+"""File names: as git can store them, as people see them, as an agent writes them.
 
-git refuses a component `.git` in any case and knows no empty directories. `.git` is stored as `.logist~.git`, a name
-that begins with `.logist~` gets another `.logist~`, and an empty directory holds an entry `.logist~`. All of it can be
-undone, and no other name is touched.
+git refuses a component `.git` in any case and knows no empty directories. `.git` is stored as `.logist~.git`,
+a name that begins with `.logist~` gets another `.logist~`, and an empty directory holds an entry `.logist~`.
+All of it is reversible, and no other name is changed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ PLACEHOLDER = PREFIX
 
 
 def to_stored(raw: bytes) -> bytes:
-    """The path under which git keeps the file `raw`."""
+    """Return the path under which git keeps the file `raw`."""
     if b".git" not in raw.lower() and PREFIX not in raw:
         return raw
     return b"/".join(map(_escape_name, raw.split(b"/")))
 
 
 def from_stored(path: bytes) -> bytes:
-    """The path in the workspace of a stored one; a placeholder gives `<directory>/`."""
+    """Return the path in the workspace of a stored one; a placeholder becomes `<directory>/`."""
     if PREFIX not in path:
         return path
     parts = path.split(b"/")
@@ -40,21 +40,21 @@ def _unescape_name(name: bytes) -> bytes:
 
 
 def is_placeholder(path: bytes) -> bool:
-    """Whether a stored path stands for an empty directory."""
+    """Whether a stored path represents an empty directory."""
     return path == PLACEHOLDER or path.endswith(b"/" + PLACEHOLDER)
 
 
 def is_sound(raw: bytes) -> bool:
     """Whether a path of a tree may be written into a workspace: inside it, and not in its own `.git`.
 
-    Just that spelling: it is what a checkpoint leaves out, and `.GIT` is a name like any other.
+    Only that spelling: it is what a checkpoint leaves out, and `.GIT` is a name like any other.
     """
     parts = raw.split(b"/")
     return not any(part in (b"", b".", b"..") for part in parts) and parts[0] != b".git"
 
 
 def list_parents(paths: Iterable[bytes]) -> set[bytes]:
-    """All directories above these paths, without the root."""
+    """Return all directories above these paths, without the root."""
     found: set[bytes] = set()
     for path in paths:
         add_parents(found, path)
@@ -62,7 +62,7 @@ def list_parents(paths: Iterable[bytes]) -> set[bytes]:
 
 
 def add_parents(found: set[bytes], path: bytes) -> None:
-    """Adds the directories above a path to a set that holds, with every directory, those above it."""
+    """Add the directories above a path to a set that holds, with every directory, those above it."""
     above = path.rpartition(b"/")[0]
     while above and above not in found:
         found.add(above)
@@ -70,12 +70,14 @@ def add_parents(found: set[bytes], path: bytes) -> None:
 
 
 def to_display(raw: bytes) -> str:
-    """A path as valid text; bytes that are not UTF-8 as `\\xNN`."""
+    """Return a path as valid text; bytes that are not UTF-8 become hexadecimal escapes."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 def split_agent_path(path: str) -> list[bytes] | None:
-    """The components of a path an agent gave; None if it cannot be one of a file in the workspace."""
+    """Return the components of a path that an agent wrote; None if it cannot
+    be one of a file in the workspace.
+    """
     parts = [part for part in path.encode("utf-8", "backslashreplace").split(b"/") if part != b"."]
     if not parts or b"\0" in path.encode("utf-8", "replace") or not is_sound(b"/".join(parts)):
         return None
@@ -83,7 +85,7 @@ def split_agent_path(path: str) -> list[bytes] | None:
 
 
 def to_json(path: bytes) -> str:
-    """A path as a JSON string can hold it, whatever its bytes."""
+    """Return a path as a JSON string can hold it, whatever its bytes."""
     return path.decode("utf-8", "surrogateescape")
 
 

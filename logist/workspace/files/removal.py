@@ -1,4 +1,4 @@
-"""Removing a directory with everything in it, however deep an agent has made it."""
+"""Removes a directory with everything in it, however deep an agent has made it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRASH = b"logist-trash"
 
 
 def remove_tree(beside: int, parent: int, name: bytes) -> None:
-    """Moves `name` out of `parent` at once, then takes it apart in the directory `beside` of the same file system.
+    """Move `name` out of `parent` at once, then take it apart in the directory `beside` of the same file system.
 
     Directories are moved to one level first: neither the recursion nor the open files grow with the depth.
     """
@@ -60,7 +60,7 @@ def _move_to_trash(parent: int, name: bytes, trash: int, numbers: Iterator[int])
 
 
 def remove_directory(folder: Path) -> None:
-    """Removes a directory, however deep and locked it is; no error if it is not there."""
+    """Remove a directory, however deep and locked it is; no error if it does not exist."""
     if not os.path.lexists(folder):
         return
     try:

@@ -1,7 +1,7 @@
-"""Opening what lies beneath a directory, component by component, never through a link.
+"""Opens what is below a directory, component by component, never through a link.
 
-`unlocking` is for those who write: what its owner has locked is unlocked on the way. Without it, nothing is
-changed, and what is locked is a PermissionError.
+`unlocking` is for callers that write: what its owner has locked is unlocked on the way. Without it, nothing
+is changed, and what is locked is a PermissionError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 @contextmanager
 def open_root(path: Path, *, unlocking: bool = False) -> Iterator[int]:
-    """The directory itself, opened; the descriptor lives as long as the block."""
+    """Open the directory itself; the descriptor lives as long as the block."""
     descriptor = open_directory(None, os.fsencode(path), unlocking=unlocking)
     try:
         yield descriptor
@@ -35,7 +35,7 @@ def open_root(path: Path, *, unlocking: bool = False) -> Iterator[int]:
 
 
 def open_directory(parent: int | None, name: bytes, *, unlocking: bool = False) -> int:
-    """A directory in `parent` (modes of directories are not kept, so unlocking loses nothing)."""
+    """Open a directory in `parent` (modes of directories are not kept, so unlocking loses nothing)."""
     try:
         descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except PermissionError:
@@ -50,7 +50,7 @@ def open_directory(parent: int | None, name: bytes, *, unlocking: bool = False) 
 
 @contextmanager
 def open_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
-    """The directory `parts` beneath `top`, opened."""
+    """Open the directory `parts` below `top`; yield its descriptor."""
     descriptor = os.dup(top)
     try:
         for part in parts:
@@ -64,7 +64,7 @@ def open_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> 
 
 @contextmanager
 def open_regular_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
-    """The regular file `parts` beneath `top`, opened for reading; anything else is an OSError of GONE."""
+    """Open the regular file `parts` below `top` for reading; anything else is an OSError of GONE."""
     with open_below(top, parts[:-1], unlocking=unlocking) as parent:
         descriptor = _open_file(parent, parts[-1], unlocking)
     try:
@@ -89,7 +89,9 @@ def _open_file(parent: int, name: bytes, unlocking: bool) -> int:
 
 
 def unlock_entry(parent: int | None, name: bytes) -> None:
-    """Gives the owner back reading and writing (and entering); never through a link, never to a second name."""
+    """Let the owner read and write (and enter) again; never through a link,
+    never a file with a second name.
+    """
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         entry_status = os.fstat(handle)
@@ -103,14 +105,14 @@ def unlock_entry(parent: int | None, name: bytes) -> None:
 
 
 def make_writable(descriptor: int) -> None:
-    """Gives the owner everything in an opened directory."""
+    """Give the owner all rights in an opened directory."""
     mode = os.fstat(descriptor).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
 def read_exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]:
-    """`size` bytes from the file; one that shrinks meanwhile is filled up with zeros."""
+    """Yield `size` bytes from the file; one that shrinks meanwhile is filled up with zeros."""
     while size > 0:
         data = os.read(descriptor, min(chunk, size)) or bytes(min(chunk, size))
         size -= len(data)
@@ -118,7 +120,7 @@ def read_exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[b
 
 
 def read_link(parent: int, name: bytes) -> bytes:
-    """Where a symbolic link points; something else is an OSError of GONE."""
+    """Return where a symbolic link points; something else is an OSError of GONE."""
     try:
         return os.readlink(name, dir_fd=parent)
     except OSError as error:

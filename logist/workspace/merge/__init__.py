@@ -1,4 +1,6 @@
-"""Work of a job into the repository it came from: one commit on a branch of its own, merged into what is checked out."""
+"""Merges the work of a job into the repository it came from: one commit on the job's branch, merged into what
+is checked out.
+"""
 
 from logist.workspace.merge.drafting import FileChange
 from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish_work

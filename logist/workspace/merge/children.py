@@ -1,4 +1,6 @@
-"""The work of children into the workspace of their parent: a three-way merge, in the repositories of checkpoints only."""
+"""Merges the work of children into the workspace of their parent: a three-way merge, in the repositories of
+checkpoints only.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class Theirs(NamedTuple):
 
 
 class MergedChildren(NamedTuple):
-    """What came of it."""
+    """The result of the merge."""
 
     commit: str
     """All that fits together, on top of ours."""
@@ -47,10 +49,11 @@ class MergedChildren(NamedTuple):
 
 
 def merge_children(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChildren:
-    """The work of all children on top of `ours`, one after the other; durable, and packed like every checkpoint.
+    """Merge the work of all children into `ours`, one after the other; durable, and packed like every
+    checkpoint.
 
-    A child whose work does not fit to what came before it is left out, and its files are named: so is one in
-    whose place of a file that we have there is one that no checkpoint could hold. Raises StorageError where a
+    A child whose work conflicts with what came before it is left out, and its files are named: so is one that
+    has, in the place of a file of ours, something that no checkpoint could hold. Raises StorageError where a
     repository can't be read, or git is older than 2.38.
     """
     leftovers.remove_leftovers(git.git_dir)
@@ -78,13 +81,15 @@ def merge_children(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChi
 
 
 def _find_unstored(git: Git, commit: str) -> dict[bytes, Unstored]:
-    """What the workspace of a child has and its checkpoint has not; it says so itself."""
+    """Return what the workspace of a child has and its checkpoint lacks, as the checkpoint records it."""
     (unstored,) = objects.read_unstored(git, commit)
     return {path: thing for path, thing in unstored.items() if thing.why != CACHE}
 
 
 def _find_replaced(git: Git, tip: str, missing: Mapping[bytes, Unstored]) -> list[str]:
-    """Our files that would be gone, for the child has something of their names that can't be brought over."""
+    """Return our files that would be gone, because the child has something
+    under their names that can't be copied.
+    """
     if not missing:
         return []
     our_paths = map(file_names.from_stored, objects.read_tree(git, tip))
@@ -105,13 +110,13 @@ def _format_path(path: bytes, thing: Unstored) -> str:
 
 
 def _remove_half_written(objects_dir: Path) -> None:
-    """Loose objects that a killed git was about to name; nothing but a merge makes loose ones."""
+    """Remove loose objects that a killed git was about to name; only a merge makes loose ones."""
     for path in objects_dir.glob("??/tmp_obj_*"):
         path.unlink(missing_ok=True)
 
 
 def _merge_trees(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
-    """The tree of both, or the files that do not fit, as a person reads their names."""
+    """Return the merged tree and the conflicting files, as a person reads their names."""
     status, out, error_text = git.run_for_status(
         "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs
     )
@@ -130,14 +135,17 @@ def _read_tree_id(git: Git, commit: str) -> str:
 
 
 def _commit_merge(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
-    """`held`: what no checkpoint of ours could hold, as every checkpoint says at its end."""
+    """Commit the merged tree.
+
+    `held`: what no checkpoint of ours could hold, which every checkpoint records at its end.
+    """
     message = f"Work of {child.name}{held}"
     output = git.run("commit-tree", tree, "-p", ours, "-p", child.commit, "-m", message)
     return output.decode("ascii").strip()
 
 
 def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *options: str) -> None:
-    """Copies a commit of another repository of checkpoints, and calls it `reference` here."""
+    """Copy a commit of another repository of checkpoints, and name it `reference` here."""
     objects.require_commit(commit, git)
     if not repository.is_dir():
         message = "the repository of checkpoints is missing"

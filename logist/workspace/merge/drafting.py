@@ -1,4 +1,4 @@
-"""The commits of a merge, made in a repository of its own that borrows from both sides and changes neither."""
+"""Creates the commits of a merge in a scratch repository that borrows from both sides and changes neither."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_PATCH = 1_000_000
 
 
 class Words(NamedTuple):
-    """What a commit says: its first line, and the job."""
+    """The text of a commit: its first line, and the job."""
 
     subject: str
     job: str
@@ -43,12 +43,12 @@ class Words(NamedTuple):
 
 
 def build_job_trailer(job: str) -> str:
-    """The line by which the commits of a job are known."""
+    """Return the line by which the commits of a job are recognised."""
     return f"Logist-Job: {job}"
 
 
 class FileChange(NamedTuple):
-    """A file that goes in; lines are None of what is not text."""
+    """A file of the merge; lines are None of what is not text."""
 
     path: str
     added: int | None
@@ -57,7 +57,7 @@ class FileChange(NamedTuple):
 
 @dataclass(frozen=True)
 class Scratch:
-    """The repository in which commits are made."""
+    """The repository in which commits are created."""
 
     git: Git
     tree: Path
@@ -68,9 +68,10 @@ class Scratch:
 def open_scratch(
     job: Git, target: Target, author: Person, seconds: int, *, beside: bool = True
 ) -> Iterator[Scratch]:
-    """Such a repository; gone when the block is left. `seconds`: the time of its commits, since 1970.
+    """Create such a repository; it is removed when the block is left. `seconds`: the time of its commits, since
+    1970.
 
-    `beside`: it lies in the job's repository, whose lock the caller holds; else among the temporary files.
+    `beside`: it is in the job's repository, whose lock the caller holds; else among the temporary files.
     """
     folder = job.git_dir / SCRATCH if beside else Path(tempfile.mkdtemp(prefix="logist-")).resolve()
     shutil.rmtree(folder, ignore_errors=True)
@@ -112,13 +113,13 @@ def _init_repository(git: Git, job: Git, target: Target) -> None:
 
 
 def _quote_alternate(path: Path) -> bytes:
-    """A line of that file; quoted, for a path may hold anything."""
+    """Return a line of the file `alternates`; quoted, because a path may hold anything."""
     raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + raw + b'"\n'
 
 
 def list_line_end_options(target: Target) -> list[str]:
-    """What the user has set for the ends of lines, as arguments of git."""
+    """Return the user's settings for the ends of lines, as arguments of git."""
     kept = [name for name in ("core.autocrlf", "core.eol") if target.settings.get(name)]
     return [part for name in kept for part in ("-c", f"{name}={target.settings[name]}")]
 
@@ -126,7 +127,9 @@ def list_line_end_options(target: Target) -> list[str]:
 def write_job_tree(
     made: Scratch, job: Git, target: Target, base: str | None, selected: Selected, final: str
 ) -> str:
-    """The tree of the job's commit: that of `base` with the changes that are selected, git-ignored files left out."""
+    """Write the tree of the job's commit: that of `base` with the selected
+    changes, git-ignored files left out.
+    """
     git = made.git
     inside: list[str | Path] = [
         f"--work-tree={made.tree}",
@@ -152,7 +155,9 @@ def write_job_tree(
 
 
 def _write_rules_and_names(made: Scratch, job: Git, selected: Selected, final: str) -> set[bytes]:
-    """Writes what tells git how to read a work tree, and the names alone of all else; returns the paths of the former."""
+    """Write the files that tell git how to read a work tree, and only the names of all else; return the paths
+    of the former.
+    """
     by_path = {
         file_names.from_stored(stored): entry for stored, entry in objects.read_tree(job, final).items()
     }
@@ -169,7 +174,7 @@ def _write_rules_and_names(made: Scratch, job: Git, selected: Selected, final: s
 
 
 def _write_contents(made: Scratch, job: Git, wanted: dict[bytes, TreeEntry]) -> None:
-    """Writes files with all that is in them."""
+    """Write files with their content."""
     paths = sorted(wanted)
     with objects.open_contents(job, [wanted[path].id for path in paths]) as each:
         for path, pieces in zip(paths, each, strict=True):
@@ -198,7 +203,7 @@ def _join_paths(paths: Iterable[bytes]) -> bytes:
 
 
 def create_commit(git: Git, tree: str, parents: Sequence[str], text: str) -> str:
-    """A commit; the same input gives the same one."""
+    """Create a commit; the same input gives the same one."""
     above = [part for parent in parents for part in ("-p", parent)]
     return (
         git.run_with_input(text.encode("utf-8", "backslashreplace"), "commit-tree", tree, *above)
@@ -216,13 +221,15 @@ def is_ancestor(git: Git, older: str, newer: str) -> bool:
 
 
 def find_first_parent(git: Git, commit: str) -> str | None:
-    """The commit that it comes after on its branch."""
+    """Return the commit before it on its branch; None if there is none."""
     status, output, _ = git.run_for_status("rev-parse", "--verify", "--quiet", f"{commit}^1")
     return output.decode("ascii").strip() if status == 0 else None
 
 
 def find_introducing_commit(git: Git, commit: str, head: str) -> str:
-    """The commit on the branch at `head` that has `commit` first in its past: a merge, or itself."""
+    """Return the first commit on the branch at `head` that has `commit` in
+    its history: a merge, or itself.
+    """
     line = git.run("rev-list", "--first-parent", head, f"^{commit}").split()
     after = set(git.run("rev-list", "--ancestry-path", head, f"^{commit}").split())
     having = [each.decode("ascii") for each in line if each in after]
@@ -230,7 +237,7 @@ def find_introducing_commit(git: Git, commit: str, head: str) -> str:
 
 
 def is_same(git: Git, one: str, other: str) -> bool:
-    """Whether two commits have the same tree, past and message, whoever made them, and when."""
+    """Whether two commits have the same tree, history and message, whatever their author and time."""
 
     def read_content(commit: str) -> tuple[list[bytes], bytes]:
         head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
@@ -240,7 +247,9 @@ def is_same(git: Git, one: str, other: str) -> bool:
 
 
 def merge_trees(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, list[str]]:
-    """The tree of both, and the files in which they do not fit. Raises Refused where they have nothing in common."""
+    """Return the merged tree and the conflicting files. Raises Refused where
+    the two have no common history.
+    """
     options = ["--write-tree", "--name-only", "--no-messages", "-z"]
     status, out, error_text = git.run_for_status("merge-tree", *options, ours, theirs)
     if "unrelated histories" in error_text:
@@ -257,7 +266,7 @@ def merge_trees(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, 
 
 
 def list_file_changes(git: Git, before: str, after: str) -> list[FileChange]:
-    """The files that differ, by path."""
+    """Return the files that differ, by path."""
     fields = git.run("diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--").split(b"\0")
     file_list = []
     for line in filter(None, fields):
@@ -268,7 +277,7 @@ def list_file_changes(git: Git, before: str, after: str) -> list[FileChange]:
 
 
 def read_patch(git: Git, before: str, after: str) -> tuple[str, bool]:
-    """The differences as a patch, and whether it is whole."""
+    """Return the differences as a patch, and whether it is complete."""
     options = ("-p", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
     with git.open_stream("diff-tree", *options, before, after, "--") as process:
         assert process.stdout is not None
@@ -279,7 +288,7 @@ def read_patch(git: Git, before: str, after: str) -> tuple[str, bool]:
 
 
 def borrow_objects(target: Target, made: Scratch) -> Git:
-    """git on the target, which sees the new commits as well without having them."""
+    """Return git on the target, which also sees the new commits without having them."""
     extra = (
         (
             "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -290,5 +299,5 @@ def borrow_objects(target: Target, made: Scratch) -> Git:
 
 
 def write_empty_tree(git: Git) -> str:
-    """The name of a tree with nothing in it."""
+    """Write an empty tree; return its name."""
     return git.run_with_input(b"", "hash-object", "-t", "tree", "-w", "--stdin").decode("ascii").strip()

@@ -1,4 +1,6 @@
-"""One merge, from the work of a job to the branch that is checked out; begun again after any kill, it is one merge."""
+"""Merges the work of a job into the branch that is checked out; begun
+again after any kill, it is still one merge.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch
 
 @dataclass(frozen=True)
 class JobWork:
-    """What a job has done, as its repository of checkpoints holds it."""
+    """The work of a job, as its repository of checkpoints holds it."""
 
     job_id: str
     title: str
@@ -59,7 +61,7 @@ class JobWork:
 
 @dataclass(frozen=True)
 class Published:
-    """What came of it, or would."""
+    """The result of a merge, or of its preview."""
 
     place: Path
     into: str
@@ -83,10 +85,11 @@ class Published:
 
 
 def publish_work(work: JobWork, target: Target, mode: str, *, patch: bool = False) -> Published:
-    """Merges the work into what is checked out in `target`, whose lock the caller holds where anything may change.
+    """Merge the work into what is checked out in `target`, whose lock the caller holds where anything may
+    change.
 
-    A conflict is told and changes nothing. Raises Refused where git is in the middle of something there, files are
-    in the way or changed, or the commit that the job began from is gone; StorageError.
+    A conflict is reported and changes nothing. Raises Refused where git is in the middle of something there,
+    files are in the way or changed, or the commit that the job began from is gone; StorageError.
     """
     try:
         return _merge_work(work, target, mode, patch=patch)
@@ -107,7 +110,7 @@ class Brought(NamedTuple):
 
 
 def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | None:
-    """The commit at the end of `logist/<job>` in the repository at `place`; None where the job made none.
+    """Return the commit at the end of `logist/<job>` in the repository at `place`; None where the job made none.
 
     Nothing is written, and nothing that the repository sets up is run.
     """
@@ -180,7 +183,9 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
 
 
 def _leave_out_scratch(found: Published, target: Target) -> Published:
-    """The same without commits that only the scratch repository has, nor a command that takes them back."""
+    """Return the preview without commits that only the scratch repository has, and without the command that
+    reverts them.
+    """
     if found.how == "already":
         return found
     commit = found.commit if found.commit is not None and target.has_commit(found.commit) else None
@@ -188,7 +193,7 @@ def _leave_out_scratch(found: Published, target: Target) -> Published:
 
 
 def _require_unmoved(target: Target) -> None:
-    """Raises Refused where somebody has committed, or checked out another branch, just now."""
+    """Raise Refused where a commit was made, or another branch checked out, just now."""
     now = target.reload_head()
     if (now.branch, now.head) != (target.branch, target.head):
         message = "what is checked out there has changed just now"
@@ -204,7 +209,7 @@ class _Draft:
 
 
 def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
-    """The one commit of the job."""
+    """Create the one commit of the job."""
     parent = _choose_parent(work, target)
     selected = selecting.select_changes(work.git, work.base, work.commit, _find_reserved(work, target))
     base = work.base if target.has_commit(work.base) else None
@@ -219,7 +224,9 @@ def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
 
 
 def _choose_parent(work: JobWork, target: Target) -> str | None:
-    """What the commit of the job comes after: its earlier one where that went in, else what the job began from."""
+    """Return the parent of the job's commit: its earlier commit where that was merged, else the commit the
+    job began from.
+    """
     if work.previous is not None and target.has_in_history(work.previous):
         return work.previous
     if target.has_commit(work.base):
@@ -243,7 +250,7 @@ def _find_reserved(work: JobWork, target: Target) -> bytes | None:
 def _preview_merge(
     work: JobWork, target: Target, made: Scratch, draft: _Draft, mode: str, *, patch: bool
 ) -> Published:
-    """What a merge comes to: its commits, in the scratch repository."""
+    """Return the result of a merge, with its commits in the scratch repository."""
     left_out = tuple(selecting.describe_left_out(draft.selected.left_out))
     preview = Published(
         target.place,
@@ -288,7 +295,7 @@ def _build_revert(target: Target, commit: str, how: str) -> str:
 
 
 def _find_revert(target: Target, git: Git, commit: str) -> str:
-    """The command that takes back what is in already; "" where there is none that takes back only this."""
+    """Return the command that reverts what is merged already; "" where no command reverts only this."""
     assert target.head is not None
     merged = drafting.find_introducing_commit(git, commit, target.head)
     if target.top is not None:
@@ -308,7 +315,7 @@ def _build_move(target: Target, made: Scratch, found: Published) -> Move:
 
 
 def _find_obstacle(work: JobWork, target: Target, made: Scratch, found: Published) -> Refused | None:
-    """What keeps it from being done; all of it is tried beside the target."""
+    """Return what prevents the merge; everything is tried without changing the target."""
     if found.how not in ("fast_forward", "merge"):
         return None
     try:
@@ -325,9 +332,10 @@ def _find_obstacle(work: JobWork, target: Target, made: Scratch, found: Publishe
 def _prepare_branches(
     work: JobWork, target: Target, made: Scratch, found: Published
 ) -> Iterator[Callable[[], None]]:
-    """Gives what moves the branch of the job, and what is checked out where there is an `after`, at once.
+    """Yield a function that moves the job's branch, and what is checked out where there is an `after`, at once.
 
-    Everything they need is durable in the target by then, and nobody else moves them meanwhile. Raises Refused.
+    Everything they need is durable in the target by then, and no other process moves them meanwhile. Raises
+    Refused.
     """
     assert found.commit is not None
     old = _require_free_branch(work, target, made, found)
@@ -353,7 +361,7 @@ def _flush_branches(target: Target) -> None:
 
 
 def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
-    """Gives a repository the objects of these commits, as one pack."""
+    """Send a repository the objects of these commits, as one pack."""
     with open_unnamed_file() as revision_file:
         revision_file.write(revisions)
         revision_file.seek(0)
@@ -370,7 +378,9 @@ def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
 
 
 def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Published) -> str | None:
-    """What the branch of the job is now. Raises Refused where it is somebody else's, or is checked out."""
+    """Return the commit of the job's branch. Raises Refused where the branch
+    is not the job's, or is checked out.
+    """
     name = f"refs/heads/{found.branch}"
     git = made.git
     output = target.git.run("for-each-ref", "--format=%(objectname) %(worktreepath)", name).rstrip(b"\n")
@@ -390,7 +400,7 @@ def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Pu
 
 
 def _set_log_identity(work: JobWork, target: Target) -> Git:
-    """git with the name and the time that its log of references is to tell."""
+    """Return git with the name and the time for its log of references."""
     name, email = target.choose_author(work.author)
     who = (
         ("GIT_COMMITTER_NAME", name),

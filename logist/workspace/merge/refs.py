@@ -1,4 +1,4 @@
-"""Moving branches: git holds the locks of all of them first, and moves them when the files are in their places."""
+"""Moves branches: git first holds the locks of all of them, and moves them when the files are in place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Update(NamedTuple):
 def prepare_updates(
     target: Target, git: Git, updates: Sequence[Update], reason: str
 ) -> Iterator[Callable[[], None]]:
-    """Holds the locks of these references, and gives what moves them all.
+    """Hold the locks of these references, and yield a function that moves them all.
 
     Raises Refused where another git holds one, or has moved it.
     """
@@ -65,7 +65,7 @@ def prepare_updates(
 
 
 def _send_lines(process: subprocess.Popen[bytes], lines: Sequence[str], answer: str) -> bool:
-    """Whether git comes to give this answer."""
+    """Send lines to git; return whether it gives this answer."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(os.fsencode("".join(f"{line}\n" for line in lines)))
@@ -96,7 +96,7 @@ def _raise_lock_held(lock: str) -> NoReturn:
 
 
 def _list_locks(target: Target, updates: Sequence[Update]) -> list[Path]:
-    """The files by which git locks them."""
+    """Return the files by which git locks them."""
     locks = [target.common / f"{each.name}.lock" for each in updates if each.name != HEAD]
     if any(each.name == HEAD for each in updates):
         locks.append(target.git.git_dir / "HEAD.lock")
@@ -105,21 +105,26 @@ def _list_locks(target: Target, updates: Sequence[Update]) -> list[Path]:
 
 
 def require_free(target: Target, updates: Sequence[Update]) -> None:
-    """Raises Refused where another git holds one of them."""
+    """Raise Refused where another git holds one of them."""
     for lock in _list_locks(target, updates):
         if os.path.lexists(lock):
             _raise_lock_held(str(lock))
 
 
 def _write_claim(target: Target, marker: Path, updates: Sequence[Update]) -> None:
-    """Writes down which locks git takes now, so that they are known for ours if all is killed. Raises Refused."""
+    """Write down which locks git takes now, so that they are recognised as ours if everything is killed.
+
+    Raises Refused.
+    """
     require_free(target, updates)
     new = [b"new " + each.new.encode("ascii") for each in updates]
     _write_marker(marker, [*new, *(b"lock " + os.fsencode(lock) for lock in _list_locks(target, updates))])
 
 
 def _write_marker(marker: Path, lines: Sequence[bytes]) -> None:
-    """Adds these to the first line, each after a zero; in place, for the lock of the index is another name of the file."""
+    """Append these to the first line, each after a zero; in place, because the lock of the index is another
+    name of the file.
+    """
     with open(marker, "r+b") as file:
         first = file.readline().rstrip(b"\n")
         file.seek(0)
@@ -128,7 +133,7 @@ def _write_marker(marker: Path, lines: Sequence[bytes]) -> None:
 
 
 def remove_stale_locks(marker: Path) -> None:
-    """Removes the locks of references that a killed git of ours has left, and no other's.
+    """Remove the locks of references that a killed git of ours has left, and no other's.
 
     They were free when the marker was written, and hold nothing, or what ours was to write.
     """

@@ -1,4 +1,4 @@
-"""What of a job's work goes into a user's repository, and what is left out of it."""
+"""Selects what of a job's work is merged into a user's repository, and what is left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 class Selected(NamedTuple):
-    """What goes in, by the path in the work tree; None is gone."""
+    """The selected changes, by the path in the work tree; None is a deletion."""
 
     changes: dict[bytes, TreeEntry | None]
     left_out: dict[bytes, str]
@@ -28,10 +28,10 @@ class Selected(NamedTuple):
 
 
 def select_changes(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected:
-    """The work between two checkpoints of the repository `git`.
+    """Return the work between two checkpoints of the repository `git`.
 
-    `reserved`: a directory, where the work tree holds it, whose files are nobody's work (that of the jobs).
-    Git-ignored files are still among the changes.
+    `reserved`: a directory of the work tree whose files are no work (that of the jobs). Git-ignored files are
+    still among the changes.
     """
     (unstored,) = objects.read_unstored(git, commit)
     before, after = (
@@ -54,7 +54,9 @@ def select_changes(git: Git, base: str, commit: str, reserved: bytes | None) -> 
 
 
 def _to_workspace_names(tree: Tree) -> Tree:
-    """By the names in the workspace, without the entries for empty directories, which git does not know."""
+    """Return the tree by the names in the workspace, without the entries for empty directories, which git
+    does not know.
+    """
     return {
         file_names.from_stored(path): entry
         for path, entry in tree.items()
@@ -63,7 +65,7 @@ def _to_workspace_names(tree: Tree) -> Tree:
 
 
 def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
-    """Whether it may still be there, though no checkpoint holds it."""
+    """Whether it may still exist, though no checkpoint holds it."""
     if path in kept:
         return True
     above = file_names.list_parents([path]) if kept else set()
@@ -73,7 +75,7 @@ def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
 def _explain_left_out(
     path: bytes, entry: TreeEntry | None, submodules: set[bytes], reserved: bytes | None
 ) -> str:
-    """Why a change is left out, "" where it is not."""
+    """Return why a change is left out, "" where it is not."""
     if any(map(is_like_git, path.split(b"/"))):
         return "part of a git repository"
     if submodules & {path, *file_names.list_parents([path])}:
@@ -87,14 +89,14 @@ def _explain_left_out(
 
 
 def is_like_git(name: bytes) -> bool:
-    """Whether any file system that git knows of takes a name for `.git`."""
+    """Whether any file system that git supports takes a name for `.git`."""
     text = _UNSEEN.sub("", name.decode("utf-8", "replace")).lower()
     pieces = [piece.partition(":")[0].rstrip(" .") for piece in text.split("\\")]
     return any(piece in (".git", "git~1") for piece in pieces)
 
 
 def describe_left_out(left_out: dict[bytes, str]) -> Iterator[str]:
-    """The same for people, each as `path (reason)`, and how many more there are."""
+    """Yield what is left out, each as `path (reason)`, and how many more there are."""
     for path in sorted(left_out)[:NAMED]:
         yield f"{file_names.to_display(path)} ({left_out[path]})"
     if len(left_out) > NAMED:

@@ -1,4 +1,6 @@
-"""A move of the user's work tree made ready: as git would write it, and refused where it would cost the user anything."""
+"""Prepares a change of the user's work tree: the files as git would write them; refused where the user would
+lose anything.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ NAMED = 20
 
 @dataclass(frozen=True)
 class Move:
-    """From what is checked out to another commit; `git` knows both."""
+    """A change from what is checked out to another commit; `git` knows both."""
 
     target: Target
     git: Git
@@ -52,7 +54,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Staged:
-    """A move that is ready: the next index, and the files as they are to lie, both as git would make them."""
+    """A prepared move: the next index, and the files as they will be, both as git would make them."""
 
     move: Move
     index: Path
@@ -63,7 +65,9 @@ class Staged:
 
 
 def stage_move(move: Move, folder: Path) -> Staged:
-    """Makes the move ready in `folder`. Raises Refused where it would cost the user anything; nothing is changed yet."""
+    """Prepare the move in `folder`. Raises Refused where the user would lose
+    anything; nothing is changed yet.
+    """
     target, index, staging = move.target, folder / INDEX, folder / STAGING
     assert target.top is not None
     staged = Staged(move, index, staging / "old", staging / "new")
@@ -100,7 +104,9 @@ def _require_no_submodule(move: Move) -> None:
 
 
 def _require_no_filter(move: Move, staged: Staged) -> None:
-    """Raises Refused for files that only a program of the user can write as they are to lie (as git-lfs does)."""
+    """Raise Refused for files that only a program of the user can write as
+    they should be (as git-lfs does).
+    """
     settings = move.target.settings
     drivers = {
         name.split(".", 1)[1].rpartition(".")[0]
@@ -126,7 +132,7 @@ def _require_no_filter(move: Move, staged: Staged) -> None:
 
 
 def _read_index(git: Git) -> dict[bytes, tuple[str, TreeEntry]]:
-    """What the index holds, by path: the letter git tells its state by, and the entry."""
+    """Return the content of the index, by path: git's letter for its state, and the entry."""
     indexed = {}
     for line in filter(None, git.run("ls-files", "-v", "-s", "-z").split(b"\0")):
         described, _, path = line.partition(b"\t")
@@ -136,7 +142,7 @@ def _read_index(git: Git) -> dict[bytes, tuple[str, TreeEntry]]:
 
 
 def _require_unstaged(move: Move, git: Git) -> None:
-    """Raises Refused where the index has something else under a path than either commit."""
+    """Raise Refused where the index has something else under a path than either commit."""
     indexed = _read_index(git)
     unmerged = [path for path, (tag, _) in indexed.items() if tag == "M"]
     sides = (move.before, move.after)
@@ -153,7 +159,9 @@ def _require_unstaged(move: Move, git: Git) -> None:
 
 
 def _require_checked_out(move: Move, git: Git) -> None:
-    """Raises Refused for files that git was told to leave out of the work tree, or alone in it."""
+    """Raise Refused for files that are marked skip-worktree: git leaves them out of the work tree, or does
+    not touch them there.
+    """
     indexed = _read_index(git)
     skipped = [path for path in move.changed_paths if path in indexed and indexed[path][0] in "Ss"]
     if skipped:
@@ -163,7 +171,9 @@ def _require_checked_out(move: Move, git: Git) -> None:
 
 
 def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> None:
-    """Writes files as git would write them into the work tree, with the ends of lines that the user has set."""
+    """Write files as git would write them into the work tree, with the ends
+    of lines that the user has set.
+    """
     place.mkdir(mode=0o700)
     options = ("checkout-index", f"--prefix={place}/", "-f", "-q", "-z", "--stdin")
     work_tree = f"--work-tree={move.target.top}"
@@ -173,9 +183,9 @@ def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> Non
 
 
 def _check_files(staged: Staged) -> dict[bytes, KnownFile]:
-    """The files that stand where the move changes something, each as it was before it was looked into.
+    """Return the files that exist where the move changes something, each identified before its content was read.
 
-    Raises Refused for files that are neither as they were nor as they are to be, and for what stands in the way.
+    Raises Refused for files that are neither as they were nor as they will be, and for what is in the way.
     """
     move = staged.move
     assert move.target.top is not None
@@ -202,9 +212,10 @@ def _check_files(staged: Staged) -> dict[bytes, KnownFile]:
 
 
 def _inspect_path(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, KnownFile | None]:
-    """`fine` if the file is not there, or as on one of the sides; else what stands there: `other`, `directory`, `above`.
+    """Return `fine` if the file does not exist, or is as on one of the sides; else what is there: `other`,
+    `directory`, `above`.
 
-    With what tells the file, where there is one.
+    Also returns the identity of the file, where there is one.
     """
     *above, name = path.split(b"/")
     try:
@@ -223,7 +234,7 @@ def _inspect_path(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, Kno
 
 
 def _is_same_file(parent: int, name: bytes, status: os.stat_result, side: int, path: bytes) -> bool:
-    """Whether it is the file that lies under `path` beneath `side`, in kind, content and the right to run it."""
+    """Whether it is the same as `path` below `side`, in kind, content and the right to run it."""
     *above, last = path.split(b"/")
     try:
         with safe_open.open_below(side, above) as folder:
@@ -251,7 +262,7 @@ def _iter_content(parent: int, name: bytes) -> Iterator[bytes]:
 
 
 def _makes_room(move: Move, top: int, path: bytes, standing: str) -> bool:
-    """Whether what stands in the way is a file, or a directory of files, that goes with this move."""
+    """Whether what is in the way is a file, or a directory of files, that this move removes."""
     if standing == "above":  # what is there comes, or goes, and is judged itself
         return any((each in move.before) != (each in move.after) for each in file_names.list_parents([path]))
     if standing != "directory" or path not in move.after:
@@ -271,7 +282,9 @@ def _files_below(folder: int, prefix: bytes) -> Iterator[bytes]:
 
 
 def _filter_changed(move: Move, paths: Sequence[bytes]) -> list[bytes]:
-    """Those that git finds changed: with other ends of lines a file may still be the same to it."""
+    """Return those that git reports as changed: with other ends of lines a
+    file may still be the same to it.
+    """
     git = move.target.git
     work_tree = f"--work-tree={move.target.top}"
     options = ("--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
@@ -290,6 +303,6 @@ def _raise_refused(target: Target, what: str, paths: Iterable[bytes]) -> NoRetur
 
 
 def format_paths(paths: Sequence[bytes]) -> str:
-    """Files, as a message names them."""
+    """Return files, as a message names them."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return ", ".join(file_names.to_display(path) for path in paths[:NAMED]) + more

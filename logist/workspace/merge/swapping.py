@@ -1,6 +1,8 @@
-"""Files into and out of the user's work tree, each by one swap: what the user saves meanwhile is never lost.
+"""Moves files into and out of the user's work tree, each by one swap: what the user saves meanwhile is never
+lost.
 
-What comes out of a swap is looked at; if it is not what was judged before, it goes back, and so does all else.
+A file that a swap takes out is checked; if it is not the one that was checked before, it is put back, and so
+is everything else.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class KnownFile(NamedTuple):
-    """By what a file is known for the one that was judged, and not written since."""
+    """Identifies a file that was checked, and shows that it has not been written since."""
 
     device: int
     inode: int
@@ -38,19 +40,19 @@ class KnownFile(NamedTuple):
     changed: int
 
     def is_still(self, other: KnownFile | None) -> bool:
-        """The same, though it may have been renamed."""
+        """Whether it is the same file, though it may have been renamed."""
         return other is not None and self[:-1] == other[:-1]
 
 
 def identify_file(status: os.stat_result) -> KnownFile:
-    """What tells a file, of its status."""
+    """Return the identity of a file, from its status."""
     return KnownFile(
         status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
 
 
 def identify_file_at(parent: int, name: bytes) -> KnownFile | None:
-    """What lies there; None is nothing, or a directory."""
+    """Return the identity of the file there; None for nothing, or a directory."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -59,7 +61,7 @@ def identify_file_at(parent: int, name: bytes) -> KnownFile | None:
 
 
 class Meanwhile(Exception):
-    """Somebody has changed the file of this path since it was judged."""
+    """The file of this path has changed since it was checked."""
 
     def __init__(self, path: bytes) -> None:
         super().__init__(path)
@@ -80,7 +82,7 @@ class _Done(NamedTuple):
 
 
 class Swaps:
-    """The swaps of one move; they can all be taken back. See `swaps`."""
+    """The swaps of one move; they can all be reverted. See `open_swaps`."""
 
     def __init__(self, top: int, new: int, gone: int) -> None:
         self.top, self.new, self.gone = top, new, gone
@@ -89,7 +91,7 @@ class Swaps:
         """Directories."""
 
     def remove_file(self, path: bytes, judged: KnownFile | None) -> None:
-        """Takes a file away. Raises Meanwhile, OSError."""
+        """Remove a file. Raises Meanwhile, OSError."""
         try:
             self._remove_file(path, judged)
         except OSError as error:
@@ -123,14 +125,14 @@ class Swaps:
                 raise Meanwhile(path)
 
     def _remove_empty_parents(self, parts: list[bytes]) -> None:
-        """Removes the directories that hold nothing any more."""
+        """Remove the directories that are empty now."""
         with suppress(OSError):
             for depth in range(len(parts), 0, -1):
                 with safe_open.open_below(self.top, parts[: depth - 1]) as parent:
                     os.rmdir(parts[depth - 1], dir_fd=parent)
 
     def place_file(self, path: bytes, judged: KnownFile | None) -> None:
-        """Puts the new file in its place. Raises Meanwhile, OSError."""
+        """Put the new file in its place. Raises Meanwhile, OSError."""
         *above, name = path.split(b"/")
         with self._open_or_create(above) as parent, safe_open.open_below(self.new, above) as folder:
             if identify_file_at(parent, name) != judged:
@@ -176,7 +178,7 @@ class Swaps:
 
     @contextmanager
     def _open_or_create(self, parts: Sequence[bytes]) -> Iterator[int]:
-        """A directory beneath the top, made where it is missing."""
+        """Open a directory below the top, created where it is missing; yield its descriptor."""
         descriptor = os.dup(self.top)
         try:
             for depth, part in enumerate(parts, 1):
@@ -191,7 +193,7 @@ class Swaps:
             os.close(descriptor)
 
     def revert_all(self) -> None:
-        """Everything as it was, but for what somebody has changed since."""
+        """Revert everything, except what has been changed since."""
         while self.done:
             with suppress(OSError):
                 self._revert_one(self.done.pop())
@@ -218,7 +220,7 @@ class Swaps:
                     os.unlink(kept, dir_fd=parent)
 
     def delete_kept(self) -> None:
-        """Lets go of what is kept beside the files."""
+        """Delete the former files that are kept next to the new ones."""
         for done in self.done:
             if done.store is None and done.had:
                 with suppress(OSError), safe_open.open_below(self.top, done.path.split(b"/")[:-1]) as parent:
@@ -227,9 +229,9 @@ class Swaps:
 
 @contextmanager
 def open_swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
-    """Swaps between the work tree `top` and the files in `new`; `gone` takes those that go.
+    """Open swaps between the work tree `top` and the files in `new`; `gone` receives removed files.
 
-    When the block raises, they are taken back.
+    When the block raises, they are reverted.
     """
     gone.mkdir(mode=0o700)
     with safe_open.open_root(top) as one, safe_open.open_root(new) as two, safe_open.open_root(gone) as three:
@@ -243,7 +245,10 @@ def open_swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
 
 
 def rename_with_flag(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
-    """renameat2: two names change their files, or a name is given that nothing has yet. Raises OSError."""
+    """Call renameat2: exchange the files of two names, or rename to a name that does not exist yet.
+
+    Raises OSError.
+    """
     number = errno.ENOSYS
     if hasattr(_libc, "renameat2"):
         if _libc.renameat2(source, old, folder, new, flag) == 0:
@@ -266,12 +271,14 @@ def rename_with_flag(source: int, old: bytes, folder: int, new: bytes, flag: int
 
 
 def _make_unique_name() -> bytes:
-    """A name that nothing has."""
+    """Return a name that nothing has."""
     return b".logist-" + secrets.token_hex(12).encode("ascii")
 
 
 def _copy_file(source: int, name: bytes, parent: int) -> bytes:
-    """A copy under another name, where a linked work tree lies on another file system than its repository."""
+    """Copy a file under another name, where a linked work tree is on another
+    file system than its repository.
+    """
     other = _make_unique_name()
     status = os.stat(name, dir_fd=source, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
@@ -291,7 +298,7 @@ def _copy_file(source: int, name: bytes, parent: int) -> bytes:
 
 
 def _remove_empty(parent: int, name: bytes) -> None:
-    """Removes a directory of directories, if there is one: all files in it are gone by now."""
+    """Remove a directory of directories, if there is one: all files in it are gone by now."""
     try:
         folder = safe_open.open_directory(parent, name)
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""The user's repository as work is merged into it: where it lies, what is checked out, what is under way there."""
+"""The user's repository as the target of a merge: its paths, what is
+checked out, and operations in progress.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ UNDER_WAY = {
 
 
 class Person(NamedTuple):
-    """Who makes a commit, as git names people."""
+    """The author of a commit, as git names people."""
 
     name: str
     email: str
@@ -38,7 +40,7 @@ class Person(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """A repository of the user. Nothing that it, or the user, has set up is run by `git`."""
+    """A repository of the user. `git` runs nothing that it, or the user, has set up."""
 
     place: Path
     """What a person calls it: its work tree, or a bare repository itself."""
@@ -62,7 +64,7 @@ class Target:
         return self.branch.removeprefix("refs/heads/") if self.branch else "the detached HEAD"
 
     def choose_author(self, otherwise: Person) -> Person:
-        """Who is set up to make commits there."""
+        """Return the person that git there is configured for, else `otherwise`."""
         name, email = self.settings.get("user.name", ""), self.settings.get("user.email", "")
         return (
             Person(_clean_name(name), _clean_name(email))
@@ -80,28 +82,29 @@ class Target:
         return self.git.run_for_status("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0
 
     def has_in_history(self, commit: str) -> bool:
-        """Whether what is checked out has that commit in its past."""
+        """Whether what is checked out has that commit in its history."""
         if self.head is None or not self.has_commit(commit):
             return False
         return self.git.run_for_status("merge-base", "--is-ancestor", commit, self.head)[0] == 0
 
     def reload_head(self) -> Target:
-        """The same with what is checked out now."""
+        """Return the same with what is checked out now."""
         branch, head = _read_head(self.git)
         return replace(self, branch=branch, head=head)
 
 
 def _clean_name(text: str) -> str:
-    """A name as it can stand in a commit."""
+    """Return a name in a form that a commit can hold."""
     return " ".join("".join(each for each in text if each not in "<>\0").split())
 
 
 def find_target(
     place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH, *, by_branch: str = ""
 ) -> Target:
-    """The repository at `place`, or the one whose work tree holds it. Raises UsageError, StorageError.
+    """Return the repository at `place`, or the one whose work tree holds it. Raises UsageError, StorageError.
 
-    `config_files`: the user's own settings of git; of those only names and values are read. `by_branch`: see Target.
+    `config_files`: the user's own settings of git; of those only names and values are read. `by_branch`: see
+    Target.
     """
     repository = source.resolve_source(place)
     top = repository if (repository / ".git").exists() else None
@@ -121,7 +124,7 @@ def _read_path(git: Git, which: str) -> Path:
 
 
 def read_umask() -> int:
-    """The umask of this process, which tells what the user wants; read without changing it."""
+    """Return the umask of this process, which the user chose; read without changing it."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
             digits = next((line.split()[1] for line in lines if line.startswith("Umask:")), "0022")
@@ -153,9 +156,9 @@ def _read_settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def lock_target(target: Target, wait: float, on_wait: Callable[[], None] = lambda: None) -> Iterator[Target]:
-    """Keeps other Logists from merging into it, and looks at it again. Raises Busy after `wait` seconds.
+    """Keep other Logists from merging into it, and reload its HEAD. Raises Busy after `wait` seconds.
 
-    The lock is one of the directory itself: no file is made for it, and it ends with the process.
+    The lock is on the directory itself: no file is created for it, and it ends with the process.
     """
     try:
         descriptor = os.open(target.common, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -182,7 +185,7 @@ def _acquire_lock(descriptor: int, target: Target, wait: float, on_wait: Callabl
 
 
 def require_idle(target: Target) -> None:
-    """Raises Refused while git is in the middle of something there, or only looks at a part of it."""
+    """Raise Refused while git is in the middle of something there, or has only a part of it checked out."""
     for name, what in UNDER_WAY.items():
         if os.path.lexists(target.git.git_dir / name):
             fix = "finish or abort it, then run the command again"
@@ -197,7 +200,7 @@ def require_idle(target: Target) -> None:
 
 
 def _is_at_home(target: Target) -> bool:
-    """Whether the work tree is the one around the repository; linked ones do not follow that setting."""
+    """Whether the work tree is the one around the repository; linked ones ignore that setting."""
     configured = target.settings.get("core.worktree")
     if configured is None or target.top is None or target.git.git_dir.resolve() != target.common:
         return True

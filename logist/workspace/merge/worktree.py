@@ -1,6 +1,7 @@
-"""Moving the user's work tree and index to what was made ready: only what differs, never through a link.
+"""Changes the user's work tree and index to what was prepared: only what differs, never through a link.
 
-Each file is old or new at every moment, git's own lock is held meanwhile, and whoever is cut off can begin again.
+Each file is old or new at every moment, git's own lock is held meanwhile, and a command that is killed can
+begin again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_merge_leftovers(target: Target) -> None:
-    """Ends what a command was doing that was killed: its lock goes, files that it has moved in already stay.
+    """Clean up after a command that was killed: its lock is removed, files that it has moved in already stay.
 
     The caller holds the lock of the target. A lock that may be another's stays.
     """
@@ -43,7 +44,9 @@ def remove_merge_leftovers(target: Target) -> None:
 
 
 def _release_locks(target: Target, *, index: bool) -> None:
-    """Takes away the locks that are ours, those of a git of ours that was killed among them, and all else."""
+    """Remove the locks that are ours, including those of a git of ours that
+    was killed, and all other leftovers.
+    """
     folder = target.git.git_dir
     refs.remove_stale_locks(folder / MARKER)
     if index:
@@ -59,10 +62,10 @@ def _remove_own_files(folder: Path) -> None:
 
 @contextmanager
 def mark_merge(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
-    """Marks the target as ours meanwhile, so that what a killed command leaves is known for ours.
+    """Mark the target as ours inside the block, so that what a killed command leaves is recognised as ours.
 
-    `index`: holds the lock as well that every git takes which changes the index; its file is a second name of
-    the mark. Raises Refused where another git has it.
+    `index`: also hold the lock that every git takes which changes the index; its file is a second name of the
+    mark. Raises Refused where another git has it.
     """
     folder = target.git.git_dir
     try:
@@ -87,9 +90,9 @@ def mark_merge(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
 
 
 def apply_staged(staged: Staged) -> None:
-    """Moves files and index in, durably. The caller holds the lock of the index, and moves the branch then.
+    """Move files and index in, durably. The caller holds the lock of the index, and moves the branch afterwards.
 
-    Raises Refused, with all files as they were, where somebody has changed one since it was judged.
+    Raises Refused, with all files as they were, where one has changed since it was checked.
     """
     move = staged.move
     assert move.target.top is not None
@@ -163,6 +166,6 @@ def _flush_folders(top: int, folders: set[bytes]) -> None:
 
 
 def flush_folder(path: Path) -> None:
-    """Makes the names in a directory durable; one that is not there has none."""
+    """Make the names in a directory durable; a missing directory is ignored."""
     with suppress(FileNotFoundError), safe_open.open_root(path) as descriptor:
         os.fsync(descriptor)

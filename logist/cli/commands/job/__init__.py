@@ -1,1 +1,1 @@
-"""`logist job ...`: one command a file."""
+"""`logist job ...`: one command per file."""

@@ -34,7 +34,7 @@ def write_dataset(
     redact: bool,
     force: bool,
 ) -> Output:
-    """Writes the lines to a file or, as they come, to standard output."""
+    """Write the lines to a file or, as they are produced, to standard output."""
     from logist.cli.context import open_project
     from logist.cli.recorded import find_recorded_jobs
     from logist.jobs.archive.dataset import ExportedDataset, export_dataset
@@ -84,7 +84,9 @@ def _encode_lines(lines: Iterator[str], exported: ExportedDataset) -> Iterator[b
 
 
 def _build_output(exported: ExportedDataset, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
-    """Standard output has the lines, unless they went to a file; then it has what people and scripts are told."""
+    """Return the output: standard output has the lines, unless they are in a
+    file; then it has the summary.
+    """
     data = {
         "path": None if file is None else str(file),
         "histories": exported.histories,

@@ -27,7 +27,7 @@ def run_decision(
     *,
     ends_agent: bool = False,
 ) -> Output:
-    """Makes a decision, and shows what became of the job."""
+    """Make a decision, and return the new status of the job."""
     from logist.cli.show.view import build_result_output
     from logist.core.model import Kind
     from logist.jobs.steward.steward_decisions import record_decision
@@ -49,7 +49,7 @@ READ = ("approve", "reject", "resume")
 
 
 def _create_command(kind: str, text: str, *, note_required: bool = False) -> click.Command:
-    """The command that makes one decision."""
+    """Create the command that makes one decision."""
 
     @click.command(kind, help=text)
     @on_job
@@ -94,7 +94,7 @@ def approve(
 
 
 def _require_one_reason(override: str, note: str | None) -> str:
-    """Why a review is overridden; UsageError where that is said twice."""
+    """Return why a review is overridden. Raises UsageError where two reasons are given."""
     if note is not None:
         raise UsageError("--override says why already", where="--note", fix="leave out --note")
     return override
@@ -106,7 +106,7 @@ reject = _create_command(
 
 
 def _create_ending_command(kind: str, text: str) -> click.Command:
-    """The command that takes a job away from the agent that may be at work on it."""
+    """Create a command that takes a job away from the agent that may be at work on it."""
 
     @click.command(kind, help=f"{text} An agent at work on it is ended, if you say so.")
     @on_job
@@ -123,10 +123,10 @@ def _create_ending_command(kind: str, text: str) -> click.Command:
 def confirm_ending_agent(
     project: Project, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = ""
 ) -> bool:
-    """Whether an agent that is at work may be ended: by --yes, or by a person asked at the terminal.
+    """Whether an agent that is at work may be ended: by --yes, or because a person at the terminal agrees.
 
-    Raises Busy without either. With --wait the agent is waited for instead. `words`: what the command has
-    besides, for the one that is advised.
+    Raises Busy without either. With --wait the agent is waited for instead. `words`: further words of the
+    command, for the one that the error suggests.
     """
     job = project.open_job(job_id)
     holder = job.find_lock_holder()

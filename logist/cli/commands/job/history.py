@@ -113,7 +113,7 @@ def _show_prompt(job: JobDir, sequence: int) -> Output:
 
 
 def _show_difference(one: Archive, other: Archive | None, pair: tuple[int, int] | None) -> Output:
-    """Two interactions side by side: those of `pair`, else the first of the two histories that differ."""
+    """Compare two interactions: those of `pair`, else the first of the two histories that differ."""
     same = None
     before: Interaction | None
     after: Interaction | None
@@ -169,9 +169,10 @@ def _build_comparison(
 def _find_first_difference(
     one: Archive, other: Archive
 ) -> tuple[int, Interaction | None, Interaction | None]:
-    """The first prompts, by their order, that differ or whose answers do, and how many before are the same.
+    """Return the number of equal prompts at the beginning, and the first prompts, by their order, that differ
+    or whose answers do.
 
-    A fork has the beginning of its origin, so with that this is where they go their own ways. None for a history
+    A fork has the beginning of its origin, so with that these are where the two diverge. None for a history
     that ends before the other.
     """
     from itertools import zip_longest
@@ -198,7 +199,9 @@ def _find_first_difference(
 def _show_no_difference(
     one: Archive, other: Archive, same: int, before: Interaction | None, after: Interaction | None
 ) -> Output:
-    """One history is the beginning of the other, which goes on with `before` or `after`; or both are the same."""
+    """One history is the beginning of the other, which continues with
+    `before` or `after`; or both are the same.
+    """
     lines: list[Line] = [f"no difference in {_count_prompts(same)}"]
     for archive, more in ((one, before), (other, after)):
         if more is not None:
@@ -256,13 +259,15 @@ def _find_role(entry: Interaction) -> str:
 
 
 def _format_value(value: object) -> str:
-    """What the metadata say, on a line; of a hash the beginning."""
+    """Format a value of the metadata on one line; of a hash the beginning."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
     return f"{text[:12]}..." if len(text) == 64 and " " not in text else text or "none"
 
 
 def _find_asked(archive: Archive, sequence: int, job: Archive) -> Interaction:
-    """The interaction of that number, which has a prompt; `job` is the history of a job of this project."""
+    """Return the interaction of that number, which has a prompt; `job` is
+    the history of a job of this project.
+    """
     fix = _suggest_reading(archive.name, is_job=archive.path.parent.parent == job.path.parent.parent)
     for entry in archive.read_interactions():
         if entry.sequence == sequence:
@@ -279,7 +284,7 @@ def _make_not_asked_error(name: str, entry: Interaction, what: str, fix: str) ->
 
 
 def _suggest_reading(name: str, *, is_job: bool) -> str:
-    """The command that shows a history; a directory elsewhere may have a name like a job's."""
+    """Return the command that prints a history; a directory elsewhere may have a name like a job's."""
     if is_job and is_job_id(name):
         return f"'logist job history --job {name}' shows them"
     return f"'logist replay {quote(name)} --json' reads it"

@@ -1,4 +1,4 @@
-"""`logist job verify --secrets`: what a look for secrets has found, for people and for scripts."""
+"""`logist job verify --secrets`: the result of the search for secrets, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REVOKE = "make a new key and revoke this one: what was written may have been cop
 def report_leaks(
     environment: Environment, named: tuple[str | None, str | None] | None, jobs_dir: str | None
 ) -> Output:
-    """Looks at one job (`named`: the argument, and --job), or with None at all of them."""
+    """Search one job (`named`: the argument, and --job), or with None all of them."""
     project = surroundings(environment, jobs_dir)
     scanned = [leaked_secrets.scan(project, job) for job in _list_job_dirs(environment, named, jobs_dir)]
     lines = [line for each in scanned for line in _format_scan(each)]

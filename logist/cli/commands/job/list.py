@@ -73,7 +73,9 @@ def list_(
 
 
 def _build_sort_key(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
-    """The place of a job below the one it does a part of, as far as that is listed; `by_id` has those that are."""
+    """Return the sort key that puts a job below the one it does a part of, as far as that is listed; `by_id`
+    has the listed ones.
+    """
     above: Row | None = row
     places: list[tuple[int, str, str]] = []
     while above is not None and len(places) <= DEEPEST:
@@ -89,7 +91,7 @@ def _note_no_jobs(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
 
 
 def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
-    """The row of every job, and what is wrong with those that can't be read."""
+    """Return the row of every job, and the problems of those that can't be read."""
     rows: list[Row] = []
     problems: list[Diagnostic] = []
     for seen in read_glances(folder):
@@ -109,7 +111,9 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
 
 
 def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
-    """The row by the history, which goes on after state.json; `row` itself where the history can't be read."""
+    """Return the row according to the history, which is newer than state.json; `row` itself where the history
+    can't be read.
+    """
     from logist.cli.rebuilt_state import rebuild_state
 
     try:
@@ -129,7 +133,7 @@ def _warn_unreadable(folder: str, job_id: str, problem: str, fix: str | None = R
 
 
 def _is_held(folder: str, seen: Glance) -> bool:
-    """Whether somebody is at work on a job that has an exchange in flight."""
+    """Whether a command or courier is at work on a job that has an exchange in flight."""
     from pathlib import Path
 
     from logist.store import JobDir

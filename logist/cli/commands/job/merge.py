@@ -74,7 +74,7 @@ def merge(
 
 
 def _choose_exit_code(found: Published) -> int:
-    """Of a look: whether a merge would be refused."""
+    """Return the exit code of a dry run: whether a merge would be refused."""
     return Refused.exit_code if found.blocked is not None or found.conflicts else 0
 
 

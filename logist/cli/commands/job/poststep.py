@@ -85,7 +85,7 @@ def poststep(
 
 
 def _build_dry_run_output(result: CommandResult) -> Output:
-    """What would become of the job, in words that nobody takes for what has happened."""
+    """Return what would happen to the job, in words that can't be mistaken for what has happened."""
     from logist.cli.show.view import build_result_output, step_lines
 
     status = status_span(result.state.status.value)

@@ -122,7 +122,7 @@ def _show_plan(chosen: str, status: Status, plan: StepPlan, user: bool, setup: O
 
 
 def _describe_setup(setup: Outlook) -> list[str]:
-    """What a step would do first, before it asks."""
+    """Describe what a step would do first, before it asks the agent."""
     changed = (
         f"; changed since it was done: {', '.join(setup.changed)}" if setup.changed and setup.stamp else ""
     )
@@ -137,7 +137,9 @@ def _describe_setup(setup: Outlook) -> list[str]:
 
 
 def _take_user_half(request: Request) -> Request:
-    """The request without what the role is told: the part that a person may see, as if it were the whole."""
+    """Return the request without the role's instructions: the part that a person may see, as if it were the
+    complete request.
+    """
     start = int(request.metadata["user_start"])
     parts = [
         part.model_copy(update={"start": part.start - start, "end": part.end - start})
@@ -163,7 +165,7 @@ def _describe_plan(data: dict[str, Any], worst: int | None) -> list[str]:
 
 
 def _format_table(rows: Sequence[BudgetRow]) -> list[str]:
-    """The parts of the prompt in their order, a line each."""
+    """Return the parts of the prompt in their order, a line each."""
     head = ("tokens", "priority", "from", "cut", "part")
     cells = [head, *(_format_cells(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]

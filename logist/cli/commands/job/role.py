@@ -19,7 +19,7 @@ from logist.errors import UsageError
 
 
 def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Jobs and roles, for the shell's completion of the first word; roles for the second."""
+    """Complete jobs and roles for the first word; roles for the second."""
     jobs = [] if ctx.params.get("words") else complete_job(ctx, param, incomplete)
     return [*jobs, *complete_role(ctx, param, incomplete)]
 
@@ -68,7 +68,7 @@ def role(
 
 
 def _parse_words(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
-    """`(job, role)`; the role is None with --reset."""
+    """Return `(job, role)`; the role is None with --reset."""
     fix = "logist job role JOB NAME, or: logist job role JOB --reset"
     if reset and len(words) < 2:
         return words[0] if words else None, None

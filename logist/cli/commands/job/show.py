@@ -86,7 +86,7 @@ def show(
 
 
 def _read_followed(job: JobDir, state: State) -> Followed | None:
-    """The workflow of a job that has one of its own, if this Logist can read it."""
+    """Return the workflow of a job that does not follow the built-in one, if this Logist can read it."""
     if state.workflow is None:
         return None
     from logist.cli.show import workflow_lines
@@ -99,7 +99,7 @@ def _read_followed(job: JobDir, state: State) -> Followed | None:
 
 
 def _make_undrawn_error(job: JobDir, state: State) -> Refused:
-    """Why there is nothing to draw."""
+    """Return why there is nothing to draw."""
     what = "has the built-in workflow, a single step" if state.workflow is None else "has a newer workflow"
     return Refused(f"{job.id} {what}: there is nothing to draw", fix=f"logist job show --job {job.id}")
 
@@ -132,14 +132,14 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
 
 
 def _format_output(step: str, value: Any) -> list[Line]:
-    """A plan as a text to read, any other output on a line."""
+    """Return a plan as a text to read, any other output on a line."""
     if not plans.is_plan(value):
         return [f"output of {step}: {_to_one_line(value)}"]
     return [f"output of {step}, a plan:", *(f"   {line}" for line in plans.render_plan_lines(value))]
 
 
 def _remove_indent(line: Line) -> Line:
-    """A line of `job status`, where all stand further in."""
+    """Return a line of `job status` without its indentation."""
     if isinstance(line, str):
         return line.removeprefix("  ")
     first = line[0]
@@ -183,5 +183,5 @@ def _format_files(title: str, paths: Sequence[str]) -> list[str]:
 
 
 def _to_one_line(value: Any) -> str:
-    """One line: what an agent wrote can't pass for a line of ours."""
+    """Return one line: what an agent wrote can't pass for a line of Logist."""
     return " ".join(value.splitlines()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -82,7 +82,9 @@ def _show_status(
 def _read_followed(
     data: State, folder: str, chosen: str, state: State
 ) -> tuple[list[Line] | None, tuple[Diagnostic, ...]]:
-    """What is to be said of the workflow, if the job has one of its own; puts it into `data` too."""
+    """Return what to report about the workflow, if the job does not follow the built-in one; also puts it
+    into `data`.
+    """
     if state.get("workflow") is None:
         return None, ()
     from pathlib import Path
@@ -105,7 +107,9 @@ def _read_followed(
 
 
 def _read_role_description(environment: Environment, role: str) -> str | None:
-    """What a role is for, as its file says today; None where there is no such role that reads."""
+    """Return what a role is for, according to its file today; None where
+    there is no readable role of that name.
+    """
     from logist.cli.context import load_known_roles
 
     try:
@@ -115,7 +119,7 @@ def _read_role_description(environment: Environment, role: str) -> str | None:
 
 
 def _read_holder(folder: str, chosen: str) -> dict[str, Any] | None:
-    """Who is at work, as JSON."""
+    """Return who is at work, as JSON."""
     from pathlib import Path
 
     from logist.store import JobDir
@@ -178,7 +182,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
 
 
 def _build_limits(limits: State, usage: State) -> list[State]:
-    """What is used of each limit; `level` is ok, near or reached."""
+    """Return what is used of each limit; `level` is ok, near or reached."""
     spent = (
         amounts.join_cents(usage["cumulative_cost"], usage["cumulative_cost_microcents"]) / amounts.MICROCENTS
     )
@@ -242,7 +246,7 @@ def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> l
 
 
 def _review_lines(data: State) -> Iterator[Line]:
-    """Checks that do not hold, and what the last review found."""
+    """Yield checks that failed, and the findings of the last review."""
     from logist.core.answer import findings
 
     recorded_findings = data["findings"] or []
@@ -263,7 +267,7 @@ def _review_lines(data: State) -> Iterator[Line]:
 
 
 def _plan_lines(data: State) -> Iterator[Line]:
-    """The plan that waits for approval; of one that is carried out, only where it is."""
+    """Yield the plan that waits for approval; for one that is being carried out, only where to read it."""
     plan = data["plan"]
     if not isinstance(plan, dict) or not plans.is_plan(plan.get("output")):
         return
@@ -290,7 +294,7 @@ def _format_first_line(data: State) -> Line:
 
 
 def _role_lines(data: State) -> Iterator[Line]:
-    """Who does the work and why, what that role is for, and the command that puts another in its place."""
+    """Yield who does the work and why, what that role is for, and the command that switches to another."""
     role = glance.role_span(data["role"], data["badge"], data["color"])
     yield "  role: ", role, f" ({data['role_source']})"
     if data["role_description"]:
@@ -300,7 +304,9 @@ def _role_lines(data: State) -> Iterator[Line]:
 
 
 def _question_lines(data: State) -> Iterator[Line]:
-    """What a STUCK agent asks, if it asks in the form of a question (see core.answer.output_schema)."""
+    """Yield the question of a STUCK agent, if its output has the form of a question (see
+    core.answer.output_schema).
+    """
     last, stuck = data["last"], data["stuck"]
     question = last["output"] if last and stuck else None
     if not isinstance(question, dict) or question.get("type") != "question":
@@ -323,7 +329,7 @@ def _question_lines(data: State) -> Iterator[Line]:
 
 
 def _format_value(value: object) -> str:
-    """A value of an agent on one line: text as it is, other values as JSON."""
+    """Return a value of an agent on one line: text as it is, other values as JSON."""
     return _to_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 

@@ -95,7 +95,7 @@ def _build_edits_data(edits: Edits) -> JsonObject:
 
 
 def _edit_lines(edits: Edits | None) -> Iterator[str]:
-    """What somebody changed in the workspace, a line each."""
+    """Yield the changes made by hand in the workspace, a line each."""
     if edits is None or not edits.changes:
         return
     count = len(edits.changes) + edits.omitted
@@ -107,7 +107,7 @@ def _edit_lines(edits: Edits | None) -> Iterator[str]:
 
 
 def _extent_lines(proof: Proof) -> Iterator[str]:
-    """What is still trustworthy, and from where on nothing is proven."""
+    """Yield what can still be trusted, and from where on nothing is proven."""
     if not proof.trusted:
         yield "no interaction is proven"
     elif proof.trusted.first == proof.trusted.last:
@@ -134,7 +134,7 @@ def _make_diagnostic(job: JobDir, problem: HistoryProblem) -> Diagnostic:
 
 
 def _advise_repair(job: JobDir, found: Verified) -> Diagnostic:
-    """What to do next; nothing that loses a byte."""
+    """Return what to do next; nothing that loses a byte."""
     from logist.jobs.doctor.checks import FIX, FIX_DEEP
 
     ending = found.proof.ending
@@ -146,7 +146,9 @@ def _advise_repair(job: JobDir, found: Verified) -> Diagnostic:
 
 
 def _needs_deep(job: JobDir, found: Verified) -> bool:
-    """Whether `doctor` sees the fault only with --deep: state.json reads and verifies, and differs from the history."""
+    """Whether `doctor` sees the fault only with --deep: state.json is valid by itself, but differs from the
+    history.
+    """
     from logist.jobs.base.session import build_current_state
 
     if not any(each.message.startswith(DIFFERS) for each in found.problems):

@@ -1,1 +1,1 @@
-"""`logist role ...`: one command a file."""
+"""`logist role ...`: one command per file."""

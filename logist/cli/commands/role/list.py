@@ -55,7 +55,7 @@ def list_(environment: Environment) -> Output:
 
 
 def format_permissions(permissions: Permissions) -> str:
-    """What a role may do: `read, execute`."""
+    """Return what a role may do: `read, execute`."""
     names = [name.partition("_")[0] for name in permissions.list_names()]
     if not names:
         return "nothing"

@@ -84,7 +84,7 @@ def new(
 
 
 def require_name(name: str) -> None:
-    """Raises UsageError for a name that a role, or its file, can't have."""
+    """Raise UsageError for a name that a role, or its file, can't have."""
     is_invalid = not name.isprintable() or name != name.strip() or "/" in name or name.startswith(".")
     if not name or is_invalid or len(name.encode()) > LONGEST:
         fix = "printable text without `/`, and without a point before it"
@@ -92,7 +92,7 @@ def require_name(name: str) -> None:
 
 
 def require_unused_name(roles: Roles, folder: Path, name: str) -> None:
-    """Raises Refused if the directory has such a role, whatever its file is called, or such a file."""
+    """Raise Refused if the directory has such a role, whatever the name of its file, or such a file."""
     from logist.roles.files import list_role_files
 
     sound = [(one.role.name, one.path) for one in (*roles.by_name.values(), *roles.hidden)]
@@ -105,7 +105,9 @@ def require_unused_name(roles: Roles, folder: Path, name: str) -> None:
 
 
 def require_no_cycle(roles: Roles, name: str, base: str) -> None:
-    """Raises Refused if the base inherits from a role of that name: the new one would take its place there."""
+    """Raise Refused if the base inherits from a role of that name: the new
+    one would be that role's replacement.
+    """
     chain = [base]
     while (above := roles.by_name[chain[-1]].base) is not None and above not in chain:
         chain.append(above)
@@ -117,7 +119,9 @@ def require_no_cycle(roles: Roles, name: str, base: str) -> None:
 
 
 def _find_replaced(roles: Roles, name: str, folder: Path, known: Sequence[Path]) -> LoadedRole | None:
-    """The role that one of that name in the folder takes the place of; `known`: where roles lie, the strongest last."""
+    """Return the role that one of that name in the folder overrides; `known`: the directories of roles, the
+    strongest last.
+    """
     there = folder.resolve()
     strength = max((place for place, each in enumerate(known) if each.resolve() == there), default=-1)
     role_of_name = roles.by_name.get(name)

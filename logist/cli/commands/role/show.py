@@ -62,7 +62,7 @@ def _format_role(role: Role, loaded: LoadedRole) -> Iterator[Line]:
 
 
 def _iter_values(role: Role) -> Iterator[tuple[str, str]]:
-    """Every field but the long texts that are there, as a person writes it."""
+    """Yield every field except the long texts that are set, as a person writes it."""
     for key, value in role.model_dump(mode="json").items():
         if key == "permissions":
             yield key, ", ".join(role.permissions.list_names()) or "none"
@@ -81,7 +81,7 @@ def _format_value(value: object) -> str:
 
 
 def _describe_origin(loaded: LoadedRole, key: str) -> str:
-    """Where the value of a field comes from, in short."""
+    """Return where the value of a field comes from, in short."""
     origin = loaded.origins[key]
     match origin.kind:
         case "file":

@@ -55,7 +55,7 @@ def _format_count(names: Sequence[str]) -> str:
 
 
 def _find_role_place(environment: Environment, name: str) -> Path:
-    """The file or directory of that path, else the file of the role of that name."""
+    """Return the file or directory of that path, else the file of the role of that name."""
     from logist.cli.context import load_known_roles
 
     path = Path(require_utf8(name, "the file", "name another"))
@@ -70,7 +70,7 @@ def _find_role_place(environment: Environment, name: str) -> Path:
 
 
 def _find_in_known(place: Path, known: Sequence[Path]) -> Path | None:
-    """The place as the directories of roles spell it, if it is one of them or lies in one."""
+    """Return the place as the directories of roles spell it, if it is one of them or in one."""
     for directory in known:
         for inside, outer in ((directory, place), (directory / place.name, place.parent)):
             if directory.exists() and outer.resolve() == directory.resolve():
@@ -102,7 +102,7 @@ def _list_sound_roles(roles: Roles, files: Collection[str] | None) -> Iterator[L
 
 
 def _check_models(environment: Environment, roles: Roles) -> Iterator[RoleProblem]:
-    """Roles whose model can't be asked with the settings as they are."""
+    """Yield roles whose model can't be used with the settings as they are."""
     from logist.config.settings import load_settings, resolve_model
     from logist.roles import RoleProblem
 
@@ -123,6 +123,6 @@ def _check_models(environment: Environment, roles: Roles) -> Iterator[RoleProble
 
 
 def _list_model_names(role: Role) -> Iterator[str]:
-    """All that it may be asked with."""
+    """Yield all models that the role may use."""
     yield role.llm_model
     yield from (later.llm_model for later in role.later_attempts if later.llm_model)

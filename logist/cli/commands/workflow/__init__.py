@@ -1,1 +1,1 @@
-"""`logist workflow ...`: one command a file."""
+"""`logist workflow ...`: one command per file."""

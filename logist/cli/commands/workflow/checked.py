@@ -1,4 +1,4 @@
-"""What is wrong with workflows, as `validate` and `lint` tell it."""
+"""The problems of workflows, as `validate` and `lint` report them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def report_problems(
     job_role: str | None = None,
     as_json: bool = False,
 ) -> Output:
-    """Every finding on a line of its own; with `advice` also what only could be better, with `strict` nothing passes."""
+    """Report every finding on its own line; with `advice` also what could only be better, with `strict` any
+    finding is a failure.
+    """
     roles = load_known_roles(environment)
     if job_role is not None:
         roles.get(job_role)
@@ -70,7 +72,9 @@ def report_problems(
 
 
 def _read_allowance(environment: Environment) -> Allowance | None:
-    """What the config allows a job; None for a config that does not read, which is no fault of the workflow."""
+    """Return what the config allows a job; None for a config that can't be read, which is no fault of the
+    workflow.
+    """
     try:
         settings = load_current_settings(environment).settings
     except InvalidFile:
@@ -81,7 +85,7 @@ def _read_allowance(environment: Environment) -> Allowance | None:
 def _list_problems(
     loaded: LoadedWorkflow, directories: Sequence[Path], around: Around, *, advice: bool
 ) -> list[WorkflowProblem]:
-    """In the order of the file."""
+    """Return the problems in the order of the file."""
     left_out = set() if advice or loaded.draft is None else set(lint_workflow(loaded.draft, loaded.places))
     remaining = [
         problem for problem in find_workflow_problems(loaded, directories, around) if problem not in left_out
@@ -111,7 +115,7 @@ def _make_diagnostic(finding: Finding) -> Diagnostic:
 
 
 def _format_finding(finding: Finding) -> Line:
-    """As compilers write it, so that an editor finds the place."""
+    """Format a finding as compilers do, so that an editor finds the place."""
     problem, loaded = finding
     fix = f" ({problem.fix})" if problem.fix else ""
     return (

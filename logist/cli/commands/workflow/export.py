@@ -47,7 +47,9 @@ def export(environment: Environment, name: str, output: str | None, force: bool)
 
 
 def write_if_free(path: Path, text: str, *, force: bool) -> None:
-    """A file, all or nothing, where there is none or `force` is given; a symbolic link goes on to lead there."""
+    """Write a file, all or nothing, where there is none or `force` is given; a symbolic link is followed and
+    stays.
+    """
     from logist.store.files import convert_os_errors, replace_file
 
     require_free(path, force=force)
@@ -58,7 +60,7 @@ def write_if_free(path: Path, text: str, *, force: bool) -> None:
 
 
 def _read_umask() -> int:
-    """What the person keeps from others in new files."""
+    """Return the umask, which restricts new files."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

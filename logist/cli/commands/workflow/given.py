@@ -1,4 +1,4 @@
-"""The workflows that a command is about: by file, by name, or all that can be found."""
+"""Finds the workflows that a command is about: by file, by name, or all that can be found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def load_workflow_argument(environment: Environment, name: str) -> LoadedWorkflow:
-    """The workflow of that file or name. UsageError if there is none, or one of several is not named."""
+    """Return the workflow of that file or name.
+
+    Raises UsageError if there is none, or one of several is not named.
+    """
     path, _, _ = require_utf8(name, "the workflow", "name another").partition("#")
     if os.path.isfile(path) and os.sep not in path and not path.lower().endswith(SUFFIXES):
         name = os.path.join(".", name)  # the file and no name, whatever it is called
@@ -45,13 +48,15 @@ def load_workflow_argument(environment: Environment, name: str) -> LoadedWorkflo
 
 
 def load_usable_workflow(environment: Environment, name: str) -> tuple[Workflow, LoadedWorkflow]:
-    """The same with all that its steps name, and where it comes from. InvalidFile if it is broken."""
+    """Return the same with all that its steps name, and where it comes from.
+    Raises InvalidFile if it is broken.
+    """
     loaded = load_workflow_argument(environment, name)
     return freeze_workflow(loaded, list_workflow_directories(environment)), loaded
 
 
 def freeze_workflow(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Workflow:
-    """A workflow with all that its steps name. InvalidFile with the first of its errors."""
+    """Return a workflow with all that its steps name. Raises InvalidFile with the first of its errors."""
     frozen_workflow = freeze_subflows(loaded, directories)
     if frozen_workflow.workflow is None:
         raise make_broken_error(frozen_workflow)
@@ -59,7 +64,7 @@ def freeze_workflow(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Work
 
 
 def make_broken_error(loaded: LoadedWorkflow) -> InvalidFile:
-    """Why a workflow can't be used."""
+    """Return why a workflow can't be used."""
     first, *more = loaded.errors
     others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
     fix = f"logist workflow validate {quote(str(loaded.path))}" if more else first.fix
@@ -67,7 +72,7 @@ def make_broken_error(loaded: LoadedWorkflow) -> InvalidFile:
 
 
 def list_errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagnostic, ...]:
-    """The errors that `logist workflow validate` finds in a workflow that can be read."""
+    """Return the errors that `logist workflow validate` finds in a workflow that can be read."""
     around = job_workflows.build_check_context(load_known_roles(environment))
     problems = find_workflow_problems(loaded, list_workflow_directories(environment), around)
     return tuple(
@@ -84,7 +89,9 @@ def list_errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagn
 
 
 def load_workflow_arguments(environment: Environment, names: Sequence[str]) -> list[LoadedWorkflow]:
-    """All workflows of the files, directories and names; without any, all that can be found by name."""
+    """Return all workflows of the files, directories and names; without any,
+    all that can be found by name.
+    """
     if not names:
         return [found.loaded for found in list_workflows(list_workflow_directories(environment))]
     return [loaded for name in names for loaded in _iter_workflows(environment, name)]
@@ -103,19 +110,19 @@ def _iter_workflows(environment: Environment, name: str) -> Iterator[LoadedWorkf
 
 
 def _read_workflows(file: Path) -> Iterator[LoadedWorkflow]:
-    """Every workflow of a file."""
+    """Yield every workflow of a file."""
     for read in read_workflow_file(file):
         workflow = None if read.is_broken else read.workflow
         yield LoadedWorkflow(workflow, read.problems, file, read.places, read.name, read.workflow)
 
 
 def _is_mere_page(loaded: LoadedWorkflow) -> bool:
-    """A page without a diagram, among the files of a directory, is there to be read."""
+    """Whether it is a page without a diagram: among the files of a directory it is only there to be read."""
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
 
 def read_workflow_text(path: Path) -> str:
-    """The text of a file, every byte of it. InvalidFile if it is too large or none."""
+    """Return the text of a file, unchanged. Raises InvalidFile if it is too large or none."""
     try:
         return reading.read_file_text(path)
     except OSError as error:
@@ -123,11 +130,11 @@ def read_workflow_text(path: Path) -> str:
 
 
 def format_place(path: Path, problem: WorkflowProblem) -> str:
-    """`path:line:column`, as far as they are known."""
+    """Return `path:line:column`, as far as they are known."""
     return ":".join(str(part) for part in (path, problem.line, problem.column) if part is not None)
 
 
 def make_relative(path: Path | str) -> str:
-    """The path as one would write it here: from this directory on, if it is below."""
+    """Return the path as one would write it here: relative to this directory, if it is below."""
     below = os.path.relpath(path, get_current_directory())
     return str(path) if below.startswith(os.pardir) else below

@@ -83,7 +83,7 @@ def _choose_folder(environment: Environment, to: str | None) -> Path:
 
 
 def _write_files(folder: Path, files: dict[Path, str], *, force: bool) -> None:
-    """All of the files, or none where one may not be written."""
+    """Write all of the files, or none if one must not be written."""
     from logist.cli.commands.workflow.export import write_if_free
     from logist.jobs.base import project_home
     from logist.workflows import list_workflows, parse_workflow_text
@@ -102,7 +102,7 @@ def _write_files(folder: Path, files: dict[Path, str], *, force: bool) -> None:
 
 
 def _list_agents(loaded: LoadedWorkflow, text: str) -> list[str]:
-    """The ids of the agents of an export."""
+    """Return the ids of the agents of an export."""
     from logist import documents
     from logist.cli.commands.workflow.kept import DOCUMENTS
     from logist.core.workflow import exporting
@@ -116,7 +116,7 @@ def _list_agents(loaded: LoadedWorkflow, text: str) -> list[str]:
 
 
 def _list_errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
-    """What keeps the new file from being used here."""
+    """Return what prevents the new file from being used here."""
     from logist.cli.commands.workflow import given
     from logist.cli.context import list_workflow_directories
     from logist.jobs.base import job_workflows
@@ -131,7 +131,9 @@ def _list_errors(environment: Environment, roles: Roles, file: Path) -> list[str
 
 
 def _warn_dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
-    """What the steps of an export say that its diagram does not: the diagram is what was imported."""
+    """Return warnings for what the steps of an export say and its diagram does not: the diagram is what was
+    imported.
+    """
     from logist.cli.commands.workflow import given
 
     return [

@@ -1,4 +1,4 @@
-"""A workflow as a new file of a project: a diagram where that says all of it, else a document."""
+"""Writes a workflow as a new file of a project: a diagram where that holds all of it, else a document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ File = tuple[str, str]
 
 
 def build_files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list[File]:
-    """The files that hold a workflow under that name, its own first; those inside an export get their own.
+    """Return the files that hold a workflow under that name, its own first; those inside an export get their
+    own.
 
     `text` is that of the file it was read from, `time` that of an export as YYYY-MM-DDTHH:MM:SSZ.
     """
@@ -47,7 +48,7 @@ def build_files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list
 
 
 def choose_stem(name: str) -> str:
-    """The name of a file for a workflow: its own if a file can be called so, else its words."""
+    """Return the name of a file for a workflow: its own if a file can have it, else its words."""
     plain = name.isprintable() and name == name.strip() and not name.startswith((".", "-"))
     if plain and not set(name) & set("/\\#") and len(name.encode()) <= MAX_STEM:
         return name
@@ -56,12 +57,12 @@ def choose_stem(name: str) -> str:
 
 
 def _rename_document(text: str, loaded: LoadedWorkflow, name: str) -> str:
-    """The document with another name in it."""
+    """Return the document with another name in it."""
     return documents.edit_text(text, str(loaded.path), {("name",): name})
 
 
 def _draw_workflow(workflow: Workflow, name: str) -> File | None:
-    """The workflow as a diagram, if reading that gives the same workflow."""
+    """Return the workflow as a diagram, if reading that gives the same workflow."""
     wanted = workflow.model_copy(update={"name": name, "subflows": {}})
     for suffix, text in _iter_drawings(workflow, name):
         file = choose_stem(name) + suffix
@@ -72,7 +73,7 @@ def _draw_workflow(workflow: Workflow, name: str) -> File | None:
 
 
 def _iter_drawings(workflow: Workflow, name: str) -> Iterator[File]:
-    """The diagram alone, and in a page that also has a name and a description."""
+    """Yield the diagram alone, and in a page that also has a name and a description."""
     diagram = drawing.get_diagram_source(workflow)
     yield ".mmd", diagram
     about = {"description": workflow.description} if workflow.description else {}

@@ -71,7 +71,7 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
 
 
 def _find_file(environment: Environment, name: str) -> Path:
-    """The file itself, or that of the workflow of this name."""
+    """Return the file itself, or that of the workflow of this name."""
     from logist.cli.commands.workflow import given
 
     path = Path(require_utf8(name, "the workflow", "name another"))
@@ -79,7 +79,7 @@ def _find_file(environment: Environment, name: str) -> Path:
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """Puts the text in the place of the file, all or nothing; a symbolic link goes on to lead there."""
+    """Replace the content of the file, all or nothing; a symbolic link is followed and stays."""
     from logist.store.files import convert_os_errors, replace_file
 
     with convert_os_errors(path):
@@ -96,7 +96,7 @@ def _describe_outcome(path: Path, moved: int, *, changed: bool, written: bool) -
 
 
 def _iter_diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
-    """A unified diff with so many unchanged lines around each change, without the breaks of its lines."""
+    """Yield a unified diff with so many unchanged lines around each change, without line breaks."""
     import difflib
 
     if before == after:
@@ -110,7 +110,7 @@ def _iter_diff(before: str, after: str, name: str, context: int) -> Iterator[str
 
 
 def _split_lines(text: str) -> list[str]:
-    """With their breaks; only a line feed ends a line."""
+    """Return the lines with their breaks; only a line feed ends a line."""
     return [f"{line}\n" for line in text.split("\n")[:-1]] + [line for line in text.split("\n")[-1:] if line]
 
 

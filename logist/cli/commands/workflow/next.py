@@ -54,7 +54,7 @@ def next_(
 
 
 def _read_context(text: str | None) -> dict[str, Any]:
-    """An object of JSON; UsageError for anything else."""
+    """Return an object of JSON. Raises UsageError for anything else."""
     from logist.documents import parse_document
 
     if text is None:
@@ -73,7 +73,7 @@ def _read_context(text: str | None) -> dict[str, Any]:
 
 
 def _format_step(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
-    """For a person: what to do, and nothing that only agents read."""
+    """Yield what to do, for a person, without what only agents read."""
     step = data["step"]
     if step is None:
         yield data["guidance"]["prompt"]

@@ -50,7 +50,9 @@ def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> O
 
 
 def _draw_for_people(workflow: Workflow) -> str:
-    """The diagram of a list of steps with its configuration, without what is meant for agents alone."""
+    """Return the diagram of a list of steps with its configuration, without
+    what is meant for agents alone.
+    """
     from logist.core.workflow import drawing
 
     steps = tuple(step.model_copy(update={"agent_role": None}) for step in workflow.steps)
@@ -72,7 +74,7 @@ def _build_data(workflow: Workflow, loaded: LoadedWorkflow) -> dict[str, Any]:
 
 
 def _build_step(step: Step) -> dict[str, Any]:
-    """As it is written in a file, with the fields that are most asked for in any case."""
+    """Return a step as it is written in a file, always with the fields that are needed most."""
     from logist.core.workflow.written import dump_step
 
     always = {"prompt": step.prompt, "guidance": list(step.guidance), "role": step.role}
@@ -91,7 +93,7 @@ def _build_row(step: Step) -> tuple[StyledText | str, ...]:
 
 
 def _format_prompts(workflow: Workflow) -> Iterator[Line]:
-    """What a person reads of each step that has something to read."""
+    """Yield what a person reads of each step that has something to read."""
     for step in workflow.steps:
         if not step.prompt.strip() and not step.guidance:
             continue

@@ -34,7 +34,7 @@ class Review(Frozen):
     checks: dict[Name, ConfiguredCheck] = CHECKS
     check_timeout_minutes: Above = CHECK_MINUTES
     auto_merge: bool | None = None
-    """None is what the mode implies: `merges_alone`."""
+    """None is what the mode implies: `can_merge_automatically`."""
 
 
 class RoleChoice(Frozen):

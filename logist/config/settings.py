@@ -56,7 +56,7 @@ class Settings(Frozen):
     limits: ConfiguredLimits = ConfiguredLimits()
     review: Review = Review()
     approval: Approval | None = None
-    """None is what the mode of the review says: `approval_of`."""
+    """None is what the mode of the review says: `choose_approval`."""
     roles: RoleChoice = RoleChoice()
     models: dict[Name, ModelEntry] = SHIPPED_MODELS
     agent: Annotated[str, StringConstraints(pattern=r"^(scripted:.+|[a-z][a-z0-9_-]*)$")] = "litellm"

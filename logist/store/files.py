@@ -28,7 +28,7 @@ _unsynced: list[str] = []
 """What could not be flushed in this process: after that nothing it writes can be vouched for."""
 
 _unpublished: set[str] = set()
-"""The directories of this process that are still being made (see `unpublished`)."""
+"""The directories of this process that are still being made (see `defer_flushes`)."""
 
 
 def dump_json(value: object) -> bytes:

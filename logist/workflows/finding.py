@@ -31,7 +31,7 @@ class LoadedWorkflow:
 
     workflow: Workflow | None
     problems: tuple[WorkflowProblem, ...]
-    """What reading it found, and what freezing it did; `problems_of` finds the rest."""
+    """What reading it found, and what freezing it did; `find_workflow_problems` finds the rest."""
     path: Path
     places: Places = field(default_factory=Places)
     name: str = ""

@@ -195,7 +195,7 @@ class Errand:
             return {"kind": Ending.TIME.value, "message": message}
         shares_limits = (
             self.ask.shares_limits_of is not None
-        )  # then all limits are looked at together, in `_begin`
+        )  # then all limits are looked at together, in `_begin_exchange`
         if not shares_limits and plan_next_exchange(self.ask, self.at.turns, self.at.spent) is None:
             message = f"after {len(self.at.turns)} turns, the next exchange could cost more than the job may"
             return {"kind": Ending.COST.value, "message": message}

@@ -49,7 +49,7 @@ def start_boxed(
     """Start `argv` in bubblewrap. Error messages of bubblewrap arrive as the program's standard error."""
     status, telling = os.pipe()
     waiting, releasing = os.pipe()
-    # The pipe is filled below (`prepare`) so that bubblewrap blocks when it reports the exit status. A small
+    # The pipe is filled below (`prepare_sandbox`) so that bubblewrap blocks when it reports the exit status. A small
     # pipe is quick to fill; the default of 64 KiB would have to be written each time.
     fcntl.fcntl(telling, fcntl.F_SETPIPE_SZ, _SHORT_PIPE)
     flags = bubblewrap.build_flags(confinement, executable, bubblewrap.read_optional_flags(bwrap))

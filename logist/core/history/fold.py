@@ -170,7 +170,7 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         "head": None,
         "updated_at": entry.timestamp,
         "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
-        # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
+        # What a rerun books of children counts for the jobs above (`sum_usage`): the job itself starts with nothing.
         "usage": base.usage if entry.kind is Kind.RERUN else add_usage(base.usage, entry),
         "place": _without_unknown(entry.after),
         **_apply_note(base, entry),

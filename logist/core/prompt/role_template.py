@@ -112,7 +112,7 @@ def _has_item(rendered: Rendered, name: str, number: int) -> bool:
 
 
 NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES})
-"""What the values of `_data` say of themselves."""
+"""What the values of `_build_data` say of themselves."""
 
 
 def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:

@@ -93,7 +93,7 @@ class Moment:
 
 def walk(interactions: Iterable[Interaction], targets: Collection[int]) -> Iterator[Moment]:
     """Every interaction in order, one in memory. `targets` are the numbers of those that a restep goes back before
-    (`restep_targets` tells them)."""
+    (`collect_restep_targets` tells them)."""
     spec: EffectiveSpec | None = None
     folding = Folding(targets)
     for entry in interactions:

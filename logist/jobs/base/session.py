@@ -51,7 +51,7 @@ class Session:
     position: Position
     torn: bytes
     behind: bool
-    """state.json is missing or older than the history: its writer was killed. `changing` writes it."""
+    """state.json is missing or older than the history: its writer was killed. `open_session` writes it."""
     became_stuck: bool = False
 
     def build_interaction(

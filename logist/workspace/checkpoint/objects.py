@@ -145,7 +145,7 @@ def _iter_objects(git: Git, output: IO[bytes], count: int) -> Iterator[Iterator[
     for _ in range(count):
         header = output.readline()
         if not header:
-            raise BrokenPipeError  # git was killed; `streaming` says so
+            raise BrokenPipeError  # git was killed; `open_stream` says so
         fields = header.split()
         if len(fields) != 3:
             raise _make_missing_error(header.split(b" ")[0].decode("ascii", "replace"), git)

@@ -16,7 +16,7 @@ from logist.errors import InvalidFile
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 CONTEXT = 3
-"""Unchanged lines around a change, for programs; people see none, as an agentRole may stand there (W3)."""
+"""Unchanged lines around a change, for programs; people see none, as an agentRole may stand there."""
 
 
 @click.command("migrate")

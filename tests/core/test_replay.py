@@ -250,7 +250,7 @@ class TestRules:
 OFFLINE = """
 import json, sys
 from logist.core.model import Interaction
-from logist.core.replay.replay import differences
+from logist.core.replay.replay import find_differences
 
 schema, *histories = json.loads(sys.stdin.read())
 for history in histories:  # the first time round, jsonschema loads what it needs
@@ -258,7 +258,7 @@ for history in histories:  # the first time round, jsonschema loads what it need
     touched = []
     watching = True
     sys.addaudithook(lambda event, args: touched.append(event) if watching else None)
-    found = len(list(differences(entries, schema)))
+    found = len(list(find_differences(entries, schema)))
     watching = False
     print(json.dumps([found, touched]))
 """

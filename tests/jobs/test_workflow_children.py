@@ -95,7 +95,7 @@ def test_a_parent_that_was_killed_while_it_made_them_goes_on(
         return made(project, job_id, *rest, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr("logist.jobs.children.spawn.create", killed)
+        patched.setattr("logist.jobs.children.spawn.create_job", killed)
         with pytest.raises(Killed):
             b.step()
     assert (b.state().status, b.children()) == (Status.WAITING, ["j--3-1"])
@@ -215,7 +215,7 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"), note="At most 100.")
     b.step()
     monkeypatch.setattr(
-        "logist.jobs.children.spawn.create", lambda *given, **more: None
+        "logist.jobs.children.spawn.create_job", lambda *given, **more: None
     )  # a hundred jobs take their time
     waiting = b.step()
     assert (waiting.state.status, len(waiting.state.children)) == (Status.WAITING, 100)

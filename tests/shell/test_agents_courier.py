@@ -231,9 +231,9 @@ from logist.store import JobDir
 asked, environment = json.load(sys.stdin)
 path = Path(sys.argv[1])
 job = JobDir.open(path.parent, path.name)
-with job.lock(command="job step", since="2026-01-01T00:00:00Z") as lock:
+with job.hold_lock(command="job step", since="2026-01-01T00:00:00Z") as lock:
     job.begin_exchange(1, asked)
-    process = courier.launch(job, lock, {"api_key": None, "secrets": []}, environment)
+    process = courier.launch_courier(job, lock, {"api_key": None, "secrets": []}, environment)
     print(process.pid, flush=True)
     time.sleep(600)
 """

@@ -21,16 +21,16 @@ PROBE = """
 import json, sys
 from logist.agents import litellm
 from logist.agents.protocol import Ask
-from logist.agents.courier.tool_turns import next_exchange
+from logist.agents.courier.tool_turns import plan_next_exchange
 from logist.core.model import Model, Request
 
-loaded = litellm.load()
+loaded = litellm.load_litellm()
 results = []
 for number, (url, key, timeout) in enumerate(json.load(sys.stdin)):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
     ask = Ask(request=Request(prompt=f"p{number}"), model=model, role="r", max_output_tokens=50)
     pieces = []
-    answer = litellm.call(loaded, ask, next_exchange(ask, [], 0).sending, key, timeout, pieces.append)
+    answer = litellm.call_model(loaded, ask, plan_next_exchange(ask, [], 0).sending, key, timeout, pieces.append)
     failure = answer.failure
     results.append({
         "text": "".join(pieces), "pieces": len(pieces), "tokens": answer.tokens, "finish": answer.finish,

@@ -594,9 +594,9 @@ from unittest import mock
 from logist.agents import sandbox
 from logist.agents.sandbox import running
 place, kind, marker, script = Path(sys.argv[1]), *sys.argv[2:]
-found = sandbox.means() if kind == "bubblewrap" else sandbox.Means(kind)
-with mock.patch.object(running, "means", lambda: found):
-    sandbox.run(
+found = sandbox.detect_sandbox() if kind == "bubblewrap" else sandbox.Means(kind)
+with mock.patch.object(running, "detect_sandbox", lambda: found):
+    sandbox.run_program(
         ["sh", "-c", script],
         sandbox.Confinement(place / "here/workspace", True, place / "private/home", {"PATH": "/usr/bin:/bin"}),
         stdin=b"", stdout=place / "out", stderr=place / "err",

@@ -45,7 +45,7 @@ def test_an_installed_package_has_them_inside(tmp_path: Path) -> None:
     package = installed(tmp_path)
     role = package / "_data" / "roles" / "Worker.yaml"
     role.write_text("name: Worker\n", "utf-8")
-    code = "from logist.resources import resource; print(resource('roles', 'Worker.yaml'))"
+    code = "from logist.resources import find_resource; print(find_resource('roles', 'Worker.yaml'))"
     assert python(code, tmp_path) == str(role)
 
 
@@ -53,8 +53,8 @@ def test_an_incomplete_installation_says_so(tmp_path: Path) -> None:
     installed(tmp_path)
     code = (
         "from logist.errors import StorageError\n"
-        "from logist.resources import resource\n"
-        "try:\n    resource('schemas', 'x.json')\n"
+        "from logist.resources import find_resource\n"
+        "try:\n    find_resource('schemas', 'x.json')\n"
         "except StorageError as error:\n    print(error.where, error.fix, sep='|')"
     )
     missing = tmp_path / "logist" / "_data" / "schemas" / "x.json"

@@ -545,14 +545,14 @@ def test_a_process_reads_a_shipped_file_once_and_again_when_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = put(tmp_path / "shipped", a=role("a"))
-    monkeypatch.setattr("logist.roles.files.resource", lambda name: folder)
+    monkeypatch.setattr("logist.roles.files.find_resource", lambda name: folder)
     read: list[Path] = []
 
     def reading(path: Path) -> Document:
         read.append(path)
         return document(path)
 
-    monkeypatch.setattr("logist.roles.files.read", reading)
+    monkeypatch.setattr("logist.roles.files.read_document", reading)
     for _ in range(3):
         assert load_roles([folder]).get("a").description == role("a")["description"]
     assert read == [folder / "a.yaml"]

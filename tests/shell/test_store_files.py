@@ -97,7 +97,7 @@ from pathlib import Path
 from logist.errors import StorageError
 from logist.store import JobDir, files, replace_file
 from logist.store.files import fsync
-with JobDir.creating(Path("jobs"), "job") as job:
+with JobDir.create_job(Path("jobs"), "job") as job:
     pass
 job.begin_exchange(1, {})
 end = job.load().position
@@ -108,8 +108,8 @@ except OSError as error:
     print(error.strerror)
 for write in (
     lambda: replace_file(Path("file"), b"data"),
-    lambda: job.append(end, [{"text": "one"}]),
-    lambda: job.append(end, [{"text": "one"}], replace_below=0),
+    lambda: job.append_entries(end, [{"text": "one"}]),
+    lambda: job.append_entries(end, [{"text": "one"}], replace_below=0),
     lambda: job.write_state({}),
     lambda: job.mark_sent(1),
     lambda: job.save_response(1, {}),

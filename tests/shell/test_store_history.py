@@ -528,7 +528,7 @@ loaded = job.load()
 size = job.history_file.stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, resource.RLIM_INFINITY))
 try:
-    job.append(loaded.position, [{"text": "x" * 300}], loaded.torn, replace_below=below)
+    job.append_entries(loaded.position, [{"text": "x" * 300}], loaded.torn, replace_below=below)
 except StorageError as error:
     print(error.where, error.fix, sep="\\n")
 """
@@ -600,14 +600,14 @@ def fsyncs(call, *args, **options):
     sys.setprofile(None)
     return len(counted)
 job = JobDir.open(Path(sys.argv[1]), "job")
-print(fsyncs(job.append, job.load().position, [{"text": "one"}]))
-print(fsyncs(job.append, job.load().position, [{"text": "two"}], replace_below=0))
+print(fsyncs(job.append_entries, job.load().position, [{"text": "one"}]))
+print(fsyncs(job.append_entries, job.load().position, [{"text": "two"}], replace_below=0))
 print(fsyncs(job.write_state, {"head": job.load().position._asdict()}))
 print(fsyncs(job.begin_exchange, 1, {}))
 print(fsyncs(job.begin_exchange, 2, {}))
 print(fsyncs(job.mark_sent, 1))
 print(fsyncs(job.save_response, 1, {}))
-print(fsyncs(lambda: (job.load(), list(job.entries()), job.verify(), job.exchanges(), job.holder())))
+print(fsyncs(lambda: (job.load(), list(job.read_entries()), job.verify(), job.read_exchanges(), job.find_lock_holder())))
 """
 
 

@@ -45,7 +45,7 @@ from pathlib import Path
 from logist.store import inflight
 folder = Path(sys.argv[1])
 sys.addaudithook(lambda event, args: print(args[0]) if event == "open" else None)
-inflight.begin(folder, int(sys.argv[2]), {})
+inflight.begin_exchange(folder, int(sys.argv[2]), {})
 """
 
 

@@ -108,7 +108,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from logist.store import JobDir
-with JobDir.creating(Path(sys.argv[1]), "job"):
+with JobDir.create_job(Path(sys.argv[1]), "job"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -130,7 +130,7 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from logist.store import JobDir
-with JobDir.creating(Path(sys.argv[1]), "job"):
+with JobDir.create_job(Path(sys.argv[1]), "job"):
     print("making", flush=True)
     sys.stdin.read()
 """

@@ -32,7 +32,7 @@ from logist.store import JobDir
 job = JobDir.open(Path(sys.argv[1]), "job")
 sys.stdin.readline()
 try:
-    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+    with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         print("held", flush=True)
         sys.stdin.readline()
 except Busy:
@@ -43,7 +43,7 @@ COURIER = """
 import os, sys
 from logist.store import Lock
 if sys.argv[2] == "signs":
-    Lock.inherited(int(sys.argv[1]))
+    Lock.from_inherited_fd(int(sys.argv[1]))
 print(os.getpid(), os.get_inheritable(int(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
@@ -54,14 +54,14 @@ import subprocess, sys
 from pathlib import Path
 from logist.store import JobDir
 job = JobDir.open(Path(sys.argv[1]), "job")
-with job.lock(command="job step", since="2026-01-02T03:04:05Z") as lock:
+with job.hold_lock(command="job step", since="2026-01-02T03:04:05Z") as lock:
     command = [sys.executable, "-c", sys.argv[2], str(lock.fd), sys.argv[3]]
     courier = subprocess.Popen(command, pass_fds=[lock.fd], start_new_session=True)
     if sys.argv[3] == "noted":
-        lock.note_courier(courier.pid)
+        lock.sign_for_courier(courier.pid)
         print("noted", flush=True)
     if sys.argv[3] == "leaves":
-        lock.note_courier(courier.pid)
+        lock.sign_for_courier(courier.pid)
     else:
         courier.wait()
 """

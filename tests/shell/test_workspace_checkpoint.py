@@ -369,7 +369,7 @@ from logist.workspace import Workspace
 job, programs = Path(sys.argv[1]), sys.argv[2]
 signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
 workspace = Workspace(job / "workspace", job / "git", path=f"{programs}:/usr/bin:/bin")
-print(workspace.checkpoint("the file").commit, flush=True)
+print(workspace.create_checkpoint("the file").commit, flush=True)
 """
 
 

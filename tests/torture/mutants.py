@@ -38,7 +38,7 @@ def rotating() -> list[Swap]:
     def closing(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
         return append(self, position, added, torn, **more | {"rotate_at": 1})
 
-    return [(JobDir, "append", closing)]
+    return [(JobDir, "append_entries", closing)]
 
 
 def own_courier() -> list[Swap]:
@@ -49,17 +49,17 @@ def own_courier() -> list[Swap]:
         os.write(1, ANSWERED)
         return SimpleNamespace(wait=lambda seconds: status)
 
-    return [(process, "launch", launch)]
+    return [(process, "launch_courier", launch)]
 
 
 def flushed_at_once() -> list[Swap]:
     """No break: a new job is flushed by one call, however much other programs have written."""
-    return [(flushing, "_is_quicker_at_once", lambda folder, bulk: True)]
+    return [(flushing, "_is_one_flush_quicker", lambda folder, bulk: True)]
 
 
 def flushed_one_by_one() -> list[Swap]:
     """No break: each file and directory of a new job is flushed by itself, as on a busy machine."""
-    return [(flushing, "_is_quicker_at_once", lambda folder, bulk: False)]
+    return [(flushing, "_is_one_flush_quicker", lambda folder, bulk: False)]
 
 
 def new_job_not_flushed() -> list[Swap]:
@@ -70,7 +70,7 @@ def new_job_not_flushed() -> list[Swap]:
 def new_job_half_flushed() -> list[Swap]:
     """The files of a new job are flushed before it gets its name, and the directories are not."""
     flush, one_by_one = flushing._flush_path, flushed_one_by_one()
-    return [*one_by_one, (flushing, "_flush", lambda path: None if path.is_dir() else flush(path))]
+    return [*one_by_one, (flushing, "_flush_path", lambda path: None if path.is_dir() else flush(path))]
 
 
 def no_file_sync() -> list[Swap]:
@@ -114,9 +114,9 @@ def trailing_comma() -> list[Swap]:
         whole(path, end if first else end - 1, lead, data if first else b",\n" + data, **more)
 
     return [
-        (entries, "content", content),
-        (history, "content", content),
-        (history, "_block", block),
+        (entries, "extract_sealed_bytes", content),
+        (history, "extract_sealed_bytes", content),
+        (history, "_seal_block", block),
         (history, "_write_in_place", write_in_place),
     ]
 
@@ -129,7 +129,7 @@ def no_checksum() -> list[Swap]:
         whole = seal.startswith(entries._MEMBER) and seal.endswith(b'"}')
         return seal[len(entries._MEMBER) : -2].decode("ascii", "replace") if whole else None
 
-    return [(entries, "checksum_of", checksum_of), (history, "checksum_of", checksum_of)]
+    return [(entries, "verify_line", checksum_of), (history, "verify_line", checksum_of)]
 
 
 def no_chain() -> list[Swap]:
@@ -160,7 +160,7 @@ def segment_last() -> list[Swap]:
             waiting.pop()()
 
     return [
-        (segments, "write", later),
+        (segments, "write_segment", later),
         (history, "_require_end", lambda segment, expected: None),
         (files, "replace_file", replace_file),
     ]
@@ -208,7 +208,7 @@ def sent_not_durable() -> list[Swap]:
     def mark_sent(folder: Path, k: int) -> None:
         os.close(os.open(folder / f"{k}.sent", os.O_WRONLY | os.O_CREAT, 0o600))
 
-    return [(inflight, "mark_sent", mark_sent)]
+    return [(inflight, "mark_exchange_sent", mark_sent)]
 
 
 def answer_not_durable() -> list[Swap]:
@@ -275,7 +275,7 @@ def several_in_place() -> list[Swap]:
     def unguarded(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
         return append(self, position, _One(added), torn, **more | {"replace_below": 0})
 
-    return [(JobDir, "append", unguarded)]
+    return [(JobDir, "append_entries", unguarded)]
 
 
 VARIANTS: dict[str, Callable[[], list[Swap]]] = {

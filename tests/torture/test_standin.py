@@ -18,17 +18,17 @@ import json, sys
 from dataclasses import asdict
 from logist.agents import litellm
 from logist.agents.protocol import AgentWork, Ask
-from logist.agents.courier.tool_turns import next_exchange
+from logist.agents.courier.tool_turns import plan_next_exchange
 from logist.core.model import Model, Request
 
-loaded = litellm.load()
+loaded = litellm.load_litellm()
 answers = []
 for url, timeout, offers in json.load(sys.stdin):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
     work = AgentWork(tools=("read_file",) if offers else ())
     ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50, temperature=0.5, work=work)
     pieces = []
-    answer = asdict(litellm.call(loaded, ask, next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))
+    answer = asdict(litellm.call_model(loaded, ask, plan_next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))
     answer["text"] = "".join(pieces)
     answers.append(answer)
 json.dump([loaded.__file__, answers], sys.stdout, default=lambda value: value.model_dump(mode="json"))

@@ -80,8 +80,9 @@ def collect_private_values(project: Project) -> Private:
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
-    # Its owner may act under another name.
-    private.user(os.path.basename(project.environment.build_child_environment().get("HOME", "").rstrip("/")))
+    private.text(
+        project.environment.build_child_environment().get("HOME", "")
+    )  # its owner may act under another name
     return private
 
 

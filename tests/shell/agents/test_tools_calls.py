@@ -33,7 +33,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("permissions", SETS, ids=lambda allowed: "+".join(allowed.names()) or "nothing")
+@pytest.mark.parametrize("permissions", SETS, ids=lambda allowed: "+".join(allowed.list_names()) or "nothing")
 def test_a_tool_that_is_not_offered_does_nothing(tmp_path: Path, permissions: Permissions) -> None:
     names = {tool.name for tool in select_permitted_tools(permissions)}
     for name, tool in TOOLS.items():

@@ -17,6 +17,7 @@ from logist.core import share
 from logist.core.history.runs import is_fork
 from logist.core.model import JsonObject
 from logist.core.share import Private, Replacing
+from logist.core.share.private_values import WORD
 from logist.errors import Damaged, Refused, ReplayDiffers
 from logist.jobs.archive.job_fixture import read_transition
 from logist.jobs.base.project import Project
@@ -80,9 +81,11 @@ def collect_private_values(project: Project) -> Private:
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
-    private.text(
-        project.environment.build_child_environment().get("HOME", "")
-    )  # its owner may act under another name
+    # Its owner may act under another name. A directory such as /srv/build_of_today names no person.
+    home = project.environment.build_child_environment().get("HOME", "").rstrip("/")
+    private.text(home)
+    if WORD.fullmatch(os.path.basename(home)):
+        private.user(os.path.basename(home))
     return private
 
 

@@ -1,16 +1,13 @@
 """The tree of errors a person can act on; each class is one exit code.
 
-LogistError                 1   internal: a surprise, or storage that failed
-├── StorageError            1   a disk that is full, read-only or failing
-├── UsageError              2   a wrong argument, an unknown job, a bad id
-├── InvalidFile             5   config, job.yaml, role, workflow or schema does not validate
-├── SetupFailed             5   the commands of `workspace.setup` failed
-├── ProviderError           6   the model's side: auth, rate, network, time-out, missing extra
-├── Refused                 8   the job's state forbids it
-│   └── Busy                8   another process is at work on the job
-├── ReplayDiffers           9   a recorded run goes another way today
-├── Damaged                10   history or state do not verify; nothing was written
-└── Stopped          130, 143   a person or the system asked to stop: SIGINT, SIGTERM
+LogistError                 1   internal: a surprise, or storage that failed ├── StorageError            1   a
+disk that is full, read-only or failing ├── UsageError              2   a wrong argument, an unknown job, a
+bad id ├── InvalidFile             5   config, job.yaml, role, workflow or schema does not validate ├──
+SetupFailed             5   the commands of `workspace.setup` failed ├── ProviderError           6   the
+model's side: auth, rate, network, time-out, missing extra ├── Refused                 8   the job's state
+forbids it │   └── Busy                8   another process is at work on the job ├── ReplayDiffers           9
+a recorded run goes another way today ├── Damaged                10   history or state do not verify; nothing
+was written └── Stopped          130, 143   a person or the system asked to stop: SIGINT, SIGTERM
 
 What an agent says is never an error: it is data, and ends as an interaction.
 """

@@ -200,13 +200,10 @@ def logist_job(tmp_path: Path) -> Callable[..., LogistJob]:
             assert job.status == "REVIEW_REQUIRED"
 
     `answers` are texts, exit commands, or answers as in a script file, in the order of the requests; `steps`
-    those
-    at the steps of a workflow. `files` are in the workspace before the first step; `roles` are role files by
-    name
-    (fields, a text or a path), `config` is the content of config.yaml, `workflow` a file, a name or the
-    content of a
-    file, `project` a directory whose .logist the test takes its config, roles and workflows from.
-    All other arguments are fields of job.yaml.
+    those at the steps of a workflow. `files` are in the workspace before the first step; `roles` are role
+    files by name (fields, a text or a path), `config` is the content of config.yaml, `workflow` a file, a
+    name or the content of a file, `project` a directory whose .logist the test takes its config, roles and
+    workflows from. All other arguments are fields of job.yaml.
     """
     from logist.testing.job import make_job
 

@@ -1,5 +1,5 @@
-"""Runs one command of a check in the sandbox, in a separate process that ends it when nothing waits for it any
-more.
+"""Runs one command of a check in the sandbox, in a separate process that ends it when nothing waits for it
+any more.
 
 `python -m logist.agents.checks`, one line of JSON on stdin: what to run, and how it is confined. It writes
 one line of JSON: how that ended. Several jobs may be run by threads of one process, and `sandbox.run_program`

@@ -30,10 +30,10 @@ CALL_COST = 64
 
 COUNTS = ("prompt_tokens", "completion_tokens")
 
-# What each status means for the money is in the table at the top of `exchange`.
+# What each status means for the money is in the table at the top of `courier/exchange.py`.
 TIMED_OUT = frozenset({408, 504, 524})
 """Somebody before the model gave up waiting: the model may have answered, and be paid."""
-NOT_TODAY = frozenset({425, 429, 500, 502, 503, 529})
+TRY_AGAIN = frozenset({425, 429, 500, 502, 503, 529})
 """Turned away or failed before a byte of an answer: nothing is billed, and it may work in a moment."""
 NO_ACCESS = frozenset({401, 402, 403})
 
@@ -49,7 +49,7 @@ _ENVIRONMENT = {
 }
 
 
-_LATE = ("openai.resources.chat", "httpcore", "litellm.proxy._types")
+_FIRST_CALL_IMPORTS = ("openai.resources.chat", "httpcore", "litellm.proxy._types")
 """What the first call would import, half a second's worth: before `sent`, so that a kill leaves less doubt."""
 
 
@@ -96,7 +96,7 @@ def load_litellm() -> Any:
     try:
         import litellm
 
-        for name in _LATE:
+        for name in _FIRST_CALL_IMPORTS:
             with suppress(ImportError):
                 import_module(name)
     finally:
@@ -287,7 +287,7 @@ def _get_response(error: BaseException) -> Any:
 
 def _classify_status(response: Any, message: str) -> ExchangeFailure:
     status = int(response.status_code)
-    if status in NOT_TODAY:
+    if status in TRY_AGAIN:
         wait = _parse_seconds(response.headers.get("retry-after"))
         error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
         return ExchangeFailure(error, billed=False, again=True, retry_after=wait)

@@ -42,7 +42,7 @@ from logist.config.sections import (
 )
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
-from logist.core.review import is_blocking, runs_command
+from logist.core.review import is_blocking, is_run_by_logist
 from logist.documents import Document, read_document, suggest_names, validate_document
 from logist.errors import InvalidFile
 
@@ -120,7 +120,7 @@ def can_merge_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
     if choose_approval(settings, job.approval, job.review_mode) is not Approval.NONE:
         return False
     checks = settings.review.checks.values()
-    return not any(runs_command(check) and is_blocking(mode, check.severity) for check in checks)
+    return not any(is_run_by_logist(check) and is_blocking(mode, check.severity) for check in checks)
 
 
 @dataclass(frozen=True)

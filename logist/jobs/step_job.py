@@ -257,7 +257,7 @@ def _record_supplied_answer(
         checkpoint = workspace.create_checkpoint("before an answer was given").commit
     plan = next_request.plan_request(session, turn, next_request.gather_context(session, turn, workspace))
     assert isinstance(plan, StepPlan)
-    ask = agent_calls.record_ask(session, spec, plan, checkpoint)
+    ask = agent_calls.build_ask(session, spec, plan, checkpoint)
     answered = Answered(ask, _build_reply(session.project, answer), Steward(name=session.project.steward))
     if dry_run:
         return _simulate_answer(session, answered)

@@ -7,8 +7,8 @@
 
 The comma leads, so that an append never changes a finished line: it only overwrites the closing bytes.
 `checksum` is the sha256 of the line without its comma and without the checksum member; `previous` is the
-checksum of the entry before. Only a newline byte ends a line: U+2028 and similar characters may occur
-inside values.
+checksum of the entry before. Only a newline byte ends a line: U+2028 and similar characters may occur inside
+values.
 """
 
 from __future__ import annotations

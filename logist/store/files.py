@@ -137,8 +137,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Replace `path` with `data`: all or nothing, and durable.
 
     The data is written to a temporary file in the same directory, flushed and renamed; then the directory is
-    flushed.
-    Raises StorageError when that fails; then the old file is untouched.
+    flushed. Raises StorageError when that fails; then the old file is untouched.
     """
     replace_chunks(path, (data,), mode)
 

@@ -278,8 +278,8 @@ def _require_end(segment: segments.HistorySegment, expected: Position) -> None:
 def _confirm_end(
     file: BinaryIO, path: Path, expected: Position, torn: bytes
 ) -> tuple[int, HistoryScan, bytes]:
-    """The offset where the append begins, a scan of what is there now, and the newline to add if a cut removed
-    it.
+    """The offset where the append begins, a scan of what is there now, and the newline to add if a cut
+    removed it.
 
     Raises Refused if the history is not as it was when `expected` and `torn` were read.
     """

@@ -77,12 +77,12 @@ KEY = pytest.StashKey[Histories]()
 def find_requested_histories(
     config: pytest.Config, given: Sequence[str], listed: Sequence[str], named: Sequence[str] = ()
 ) -> None:
-    """Find the requested histories, and make pytest visit them: `given` on the command line, `listed` in the ini
-    file.
+    """Find the requested histories, and make pytest visit them: `given` on the command line, `listed` in the
+    ini file.
 
     `named` are histories among the arguments, which pytest visits anyway. Listed places are visited in a run
-    without arguments, else only if an argument leads there.
-    Raises pytest.UsageError for a place without a history.
+    without arguments, else only if an argument leads there. Raises pytest.UsageError for a place without a
+    history.
     """
     histories = config.stash[KEY] = Histories()
     runs_everything = config.args_source is not config.ArgsSource.ARGS

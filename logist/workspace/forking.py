@@ -17,8 +17,8 @@ FROM_BACKUP = "put the git directory of the job back from a backup"
 
 
 def populate_fork(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
-    """Create the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds
-    it.
+    """Create the repository with these checkpoints of `original`, and the workspace as `at`, one of them,
+    holds it.
 
     `original` is the repository of another job; it is only read, and a command may be at work on that job.
     Nothing is flushed: that is for the maker of the job. Raises Damaged for a missing or incomplete

@@ -219,8 +219,8 @@ class Workspace:
         checkpoint.flush_directories(self.git)
 
     def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
-        """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more there
-        are.
+        """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more
+        there are.
 
         None is the workspace as it is now, as if it had been checked in; nothing is written for that.
         """

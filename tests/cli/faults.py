@@ -225,7 +225,7 @@ def _asked(desk: Desk, sent: bool, answered: bool, sequence: int | None) -> None
         kept = here.open_workspace(session.job).create_checkpoint("before")
         _, plan = preview_request(here, "j2", Choice())
         assert isinstance(plan, StepPlan)
-        envelope = agent_calls.record_ask(session, spec, plan, kept.commit).data()
+        envelope = agent_calls.build_ask(session, spec, plan, kept.commit).data()
         if sequence:  # as an older Logist wrote it, which told a recorded one by its number
             envelope.update(sequence=sequence, after=None)
         session.job.begin_exchange(1, envelope)

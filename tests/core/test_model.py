@@ -33,8 +33,8 @@ VALUES = [
     for value in vars(model).values()
     if isinstance(value, type) and issubclass(value, BaseModel) and value not in BASES
 ]
-LATER = {Kind.ACTIVATE, Kind.FORK, Kind.SPAWN, Kind.COLLECT, Kind.MERGE}
-"""Kinds that the recorded history does not have; only the first exists yet."""
+NOT_RECORDED = {Kind.ACTIVATE, Kind.FORK, Kind.SPAWN, Kind.COLLECT, Kind.MERGE}
+"""Kinds that the recorded history does not have."""
 ROLE = {"name": "n", "description": "d", "instructions": "i", "llm_model": "m"}
 
 
@@ -142,7 +142,7 @@ class TestRoundTrip:
 
     def test_every_interaction_of_a_history(self) -> None:
         entries = whole_history().entries
-        assert {entry.kind for entry in entries} == set(Kind) - LATER
+        assert {entry.kind for entry in entries} == set(Kind) - NOT_RECORDED
         for entry in entries:
             dumped = entry.model_dump(mode="json", exclude_none=True)
             assert Interaction.model_validate(dumped) == entry

@@ -38,7 +38,7 @@ def left_in_flight(b: Bench, job_id: str = "j", *, reserved: int = 1_500_000) ->
         kept = b.project.open_workspace(session.job).create_checkpoint("before")
         _, plan = preview_request(b.project, job_id, Choice())
         assert isinstance(plan, StepPlan)
-        ask = agent_calls.record_ask(session, spec, plan, kept.commit)
+        ask = agent_calls.build_ask(session, spec, plan, kept.commit)
         envelope = replace(ask, reserved_microcents=reserved).data()
         session.job.begin_exchange(1, envelope)
         return session.job, envelope

@@ -202,8 +202,8 @@ class Errand:
         return None
 
     def _begin_exchange(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
-        """Record exchange `k` durably before anything of it is sent; or return the limit that leaves no room for
-        it.
+        """Record exchange `k` durably before anything of it is sent; or return the limit that leaves no room
+        for it.
 
         Waits while only unfinished calls of other jobs occupy the room. Begins nothing after `stop`.
         """

@@ -129,8 +129,8 @@ def require_no_stand_in(context: Context, held: str) -> None:
 
 
 def write_atomically(directory: int, name: bytes, data: bytes, found: os.stat_result | None) -> None:
-    """Put the complete content under that name, or nothing: a temporary file in the same directory is renamed to
-    it.
+    """Put the complete content under that name, or nothing: a temporary file in the same directory is renamed
+    to it.
 
     The temporary's name is derived from the file's, so the next write removes what a killed one has left.
     """

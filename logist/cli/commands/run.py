@@ -56,9 +56,9 @@ def run(
 
     Jobs that wait for a person are listed at the end: STUCK, at a limit, for approval, or damaged.
 
-    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; after Ctrl-C 130.
-    A job that waits for a person counts too, also one that was not run: 10 (damaged), 3 (STUCK), 7 (limit),
-    11 (approval).
+    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; after Ctrl-C
+    130. A job that waits for a person counts too, also one that was not run: 10 (damaged), 3 (STUCK), 7
+    (limit), 11 (approval).
     """
     from logist.cli import context
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind

@@ -245,8 +245,7 @@ def _warn_about_surrounding_text(text: str, spans: list[JsonSpan]) -> Iterator[s
     """Warn about text after the exit command, which may contradict it, and about a code fence around it.
 
     Text before it is allowed: models that work with tools describe what they did, and are asked to end with
-    the
-    command.
+    the command.
     """
     after = _split_nonblank_lines(text[spans[-1].end :])
     if any(_FENCE_LINE.fullmatch(line) is None for line in after):

@@ -3,23 +3,18 @@
 A condition comes in one of these forms; the first that fits is taken:
 
 1. An object: `{"var": "output.score", "gte": 80}`, with `and`, `or`, `not`, `unless` (see `objects`). `{}`
-and `true` always
-   hold, `false` never.
+   and `true` always hold, `false` never.
 2. `field:v1,v2`: a name or path, a colon, values. A field of `output`, or a path with a known root, is one of
-them.
+   them.
 3. An expression: outside quotes it has a comparison, `&&`, `||`, a leading `!`, `? :`, `in [` or a call; or
-it leads
-   into a known root (`output.`, `output[`) and is more than that one path.
+   it leads into a known root (`output.`, `output[`) and is more than that one path.
 4. A path, `output.approved` or `steps["1.2"].output`: whether it counts as true, as in JavaScript. One bare
-name is
-   a path if it is a known root.
+   name is a path if it is a known root.
 5. Anything else is a plain word that `output.choice` equals but for case and surrounding space: `Yes`, `Needs
-Fix`,
-   `pass/fail`, `Don't merge`. In quotes it is a word in any case: `'v1.2'`.
+   Fix`, `pass/fail`, `Don't merge`. In quotes it is a word in any case: `'v1.2'`.
 
 So `Yes` and `approved` are words, `output` is a path, `output.x` is a path, `a.b` is an error (unknown root
-`a`), and
-`>= 80` is an error (nothing before the sign). `default` is for the caller.
+`a`), and `>= 80` is an error (nothing before the sign). `default` is for the caller.
 
 Expressions are JavaScript's where a branch needs it, with these differences, all on the side of asking a
 person:

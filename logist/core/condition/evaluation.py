@@ -1,8 +1,8 @@
 """Builds the functions that evaluate an expression: one for each node of its tree, from the data to a value.
 
 A node is used as a test (`build_test`), as a value (`build_value`) or as part of a calculation
-(`build_term`).
-What no data could decide is refused while building; a function that was built raises nothing but Unusable.
+(`build_term`). What no data could decide is refused while building; a function that was built raises nothing
+but Unusable.
 """
 
 from __future__ import annotations

@@ -49,9 +49,8 @@ def draw_workflow(
     """Return the lines of a drawing, none wider than `width` columns.
 
     Every step appears once, with its id, its name, its kind unless it is an automated task, and its state. `→
-    X`
-    leads to a step that is drawn elsewhere, `↩ X` back to one passed before. Nothing that only agents may see
-    is in it.
+    X` leads to a step that is drawn elsewhere, `↩ X` back to one passed before. Nothing that only agents may
+    see is in it.
     """
     return list(_Drawing(workflow, marks, max(1, width), unicode).draw_lines())
 

@@ -122,8 +122,7 @@ def find_checkpoint_before(
     """Return the checkpoint of the workspace right before interaction `sequence`, including edits by hand.
 
     `last` is the checkpoint after the interactions before it. None: no agent has worked since, so the
-    workspace
-    itself is unchanged.
+    workspace itself is unchanged.
     """
     for entry in interactions:
         if entry.sequence < sequence:

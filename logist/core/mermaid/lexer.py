@@ -2,10 +2,9 @@
 around it.
 
 Every mode (inside a label, after `--`, in a string, ...) has its own list of rules; the first one that
-matches
-wins, as in mermaid, however short its match. Modes are kept on a stack. The time is linear in the length of
-the
-text: the two rules that look ahead over a line or a word look up positions that were collected once.
+matches wins, as in mermaid, however short its match. Modes are kept on a stack. The time is linear in the
+length of the text: the two rules that look ahead over a line or a word look up positions that were collected
+once.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tok
 
 
 def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
-    """Return the most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is
-    unknown.
+    """Return the most that sending `prompt`, in so many messages, can cost, in microcents; None if the price
+    is unknown.
 
     All of it is taken at the higher price of input, fresh or cached, as it is unknown what a cache holds.
     """

@@ -1,8 +1,7 @@
 """Rank files, best first: those a task names, then those whose names or texts have its words.
 
 A word counts by where it is in the task, and by how few files have it; often in a file counts more than once,
-but
-never much more.
+but never much more.
 """
 
 from __future__ import annotations
@@ -139,8 +138,7 @@ def rank_files(
     """Return at most `most` files that have a keyword, the best first.
 
     `files`: all that could be found; `searched`: how many of them were looked into; `directories`: those that
-    the
-    task names.
+    the task names.
     """
     worth = _Worth(keywords, names, texts, len(files), searched)
     places = tuple(f"{directory}/" for directory in directories)

@@ -57,8 +57,8 @@ class _TreeDirectory:
 def draw_tree(
     files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
 ) -> str:
-    """Return the tree as text: the root's key files, directories with the number of files below them, then other
-    files.
+    """Return the tree as text: the root's key files, directories with the number of files below them, then
+    other files.
 
     `noted` is what is neither file nor directory.
 

@@ -7,8 +7,8 @@ from logist.core.review.gate import (
     get_review_mode,
     has_rejected_work,
     is_blocking,
+    is_run_by_logist,
     judge_review,
-    runs_command,
     select_checks_to_run,
 )
 from logist.core.review.telling import findings_piece, reviewer_pieces
@@ -25,9 +25,9 @@ __all__ = [
     "get_review_mode",
     "has_rejected_work",
     "is_blocking",
+    "is_run_by_logist",
     "judge_review",
     "read_verdict",
     "reviewer_pieces",
-    "runs_command",
     "select_checks_to_run",
 ]

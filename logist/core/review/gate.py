@@ -66,7 +66,7 @@ def get_checks(spec: EffectiveSpec) -> dict[str, Check]:
     return dict(CHECKS) if spec.checks is None else spec.checks
 
 
-def runs_command(check: Check) -> bool:
+def is_run_by_logist(check: Check) -> bool:
     """Whether a check runs a command, instead of being judged by the reviewer."""
     return check.enabled and bool(check.command)
 
@@ -80,7 +80,7 @@ def select_checks_to_run(
     because a steward has sent work to the review that no doer has completed, or has suspended the job.
     `touched`: the workspace has been changed since, so that earlier results are worthless.
     """
-    commands = {name: check for name, check in get_checks(spec).items() if runs_command(check)}
+    commands = {name: check for name, check in get_checks(spec).items() if is_run_by_logist(check)}
     if phase is not Phase.REVIEWER or touched:
         return commands
     run_before = {result.check for result in state.checks or () if result.outcome != NOT_RUN}

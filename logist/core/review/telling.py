@@ -11,7 +11,7 @@ from logist.core.answer.findings import (
     to_printable_line,
 )
 from logist.core.model import Approval, CheckResult, EffectiveSpec, State
-from logist.core.review.gate import Mode, get_checks, get_review_mode, runs_command
+from logist.core.review.gate import Mode, get_checks, get_review_mode, is_run_by_logist
 from logist.core.text.fences import fence_text
 from logist.core.text.layers import Layer
 
@@ -127,7 +127,7 @@ def _render_checklist(spec: EffectiveSpec) -> str:
         if not check.enabled:
             continue
         asks = f": {QUESTIONS[name]}" if name in QUESTIONS else ""
-        judge = "its command was run for you" if runs_command(check) else "you judge"
+        judge = "its command was run for you" if is_run_by_logist(check) else "you judge"
         lines.append(f"- [ ] {to_printable_line(name)} ({check.severity}){asks}; {judge}")
     return "\n".join(lines)
 

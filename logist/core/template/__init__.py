@@ -44,8 +44,8 @@ def render(text: str, data: Any, strict: bool = False, declared: Collection[str]
     """Return the template filled from the data, with warnings for what could not be filled.
 
     `declared` are fields of the data that may be absent. Raises TemplateError for a broken block, for a bound
-    that is
-    reached, and if `strict` for names that are not in the data; nothing else, whatever text and data are.
+    that is reached, and if `strict` for names that are not in the data; nothing else, whatever text and data
+    are.
     """
     return Rendering(data, strict=strict, declared=declared).render_text(parse_template(text))
 

@@ -30,8 +30,7 @@ def build_step_data(
     holds yet.
 
     `results`: the results of the children that have just been collected, and `items` what each worked on.
-    Results that a
-    steward supplies in place of theirs replace them here too.
+    Results that a steward supplies in place of theirs replace them here too.
     """
     outputs = dict(state.outputs) if state else {}
     last = outputs.get(state.output_of) if state and state.output_of else None

@@ -1,6 +1,5 @@
-"""Find characters that people can't see. They are left out of displayed text, and of text that is searched for
-secrets,
-which they could split.
+"""Find characters that people can't see. They are left out of displayed text, and of text that is searched
+for secrets, which they could split.
 """
 
 from __future__ import annotations

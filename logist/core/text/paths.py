@@ -3,9 +3,8 @@
 `output.files[0].path`; a dot before the first name changes nothing (`.Title`). A name may have dashes inside
 (`pr-number`), digits and letters of any script; every other key is quoted: `steps["phase 1.2"].output`. `a.0`
 is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. `.length` counts the
-items of a list
-and the characters of a text, as JavaScript does: in UTF-16 units. An object has none, unless it has such a
-key.
+items of a list and the characters of a text, as JavaScript does: in UTF-16 units. An object has none, unless
+it has such a key.
 """
 
 from __future__ import annotations

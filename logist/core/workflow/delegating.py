@@ -25,14 +25,12 @@ def check_delegation(
     job_role: str | None,
     places: Places,
 ) -> Iterator[WorkflowProblem]:
-    """Report every role that would get work from a role that may not give it, at the outermost step that leads
-    there.
+    """Report every role that would get work from a role that may not give it, at the outermost step that
+    leads there.
 
     A job gives work in its own role. The job that gets a step has the role of the step, or else the role of
-    the job
-    that gives it; roles that items name are checked once the items are known. Without `job_role`, only the
-    roles that
-    steps name are known to give work.
+    the job that gives it; roles that items name are checked once the items are known. Without `job_role`,
+    only the roles that steps name are known to give work.
     """
     roles = {name: _collect_roles(inner) for name, inner in subflows.items()}
     seen: set[tuple[str, str | None]] = set()

@@ -23,10 +23,8 @@ def find_next_step(workflow: Workflow, completed: Iterable[str], context: Mappin
     """Return `{"step", "guidance": {"prompt"}, "isComplete"}`; at the end, the step is null.
 
     `completed` names the steps that were done, each once for every time; `context` is what is known by now:
-    conditions
-    find it as `input` and as `output`, or by root, if it has these. Raises UsageError for an unknown step,
-    Refused where
-    no branch holds.
+    conditions find it as `input` and as `output`, or by root, if it has these. Raises UsageError for an
+    unknown step, Refused where no branch holds.
     """
     done = Counter(completed)
     _check_known_steps(workflow, done)

@@ -23,8 +23,7 @@ def resolve_edges(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
     """Return the diagram with edges between steps only, each in the direction it points.
 
     An edge to a subgraph leads to the step it begins with, one from a subgraph leaves where it ends; an
-    invisible edge
-    is no edge, one with two heads is two.
+    invisible edge is no edge, one with two heads is two.
     """
     inside = _find_members(graph)
     nodes = tuple(node for node in graph.nodes if node.id not in inside)

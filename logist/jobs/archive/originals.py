@@ -1,8 +1,7 @@
 """Detects imported jobs whose first interactions another history in the same set has too.
 
 `job import` makes a job from a history and keeps that file's hash, and the file may be in the same folder.
-What both
-contain was paid for once, so sums over jobs must count it once.
+What both contain was paid for once, so sums over jobs must count it once.
 """
 
 from __future__ import annotations

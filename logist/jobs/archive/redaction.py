@@ -1,8 +1,8 @@
 """Prepares interactions for sharing: removes what is private, and refuses what still contains a secret.
 
 A history is read twice: `survey_history` finds what is private in it, `redact_entry` removes that from one
-interaction
-after the other. Fixtures and data sets are both made this way, and are refused for the same reasons.
+interaction after the other. Fixtures and data sets are both made this way, and are refused for the same
+reasons.
 """
 
 from __future__ import annotations

@@ -280,8 +280,7 @@ def choose_doer(project: Project, spec: JobSpec) -> tuple[str, str]:
 
     The job's own role, then the role that the config maps its task type to, then the role whose file names
     that type; then `roles.default`. While that is the shipped default, UNMAPPED does the jobs of an unmapped
-    type.
-    Raises InvalidFile for a config that maps a task type to the role that only reviews.
+    type. Raises InvalidFile for a config that maps a task type to the role that only reviews.
     """
     if spec.role:
         return spec.role, "job"

@@ -2,8 +2,7 @@
 
 Checksums prove each entry by the one after it, and state.json proves the last one. A history without its last
 entries and without state.json still verifies. Other files show how long it was: checkpoints, logs, exchanges
-in
-flight, its child jobs, its parent, its forks, and a commit in the user's repository.
+in flight, its child jobs, its parent, its forks, and a commit in the user's repository.
 """
 
 from __future__ import annotations

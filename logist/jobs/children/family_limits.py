@@ -1,10 +1,8 @@
 """Shared limits: each call of jobs that share a limit reserves its worst-case cost before anything is sent.
 
 One lock covers all jobs that share a limit, and the request on disk is the reservation. If only calls in
-progress
-prevent another one, the job waits for them. If the limit is used up, the job that owns it halts, and with it
-all
-jobs that share it.
+progress prevent another one, the job waits for them. If the limit is used up, the job that owns it halts, and
+with it all jobs that share it.
 """
 
 from __future__ import annotations
@@ -92,7 +90,7 @@ def _try_prepare_call(
         plan = next_request.plan_request(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
             return plan
-        ask = agent_calls.record_ask(session, spec, plan, checkpoint, shared)
+        ask = agent_calls.build_ask(session, spec, plan, checkpoint, shared)
         kept_turns = (
             None
             if project.script is not None

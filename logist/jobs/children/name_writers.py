@@ -1,10 +1,8 @@
 """Finds the roles that wrote a value in the data of a job, also through the job's input or its children.
 
 An agent that names the role of an item must not delegate work to a role that its own role may not delegate
-to. So
-the writer of the name counts, whichever steps and jobs passed it on. A person, who gives a job its input, may
-name
-any role.
+to. So the writer of the name counts, whichever steps and jobs passed it on. A person, who gives a job its
+input, may name any role.
 """
 
 from __future__ import annotations

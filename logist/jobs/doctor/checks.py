@@ -61,7 +61,7 @@ def damage(check: str, message: str, fix: str | None) -> Finding:
 
 
 def repairable(found: Finding, *paths: Path) -> Finding:
-    """The same, of files that `doctor --fix` repairs."""
+    """The finding, with the files that `doctor --fix` repairs."""
     return replace(found, fix=FIX, paths=paths)
 
 
@@ -148,7 +148,7 @@ class ExaminedJob:
     held: bool = False
     """The caller holds its lock."""
     forks: Forks | None = None
-    """As in job_reader.verify."""
+    """As in job_reader.verify_job."""
 
     @property
     def check(self) -> str:
@@ -167,7 +167,7 @@ class ExaminedJob:
         return self.unreadable is None
 
     def is_idle(self) -> bool:
-        """Both."""
+        """Whether nobody else is at work on it and its files can be read."""
         return self.is_quiet() and self.is_loaded()
 
     @cached_property

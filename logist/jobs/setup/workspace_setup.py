@@ -1,10 +1,8 @@
 """Sets up workspaces: installs the dependencies that commands need, before an agent is paid.
 
 The commands of `workspace.setup` run once for the content of the lock files; later workspaces get a copy of
-what they
-made. That is not part of an agent's work: no checkpoint contains it, and it is restored before each step and
-before
-the checks, so that an agent can't change the programs that judge its work.
+what they made. That is not part of an agent's work: no checkpoint contains it, and it is restored before each
+step and before the checks, so that an agent can't change the programs that judge its work.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ TAIL_BYTES = 1 << 20
 """Of each output of a setup command that are kept in logs/."""
 SHOWN_LINES = 10
 """Of the output of a command that failed, at the terminal."""
-NAMED = 3
+MOST_NAMED_LOCK_FILES = 3
 """Lock files that a note names."""
 SECONDS_OF_MINUTE = 60
 WAIT_SECONDS = 0.1
@@ -537,8 +535,8 @@ def _find_changed_lock_files(stamp: SetupStamp | None, locks: dict[str, str]) ->
 
 
 def _format_paths(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return (", ".join(paths[:NAMED]) or "it was") + more
+    more = f" and {len(paths) - MOST_NAMED_LOCK_FILES} more" if len(paths) > MOST_NAMED_LOCK_FILES else ""
+    return (", ".join(paths[:MOST_NAMED_LOCK_FILES]) or "it was") + more
 
 
 def _explain_failure(done: commands.ShellResult, seconds: float) -> str:

@@ -34,7 +34,7 @@ from logist.workspace.merge import JobWork, Person, Published, Target
 
 PATIENCE_SECONDS = 60.0
 """How long a merge waits for that of another job into the same repository."""
-NAMED = 100
+MOST_NAMED_FILES = 100
 """Files that the history names."""
 SETTINGS = frozenset({".logist", ".coven"})
 """Directories that say how work is done, reviewed and merged: what changes them is for a person to let in."""
@@ -244,7 +244,7 @@ def _conflict_error(found: Published, target: Target) -> Refused:
 
 
 def _describe_conflict(found: Published) -> str:
-    return f"the work does not fit to {found.into} in: {', '.join(found.conflicts[:NAMED])}"
+    return f"the work does not fit to {found.into} in: {', '.join(found.conflicts[:MOST_NAMED_FILES])}"
 
 
 def _record_merge(session: Session, found: Published, *, by_itself: bool) -> list[Interaction]:
@@ -272,9 +272,9 @@ def _build_merge_record(found: Published) -> MergeCommand:
         commit=found.commit or None,
         before=found.before or None,
         after=found.after or None,
-        files=[change.path for change in found.files[:NAMED]] or None,
+        files=[change.path for change in found.files[:MOST_NAMED_FILES]] or None,
         left_out=list(found.left_out) or None,
-        conflicts=list(found.conflicts[:NAMED]) or None,
+        conflicts=list(found.conflicts[:MOST_NAMED_FILES]) or None,
         lack=_describe_conflict(found) if found.conflicts else None,
         revert=found.revert or None,
     )

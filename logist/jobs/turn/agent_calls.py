@@ -34,7 +34,7 @@ LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
 """Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
 
 
-def record_ask(
+def build_ask(
     session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str, shared: Sequence[Shared] = ()
 ) -> RecordedAsk:
     """What goes to disk before anything is spent: enough to conclude without planning again.

@@ -1,8 +1,8 @@
 """Runs the checks that are commands in the workspace as the agent left it; the workspace is restored afterwards.
 
 Until their results are recorded, a crash reverts what they have changed, and they run again. The agent's
-answer is
-on disk, so it is not paid for twice. What they leave in caches stays, because no checkpoint contains caches.
+answer is on disk, so it is not paid for twice. What they leave in caches stays, because no checkpoint
+contains caches.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run_due_checks(
     results = []
     for name, check in due.items():
         configured = today.get(name)
-        if configured is None or not review.runs_command(configured):
+        if configured is None or not review.is_run_by_logist(configured):
             results.append(build_not_run_result(name, check, "the config has no command for it any more"))
             continue
         if (

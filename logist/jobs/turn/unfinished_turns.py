@@ -1,10 +1,8 @@
 """Resumes after a failed turn: the turns answered before it are neither lost nor requested again.
 
 When turn 8 of a model that works with tools is in doubt, gets no answer, or reaches the cost limit, the seven
-turns
-before it are saved in `logs/`. If nothing changes before the next step except a steward's decision about the
-doubt, or
-a limit, that step restores workspace and turns, and requests turn 8.
+turns before it are saved in `logs/`. If nothing changes before the next step except a steward's decision
+about the doubt, or a limit, that step restores workspace and turns, and requests turn 8.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ class Scratch:
 def open_scratch(
     job: Git, target: Target, author: Person, seconds: int, *, beside: bool = True
 ) -> Iterator[Scratch]:
-    """Create such a repository; it is removed when the block is left. `seconds`: the time of its commits, since
-    1970.
+    """Create such a repository; it is removed when the block is left. `seconds`: the time of its commits,
+    since 1970.
 
     `beside`: it is in the job's repository, whose lock the caller holds; else among the temporary files.
     """

@@ -85,10 +85,10 @@ from logist.config.environment import Environment
 def create(environment: Environment, /, jobs_dir: str | None, **options: Any) -> Output:
     """Make a job.
 
-    SPEC is a YAML or JSON file with the keys of job.yaml, or - for standard input; options win over it.
-    TASK is what to do, in words: `logist job create "fix the bug"` is `--prompt "fix the bug"`. An argument is
-    the task if it has more than one word and there is no file of that name.
-    Without either the job is what --prompt or --file says, or what its workflow says.
+    SPEC is a YAML or JSON file with the keys of job.yaml, or - for standard input; options win over it. TASK
+    is what to do, in words: `logist job create "fix the bug"` is `--prompt "fix the bug"`. An argument is the
+    task if it has more than one word and there is no file of that name. Without either the job is what
+    --prompt or --file says, or what its workflow says.
     """
     from logist.cli import context, given_spec
     from logist.core.machine.steward import next_command

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def restep(project: Project, job_id: str, to: int, note: str | None) -> Output:
     """Put state and workspace back to what interaction N found, with what was edited by hand before it.
 
-    Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has
-    the numbers.
+    Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has the
+    numbers.
     """
     from logist.cli.show.view import build_result_output
     from logist.jobs.steward.steward_decisions import restep_job as go_back

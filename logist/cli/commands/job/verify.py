@@ -42,11 +42,10 @@ def verify(
 ) -> Output:
     """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
 
-    Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code
-    10 when something does not verify, when a checkpoint or the workspace is missing, or when other
-    files show that the history has lost its end (checkpoints, logs, children, the parent, forks, a
-    merge). A state.json that is missing or behind the history is no damage: the next change makes it
-    anew.
+    Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code 10
+    when something does not verify, when a checkpoint or the workspace is missing, or when other files show
+    that the history has lost its end (checkpoints, logs, children, the parent, forks, a merge). A state.json
+    that is missing or behind the history is no damage: the next change makes it anew.
 
     Also lists what was changed in the workspace since the last checkpoint. Such edits are allowed.
 

@@ -13,8 +13,8 @@ from logist.config.working import SandboxRules, ToolRules
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Reply, Request
 from logist.core.prompt.prompt import SEPARATOR
 
-COURIER = "logist.agents.courier.process"
-"""The module that a courier's process runs."""
+COURIER = "logist.agents.courier"
+"""The module that a courier's process runs. A command of another version knows a courier by this name."""
 GRACE = 3.0
 """Seconds that one who is told to end still listens: the end of an answer may have come already."""
 LITELLM = "litellm"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from logist.agents.courier.ending import end_courier
+from logist.agents.protocol import COURIER
 from logist.config.environment import Environment
 from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Kind, Status
@@ -398,6 +400,29 @@ def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
         assert other.poll() is None
         other.communicate(b"\n")
     assert other.returncode == 0
+
+
+@pytest.mark.parametrize("module", [COURIER, "logist.agents.courier.process"])
+def test_a_courier_that_another_version_started_is_ended(bench: MakeBench, module: str) -> None:
+    assert COURIER == "logist.agents.courier"  # as every version but one has called it
+    b = bench()
+    b.create()
+    job = b.project.open_job("j")
+    with (
+        job.hold_lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
+        subprocess.Popen(
+            [sys.executable, "-c", "input()", module],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[lock.fd],
+        ) as courier,
+    ):
+        lock.sign_for_courier(courier.pid)
+        holder = job.find_lock_holder()
+        assert holder is not None
+        assert holder.courier is not None
+        assert end_courier(holder.courier, job.path)
+    assert courier.returncode == -signal.SIGTERM
 
 
 def leave_at_work(b: Bench, server: Loopback) -> None:

@@ -139,7 +139,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
             assert os.getsid(process.pid) == process.pid
         body = loopback.requests[0].body
     assert process.returncode == 0
-    assert b"logist.agents.courier.process" in shown
+    assert b"logist.agents.courier" in shown
     for private in (KEY, SECRET):
         assert private.encode() not in shown + every_byte(job.path)
     assert loopback.requests[0].headers["authorization"] == f"Bearer {KEY}"
@@ -536,6 +536,9 @@ SENSELESS: list[dict[str, Any]] = [
     {"1.request": envelope(None), "1.response": {"text": 5}},
     {"1.request": envelope(None), "1.response": {"text": [SECRET]}},
     {"1.request": envelope(None, phase="judge")},
+    {"1.request": envelope(None, output_schema=True), "1.response": {"text": "t"}},
+    {"1.request": envelope(None, after=[]), "1.response": {"text": "t"}},
+    {"1.request": envelope(None, work=1.5), "1.response": {"text": "t"}},
     {"1.response": {}},
     {"2.request": {"retry_of": 1}},
     {"1.request": envelope(None), "2.response": {}},

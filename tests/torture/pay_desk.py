@@ -133,7 +133,7 @@ class Customer:
         """Whether it is a courier of this world: its command line names the job."""
         with suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            return b"logist.agents.courier.process" in words and str(self.world.folder).encode() in words
+            return b"logist.agents.courier" in words and str(self.world.folder).encode() in words
         return False
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -97,17 +97,17 @@ class RecordedAsk(Ask):
             shares_limits_of=data.get("shares_limits_of"),
             min_output_tokens=data.get("min_output_tokens", 2048),
             agent=data.get("agent", LITELLM),
-            work=AgentWork.read(data.get("work") or {}),
+            work=AgentWork.read(_optional(data, "work", dict) or {}),
             sequence=_number(data, "sequence", least=1),
-            after=data.get("after"),
-            started=data.get("started"),
+            after=_optional(data, "after", str),
+            started=_optional(data, "started", str),
             phase=_phase(data),
-            output_schema=data.get("output_schema"),
+            output_schema=_optional(data, "output_schema", dict),
             step=_text(data, "step"),
             attempt=_number(data, "attempt", least=0),
             checkpoint_before=_text(data, "checkpoint_before"),
-            spec=EffectiveSpec.model_validate(data["spec"]),
-            restored_from=data.get("restored_from"),
+            spec=_spec(data),
+            restored_from=_optional(data, "restored_from", str),
             newer={name: value for name, value in data.items() if name not in known},
         )
 
@@ -148,6 +148,21 @@ def _text(data: JsonObject, name: str) -> str:
     if not isinstance(data[name], str):
         raise TypeError(f"{name}: not a text")
     return str(data[name])
+
+
+def _optional(data: JsonObject, name: str, kind: type) -> Any:
+    """Return the value of `kind`, or None; raise TypeError for anything else."""
+    value = data.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name}: not of the type {kind.__name__}")
+    return value
+
+
+def _spec(data: JsonObject) -> EffectiveSpec:
+    try:
+        return EffectiveSpec.model_validate(data["spec"])
+    except ValidationError as error:
+        raise ValueError(f"spec.{_summarize_error(error)}") from error
 
 
 def _number(data: JsonObject, name: str, *, least: int) -> int:

@@ -15,6 +15,8 @@ from logist.store.lock import is_at_work, read_host_name
 LEAVE_SECONDS = GRACE + 5.0
 """How long a courier that was asked to end may take: its grace, and writing what it has."""
 POLL_SECONDS = 0.05
+_NAMES = frozenset({COURIER.encode(), b"logist.agents.courier.process"})
+"""How a courier is started; the second is how a version before this one started it."""
 
 
 def is_here(process: LockProcess, folder: Path) -> bool:
@@ -29,7 +31,7 @@ def _is_courier(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().split(b"\0")
-        return COURIER.encode() in words and os.getsid(pid) == pid
+        return not _NAMES.isdisjoint(words) and os.getsid(pid) == pid
     except OSError:
         return False
 

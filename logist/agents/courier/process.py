@@ -1,6 +1,6 @@
 """The courier: a separate process that pays for answers and writes each to disk itself.
 
-`python -m logist.agents.courier.process JOBDIR LOCK_FD`, private values as one JSON object on stdin. It holds
+`python -m logist.agents.courier JOBDIR LOCK_FD`, private values as one JSON object on stdin. It holds
 the job's lock by the inherited descriptor, so the process that started it may die.
 """
 
@@ -158,7 +158,3 @@ def _silence_output() -> TextIO:
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     return log
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -178,8 +178,14 @@ def _require_same(entry: JsonObject, made: JsonObject) -> None:
     for name in SAME:
         if old_response.get(name) != new_response.get(name):
             raise changed_entry_error(number, f"response.{name}", why)
-    if len(old_response.get("evidence_files") or ()) != len(new_response.get("evidence_files") or ()):
+    if _count_evidence(old_response) != _count_evidence(new_response):
         raise changed_entry_error(number, "response.evidence_files", "two names became one")
+
+
+def _count_evidence(response: JsonObject) -> int:
+    """How many files are named; a damaged history may have anything there."""
+    names = response.get("evidence_files")
+    return len(names) if isinstance(names, list) else 0
 
 
 def changed_entry_error(number: int, where: str, why: str) -> ReplayDiffers:

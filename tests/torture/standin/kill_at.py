@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any
 
-COURIER = "logist.agents.courier.process"
+COURIER = "logist.agents.courier"
 
 
 class _Killer:

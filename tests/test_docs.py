@@ -142,7 +142,7 @@ def find_source_file(name: str) -> Path | None:
     return next(iter([*ending, *(ROOT / "tests").rglob(name)]), None)
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "contributing.md"])
+@pytest.mark.parametrize("name", ["architecture.md", "contributing.md", "concepts.md"])
 def test_the_files_and_functions_that_a_page_for_maintainers_names_exist(name: str) -> None:
     text = page(name)
     files = set(NAMED_FILE.findall(text))

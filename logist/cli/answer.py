@@ -11,7 +11,7 @@ from logist.core.money import money
 from logist.core.money.amounts import MICROCENTS
 from logist.errors import UsageError
 from logist.jobs.base import job_reader
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.step_job import GivenAnswer
 
 LONGEST = 16 << 20
@@ -27,7 +27,7 @@ def build_usage(charge: float | None) -> Usage:
 
 
 def read_given_answer(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     source: str | None,
     text: str | None,

@@ -17,7 +17,7 @@ from logist.config.environment import Environment, list_config_directories
 from logist.config.settings import LoadedSettings, Settings, load_settings
 from logist.config.trust import Trust, read_trust
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base.project import SCRIPTED, Clock, Project
+from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.resources import find_resource
 from logist.roles import LoadedRole, Roles, load_roles
 from logist.store import JobDir, require_local
@@ -36,7 +36,9 @@ def create_clock() -> Clock:
     return Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 
-def open_project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
+def open_project(
+    environment: Environment, jobs_dir: str | None = None, agent: str | None = None
+) -> ProjectContext:
     """Return the project around the current directory. Raises InvalidFile for a config that is not valid."""
     cwd = Path(get_current_directory())
     jobs = require_utf8(
@@ -46,7 +48,7 @@ def open_project(environment: Environment, jobs_dir: str | None = None, agent: s
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
     roles = load_known_roles(environment)
-    return Project(
+    return ProjectContext(
         home=home,
         jobs_dir=Path(jobs),
         settings=loaded.settings,
@@ -87,7 +89,7 @@ def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: 
     return read_trust(user, home, loaded, own)
 
 
-def warn_untrusted(project: Project) -> tuple[Diagnostic, ...]:
+def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
     """Return a warning if a step would be refused until the user trusts the project's files."""
     try:
         project.trust.require_to_run()

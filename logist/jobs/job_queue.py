@@ -12,7 +12,7 @@ from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
 from logist.errors import Busy, LogistError
 from logist.jobs.base import family
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session, read_current_state
 from logist.jobs.step_job import do_step, is_provider_failing
@@ -64,7 +64,7 @@ class HeldUp:
 
 
 def run_job(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     on_step: Callable[[CommandResult], None],
     *,
@@ -95,7 +95,7 @@ def run_job(
 
 
 def _run_children(
-    project: Project, waiting: CommandResult, on_step: Callable[[CommandResult], None]
+    project: ProjectContext, waiting: CommandResult, on_step: Callable[[CommandResult], None]
 ) -> list[int] | None:
     """Run the jobs that a job waits for, and theirs. None once all have ended, else the exit codes of all."""
     state, codes = waiting.state, []
@@ -112,7 +112,7 @@ def _run_children(
     return [*codes, family.waiting_exit_code(project, state)]
 
 
-def list_ready_jobs(project: Project) -> list[str]:
+def list_ready_jobs(project: ProjectContext) -> list[str]:
     """The ids of the jobs that an agent could work on now, by rank, then age, then id.
 
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
@@ -135,7 +135,7 @@ def list_ready_jobs(project: Project) -> list[str]:
     return [job_id for _, _, job_id in sorted(ranked)]
 
 
-def find_held_up_jobs(project: Project, ended: Container[str] = ()) -> list[HeldUp]:
+def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> list[HeldUp]:
     """The jobs that wait for a person after a run, by id: STUCK, at a limit, for approval, or damaged.
 
     Excluded are jobs that wait only for agents, jobs that are set aside, and children of others. `ended`:
@@ -148,7 +148,7 @@ def find_held_up_jobs(project: Project, ended: Container[str] = ()) -> list[Held
     ]
 
 
-def _find_held_up_job(project: Project, job_id: str) -> HeldUp | None:
+def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
     try:
         job = project.open_job(job_id)
         recorded = read_current_state(job)
@@ -169,7 +169,7 @@ def _find_held_up_job(project: Project, job_id: str) -> HeldUp | None:
         return HeldUp(job_id, None, error.exit_code, error.message, error.fix)
 
 
-def _describe_held_parent(project: Project, job_id: str, state: State) -> HeldUp | None:
+def _describe_held_parent(project: ProjectContext, job_id: str, state: State) -> HeldUp | None:
     """The HeldUp of a job that waits for others; None if those only wait for agents."""
     halted = state.status in HALTED
     code = advice.exit_code(state.status) if halted else family.waiting_exit_code(project, state)
@@ -178,7 +178,7 @@ def _describe_held_parent(project: Project, job_id: str, state: State) -> HeldUp
     return HeldUp(job_id, state.status, code, waits, f"logist job status --job {job_id}") if code else None
 
 
-def _has_halted_ancestor(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
+def _has_halted_ancestor(project: ProjectContext, state: JsonObject, known: dict[str, bool]) -> bool:
     """True if a job above is at a limit; `known` caches what was looked up."""
     above = state.get("parent")
     if not isinstance(above, str):
@@ -192,14 +192,14 @@ def _has_halted_ancestor(project: Project, state: JsonObject, known: dict[str, b
     return known[above]
 
 
-def _can_gather(project: Project, state: JsonObject) -> bool:
+def _can_gather(project: ProjectContext, state: JsonObject) -> bool:
     """True if all jobs that a job waits for are over; a child that does not
     exist is created by the parent's step.
     """
     return all(_is_over(project, str(child)) for child in state.get("children") or [])
 
 
-def _is_over(project: Project, job_id: str) -> bool:
+def _is_over(project: ProjectContext, job_id: str) -> bool:
     try:
         state = read_current_state(project.open_job(job_id))
     except LogistError:
@@ -209,7 +209,7 @@ def _is_over(project: Project, job_id: str) -> bool:
 
 
 def run_queue(
-    project: Project,
+    project: ProjectContext,
     parallel: int,
     on_step: Callable[[CommandResult], None],
     *,
@@ -244,7 +244,7 @@ def _read_parent_id(ended: EndedJob) -> str:
 
 
 def _choose_next_jobs(
-    project: Project, room: int, begun: set[str], leave: Container[str], only: Callable[[str], bool]
+    project: ProjectContext, room: int, begun: set[str], leave: Container[str], only: Callable[[str], bool]
 ) -> list[str]:
     if project.stopping() or room <= 0:
         return []
@@ -252,7 +252,7 @@ def _choose_next_jobs(
     return list(islice((job_id for job_id in selected if job_id not in begun and job_id not in leave), room))
 
 
-def _run_one(project: Project, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:
+def _run_one(project: ProjectContext, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
         return EndedJob(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
@@ -277,7 +277,7 @@ def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
     return EndedJob(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
 
 
-def is_left_behind(project: Project, ended: EndedJob) -> bool:
+def is_left_behind(project: ProjectContext, ended: EndedJob) -> bool:
     """True if a job was a child that its parent does not wait for any more:
     its state does not concern the run.
     """

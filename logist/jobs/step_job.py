@@ -29,7 +29,7 @@ from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
 from logist.errors import Busy, ProviderError, Refused
 from logist.jobs.base import family
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.children import family_limits, gather
@@ -62,7 +62,7 @@ class GivenAnswer:
     charge: Usage = NOTHING
 
 
-def do_step(project: Project, job_id: str, choice: Choice) -> CommandResult:
+def do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
     """Do one step. Raises Refused for a job that takes none, Busy while another process works on it."""
     result = job_merge.merge_due(project, _step_locked(project, job_id, choice))
     steward_decisions.cancel_children(
@@ -71,7 +71,7 @@ def do_step(project: Project, job_id: str, choice: Choice) -> CommandResult:
     return result
 
 
-def _step_locked(project: Project, job_id: str, choice: Choice) -> CommandResult:
+def _step_locked(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
     project.trust.require_to_run()  # before anything is written or paid for
     with open_session(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
@@ -212,7 +212,7 @@ def _record_halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interacti
 
 
 def do_poststep(
-    project: Project, job_id: str, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
+    project: ProjectContext, job_id: str, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
 ) -> CommandResult:
     """Like do_step, with an answer that is supplied. A dry run writes nothing."""
     if dry_run:
@@ -224,7 +224,9 @@ def do_poststep(
     return job_merge.merge_due(project, _poststep_locked(project, job_id, answer, choice))
 
 
-def _poststep_locked(project: Project, job_id: str, answer: GivenAnswer, choice: Choice) -> CommandResult:
+def _poststep_locked(
+    project: ProjectContext, job_id: str, answer: GivenAnswer, choice: Choice
+) -> CommandResult:
     project.trust.require_to_run()  # it may run checks
     with open_session(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
         unsent = answer_recording.is_unsent(session)
@@ -267,7 +269,7 @@ def _record_supplied_answer(
     return _build_result(session, [entry], ())
 
 
-def _build_reply(project: Project, answer: GivenAnswer) -> Reply:
+def _build_reply(project: ProjectContext, answer: GivenAnswer) -> Reply:
     text, redactions = project.redact(exit_command.replace_surrogates(answer.text)[0])
     finish = "broken_encoding" if answer.broken else None
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)

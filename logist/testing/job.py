@@ -22,7 +22,7 @@ from logist.jobs import job_queue
 from logist.jobs.archive import archive_replay, fixture_export
 from logist.jobs.base import job_reader
 from logist.jobs.base.create import create_job
-from logist.jobs.base.project import SCRIPTED, Clock, Project
+from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
@@ -95,7 +95,7 @@ class LogistJob:
     """A job with the verbs of `logist job`. Every failure is raised as a LogistError."""
 
     id: str
-    project: Project
+    project: ProjectContext
     said: list[str] = field(default_factory=list)
     """What a person at the terminal would have been told meanwhile."""
 
@@ -258,7 +258,7 @@ def make_job(
     return job
 
 
-def _build_project(place: Path, home: Path, said: list[str]) -> Project:
+def _build_project(place: Path, home: Path, said: list[str]) -> ProjectContext:
     clock = Ticking()
     variables = {
         name: value
@@ -267,7 +267,7 @@ def _build_project(place: Path, home: Path, said: list[str]) -> Project:
     }
     environment = Environment(variables | {"HOME": str(place), "XDG_CONFIG_HOME": str(place / "no-config")})
     folders = list_config_directories(home, environment.user_config_dir())
-    return Project(
+    return ProjectContext(
         home=home,
         jobs_dir=home / "jobs",
         settings=load_settings(home, environment.user_config_dir()).settings,

@@ -23,7 +23,7 @@ from logist.errors import LogistError
 from logist.jobs.archive import fixture_export, job_fixture
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base.create import ChildOrigin, create_job
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.doctor import repairs
@@ -66,7 +66,7 @@ class Rewritten:
 class _Course:
     """The new job while it repeats the old history."""
 
-    project: Project
+    project: ProjectContext
     job_id: str
     start: Path | None
     asked: dict[tuple[str, ...], object] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class _Course:
     changes: list[str] = field(default_factory=list)
 
 
-def rewrite_history(project: Project, archive: Archive, say: Callable[[str], None]) -> Rewritten:
+def rewrite_history(project: ProjectContext, archive: Archive, say: Callable[[str], None]) -> Rewritten:
     """Repeat the requests of `archive` with today's prompts, and replace it with the result.
 
     Steps are done as by `job step`; a person's decision is repeated if the job has the same status as then.
@@ -295,10 +295,10 @@ class Rewrite(Replay):
 
 TOLD = pytest.StashKey[list[str]]()
 """What was recorded again in this run, for its summary."""
-_PROJECT = pytest.StashKey[Project]()
+_PROJECT = pytest.StashKey[ProjectContext]()
 
 
-def _load_project(config: pytest.Config) -> Project:
+def _load_project(config: pytest.Config) -> ProjectContext:
     """The project around the current directory, as `job step` finds it; the same for the whole run."""
     if _PROJECT not in config.stash:
         config.stash[_PROJECT] = context.open_project(Environment.from_process())

@@ -18,7 +18,7 @@ from logist.config.environment import Environment
 from logist.core.model import JobSpec, Reply, Usage
 from logist.core.step.step import StepPlan
 from logist.jobs.base.create import create_job
-from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.base.session import open_session
 from logist.jobs.turn import agent_calls
 from logist.jobs.turn.next_request import Choice, preview_request
@@ -202,7 +202,7 @@ def just_in_the_making(desk: Desk) -> None:
     os.utime(desk.jobs / ".new-x-0123456789ab")
 
 
-def project(desk: Desk) -> Project:
+def project(desk: Desk) -> ProjectContext:
     """The project, for what no command does."""
     before = Path.cwd()
     os.chdir(desk.place)

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from logist.cli import context
 from logist.cli.commands.run import Left, _run_rounds, _RunDisplay
 from logist.config.environment import Environment
-from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.job_queue import run_queue
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
@@ -246,7 +246,7 @@ def test_interrupted_in_json_is_still_one_document(desk: Desk) -> None:
     assert (started.returncode, json.loads(out)["data"]["interrupted"]) == (130, True)
 
 
-def asked_in(left: Left, project: Project, rounds: int) -> list[int]:
+def asked_in(left: Left, project: ProjectContext, rounds: int) -> list[int]:
     """The rounds of a watching queue, from 1, in which its one job was asked."""
     asked = []
     for number in range(1, rounds + 1):

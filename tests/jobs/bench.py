@@ -18,7 +18,7 @@ from logist.core.model import Interaction, JobSpec, State
 from logist.jobs import job_queue
 from logist.jobs.base import job_reader
 from logist.jobs.base.create import create_job
-from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
@@ -85,7 +85,7 @@ class Bench:
         self.said: list[str] = []
         self.drifts = False
         """What a job asks today may be other than what it asked: a test has changed a role or a workflow since."""
-        self.project = Project(
+        self.project = ProjectContext(
             home=home,
             jobs_dir=home / "jobs",
             settings=Settings.model_validate(

@@ -13,7 +13,7 @@ from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.errors import Refused, UsageError
 from logist.jobs import job_queue
 from logist.jobs.base import family
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.steward import agent_stop, job_edits
 from logist.jobs.steward.steward_decisions import record_decision, rerun_job, restep_job
 from tests.jobs.bench import Bench, answer, command, gave
@@ -260,7 +260,7 @@ def test_children_that_are_at_work_are_ended_at_the_same_time(
     met = threading.Barrier(2, timeout=30)
     ending = agent_stop.end_agent
 
-    def end_agent(project: Project, job_id: str) -> None:
+    def end_agent(project: ProjectContext, job_id: str) -> None:
         if job_id in children[:2]:
             met.wait()
         ending(project, job_id)

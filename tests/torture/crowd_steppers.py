@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.errors import Busy
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session
 from logist.jobs.step_job import do_step
@@ -48,7 +48,7 @@ def step_until(place: str, log: str, revisions: int, seed: int) -> int:
     return 0
 
 
-def _revision(project: Project) -> int:
+def _revision(project: ProjectContext) -> int:
     return load_session(project, project.open_job(JOB)).state.revision
 
 

@@ -18,7 +18,7 @@ from logist.core.model import TERMINAL, Kind, Status
 from logist.errors import Damaged, LogistError
 from logist.jobs import step_job
 from logist.jobs.base import job_reader
-from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward import steward_decisions
 from logist.jobs.turn.next_request import Choice
@@ -52,7 +52,7 @@ class Judge:
         """Histories with their states that were verified before."""
         self.repositories: dict[tuple[bytes, tuple[str, ...]], str] = {}
         """By digest of a repository and the checkpoints that are named: what is wrong with it, "" for nothing."""
-        self._project: Project | None = None
+        self._project: ProjectContext | None = None
 
     def problems(
         self, tree: Tree, promise: Promise, *, step: bool = False, commands: bool = False
@@ -74,7 +74,7 @@ class Judge:
             return [f"{type(error).__name__}: {error} {error.where}"]
 
     @property
-    def project(self) -> Project:
+    def project(self) -> ProjectContext:
         """Of this place: the clock stands still, and what it says is kept."""
         if self._project is None:
             self._project = replace(self.world.project(), clock=FIXED, say=self.said.append)

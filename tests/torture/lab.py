@@ -18,7 +18,7 @@ from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.config.trust import Trust
 from logist.jobs.base import job_reader
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.store import JobDir
@@ -132,10 +132,10 @@ class World:
         assert ran.code == 0, ran
         return self
 
-    def project(self) -> Project:
+    def project(self) -> ProjectContext:
         """The project, for use of the library instead of the command line."""
         environment = Environment(self.env)
-        return Project(
+        return ProjectContext(
             home=self.home,
             jobs_dir=self.jobs,
             settings=load_settings(self.home, self.place / "home").settings,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from logist.errors import Damaged
 from logist.jobs.base import job_reader
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.step_job import do_step
 from logist.jobs.steward import job_edits
 from logist.jobs.turn.next_request import Choice
@@ -77,7 +77,7 @@ def _make(file: int, data: bytes, change: Change) -> None:
         os.pwrite(file, bytes([data[change.byte] ^ 1 << change.bit]), change.byte)
 
 
-def problems(project: Project, world: World) -> list[str]:
+def problems(project: ProjectContext, world: World) -> list[str]:
     """What `job verify` finds: its own function."""
     try:
         return [problem.message for problem in job_reader.verify_job(project, world.job).problems]

@@ -37,7 +37,7 @@ from logist.config.settings import (
 from logist.core.model import Role
 from logist.core.text.ids import is_job_id
 from logist.errors import InvalidFile, LogistError
-from logist.jobs.base.project import SCRIPTED, Project
+from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
 from logist.roles import Roles
@@ -55,7 +55,7 @@ LEFT = timedelta(hours=1)
 """The same for half-written files, which nobody locks; writing one takes no second."""
 
 
-def list_project_jobs(project: Project) -> list[JobDir]:
+def list_project_jobs(project: ProjectContext) -> list[JobDir]:
     """Every job of the project."""
     try:
         return [JobDir(project.jobs_dir / job_id, job_id) for job_id in list_jobs(project.jobs_dir)]
@@ -63,7 +63,7 @@ def list_project_jobs(project: Project) -> list[JobDir]:
         return []  # no directory, or none that can be read: a row of its own says so
 
 
-def _python(project: Project) -> Iterator[Finding]:
+def _python(project: ProjectContext) -> Iterator[Finding]:
     found = platform.python_version()
     if sys.version_info[:2] < OLDEST_PYTHON:
         yield invalid("python", f"{found} is too old", "install Python 3.11 or newer")
@@ -71,7 +71,7 @@ def _python(project: Project) -> Iterator[Finding]:
         yield Finding("python", "ok", found)
 
 
-def _git(project: Project) -> Iterator[Finding]:
+def _git(project: ProjectContext) -> Iterator[Finding]:
     try:
         done = subprocess.run(
             ["git", "--version"],
@@ -93,7 +93,7 @@ def _git(project: Project) -> Iterator[Finding]:
         yield Finding("git", "ok", version[0] if version else done.stdout.strip())
 
 
-def _litellm(project: Project) -> Iterator[Finding]:
+def _litellm(project: ProjectContext) -> Iterator[Finding]:
     if importlib.util.find_spec("litellm"):
         yield Finding("litellm", "ok", "installed")
         return
@@ -125,7 +125,7 @@ def describe_programs(path: str) -> Finding:
     )
 
 
-def _home(project: Project) -> Iterator[Finding]:
+def _home(project: ProjectContext) -> Iterator[Finding]:
     found = project.environment.find_home(Path(get_current_directory()))
     yield _directory("home", found.path, f"found by {found.source}")
 
@@ -153,7 +153,7 @@ def _existing(path: Path) -> Path:
     return next(folder for folder in (path, *path.parents) if folder.is_dir())
 
 
-def _disk(project: Project) -> Iterator[Finding]:
+def _disk(project: ProjectContext) -> Iterator[Finding]:
     place = _existing(project.jobs_dir)
     disk = os.statvfs(place)
     free = disk.f_bavail * disk.f_frsize
@@ -169,7 +169,7 @@ def _disk(project: Project) -> Iterator[Finding]:
         yield Finding("disk", "ok", f"{free / 1e9:,.1f} GB free")
 
 
-def _file_system(project: Project) -> Iterator[Finding]:
+def _file_system(project: ProjectContext) -> Iterator[Finding]:
     """What it must be able to do. Found out without writing."""
     jobs = project.jobs_dir
     if not jobs.is_dir():
@@ -201,7 +201,7 @@ def _ignores_case(folder: Path) -> bool:
         return False
 
 
-def _config(project: Project) -> Iterator[Finding]:
+def _config(project: ProjectContext) -> Iterator[Finding]:
     environment = project.environment
     try:
         loaded = load_settings(project.home, environment.user_config_dir())
@@ -286,7 +286,7 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
     return None
 
 
-def _roles(project: Project) -> Iterator[Finding]:
+def _roles(project: ProjectContext) -> Iterator[Finding]:
     try:
         roles = context.load_known_roles(project.environment)
     except LogistError as error:
@@ -299,7 +299,7 @@ def _roles(project: Project) -> Iterator[Finding]:
         yield Finding("roles", "ok", ", ".join(sorted(roles.by_name)))
 
 
-def _gitignore(project: Project) -> Iterator[Finding]:
+def _gitignore(project: ProjectContext) -> Iterator[Finding]:
     """Without it the user's own git takes the jobs for files of the project."""
     home = project.home
     ignored = home / ".gitignore"
@@ -309,7 +309,7 @@ def _gitignore(project: Project) -> Iterator[Finding]:
         yield repairable(warning("home", message, None), ignored)
 
 
-def _selected_job(project: Project) -> Iterator[Finding]:
+def _selected_job(project: ProjectContext) -> Iterator[Finding]:
     file = project.home / SELECTED_JOB_FILE
     if not os.path.lexists(file) or not project.jobs_dir.is_dir():
         return
@@ -325,7 +325,7 @@ def _selected_job(project: Project) -> Iterator[Finding]:
     yield repairable(warning("selected", what, None), file)
 
 
-def _half_written(project: Project) -> Iterator[Finding]:
+def _half_written(project: ProjectContext) -> Iterator[Finding]:
     found = [
         path for path in _inside(project.home) if path.name.startswith(".") and path.name.endswith(TEMPORARY)
     ]
@@ -334,7 +334,7 @@ def _half_written(project: Project) -> Iterator[Finding]:
         yield repairable(warning("home", message, None), *left)
 
 
-def _abandoned_jobs(project: Project) -> Iterator[Finding]:
+def _abandoned_jobs(project: ProjectContext) -> Iterator[Finding]:
     """Jobs in the making whose maker was killed: who lives holds the lock."""
     for path in _inside(project.jobs_dir):
         if not path.name.startswith(IN_THE_MAKING) or path.is_symlink() or not path.is_dir():
@@ -349,7 +349,7 @@ def _removal(path: Path) -> str:
     return f"if no `logist job create` is at work: rm -r {quote(str(path))}"
 
 
-def _strays(project: Project) -> Iterator[Finding]:
+def _strays(project: ProjectContext) -> Iterator[Finding]:
     """What no command sees: names that are no ids, files, links."""
     jobs = project.jobs_dir
     for path in _inside(jobs):
@@ -374,7 +374,7 @@ def _inside(folder: Path) -> list[Path]:
         return []
 
 
-def _is_older(project: Project, path: Path, age: timedelta) -> bool:
+def _is_older(project: ProjectContext, path: Path, age: timedelta) -> bool:
     try:
         changed = datetime.fromtimestamp(os.stat(path, follow_symlinks=False).st_mtime, UTC)
     except OSError:
@@ -382,7 +382,7 @@ def _is_older(project: Project, path: Path, age: timedelta) -> bool:
     return project.clock.now() - changed > age
 
 
-def _clock(project: Project) -> Iterator[Finding]:
+def _clock(project: ProjectContext) -> Iterator[Finding]:
     """One job that is ahead of the clock is enough."""
     jobs = list_project_jobs(project)
     yield from [found for job in jobs if (found := job_checks.clock_fault(job, project.clock))][:1]
@@ -391,7 +391,7 @@ def _clock(project: Project) -> Iterator[Finding]:
 _TAKEN_AWAY = "moved to the backup"
 _ABANDONED = "moved to the backup, for nobody is at work on it"
 
-PROJECT_CHECKS: tuple[HealthCheck[Project], ...] = (
+PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("python", _python),
     HealthCheck("git", _git),
     HealthCheck("litellm", _litellm),

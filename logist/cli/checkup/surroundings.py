@@ -12,12 +12,12 @@ from logist.config.environment import Environment
 from logist.config.settings import Settings, load_settings
 from logist.config.trust import Trust
 from logist.errors import LogistError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.resources import find_resource
 from logist.roles import Roles, load_roles
 
 
-def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool = False) -> Project:
+def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool = False) -> ProjectContext:
     """The project around the current directory, with the defaults where its config does not validate.
 
     `strict`: InvalidFile for such a config. No program that it names is started, so nobody has to trust it.
@@ -27,7 +27,7 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
         environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR"
     )
     home = environment.find_home(cwd).path
-    return Project(
+    return ProjectContext(
         home=home,
         jobs_dir=Path(jobs),
         settings=_settings(environment, home, strict=strict),

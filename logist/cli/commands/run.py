@@ -16,7 +16,7 @@ from logist.config.environment import Environment
 
 if TYPE_CHECKING:
     from logist.errors import LogistError
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.result import CommandResult
     from logist.jobs.job_queue import EndedJob, HeldUp
 
@@ -164,7 +164,7 @@ def _make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
 class Left:
     """The jobs that a watching queue leaves alone for now: their provider is out, or their setup failed."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectContext) -> None:
         self._project = project
         self._most = max(1, int(LEFT_SECONDS / project.settings.poll_interval_seconds))
         self._jobs: dict[str, _Out] = {}
@@ -216,7 +216,7 @@ class _Out(NamedTuple):
     revision: object
 
 
-def _run_rounds(project: Project, parallel: int, watch: bool, shown: _RunDisplay) -> None:
+def _run_rounds(project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay) -> None:
     from logist.jobs.job_queue import run_queue
 
     left_alone = Left(project)
@@ -229,7 +229,7 @@ def _run_rounds(project: Project, parallel: int, watch: bool, shown: _RunDisplay
         _wait_for_next_round(project)
 
 
-def _wait_for_next_round(project: Project) -> None:
+def _wait_for_next_round(project: ProjectContext) -> None:
     end = project.clock.monotonic() + project.settings.poll_interval_seconds
     while not project.stopping() and project.clock.monotonic() < end:
         threading.Event().wait(LOOK_SECONDS)

@@ -15,7 +15,7 @@ from logist.core.replay.drift_causes import Today, find_asked_role, schema_hash
 from logist.core.replay.replay import Prompts
 from logist.core.text import line_diff
 from logist.errors import InvalidFile, LogistError, UsageError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.resources import find_resource
 from logist.roles import role_hash
 from logist.workflows import SUFFIXES, list_workflow_search_path, load_workflow
@@ -27,7 +27,7 @@ NAMED = 3
 """Broken files that are named."""
 
 
-def build_drift_finder(project: Project) -> Prompts:
+def build_drift_finder(project: ProjectContext) -> Prompts:
     """Build the function that finds the drift of each request by today's roles, workflows and rules.
 
     Each file is read once.
@@ -48,7 +48,7 @@ def build_drift_finder(project: Project) -> Prompts:
     return find_drifts_today
 
 
-def _load_today(project: Project, name: str) -> Today:
+def _load_today(project: ProjectContext, name: str) -> Today:
     """What is known of a role today, and what is the same for every role."""
     shared = Today(__version__, schema_hash(project.schema), redact=_make_caching_redact(project))
     shared = replace(shared, disabled=tuple(project.settings.tools.disabled))
@@ -64,12 +64,12 @@ def _load_today(project: Project, name: str) -> Today:
     return replace(shared, role=role, role_file=file, role_hash=role_hash(role))
 
 
-def _describe_broken_role(project: Project, name: str, error: InvalidFile) -> str:
+def _describe_broken_role(project: ProjectContext, name: str, error: InvalidFile) -> str:
     where = f" ({_format_path(project, Path(error.where))})" if error.where else ""
     return f"the role file {name}{where} is broken today: {error.message}"
 
 
-def _describe_missing_role(project: Project, name: str) -> str:
+def _describe_missing_role(project: ProjectContext, name: str) -> str:
     """Why there is no role of that name; an unreadable file may define any role."""
     broken = project.roles.broken
     for known, error in broken.items():
@@ -84,13 +84,13 @@ def _describe_missing_role(project: Project, name: str) -> str:
     return f"there is no role {name} today, unless it is in what is broken: {', '.join(files[:NAMED])}{more}"
 
 
-def _make_caching_redact(project: Project) -> Callable[[str], tuple[str, int]]:
+def _make_caching_redact(project: ProjectContext) -> Callable[[str], tuple[str, int]]:
     """A redact function that caches texts of usual length: a changed role is in every prompt of a history."""
     remembered = lru_cache(maxsize=64)(project.redact)
     return lambda text: remembered(text) if len(text) <= line_diff.REMEMBERED else project.redact(text)
 
 
-def _format_path(project: Project, path: Path) -> str:
+def _format_path(project: ProjectContext, path: Path) -> str:
     """A path relative to the project, or marked as shipped with Logist."""
     if path.is_relative_to(find_resource("roles")):
         return f"{path.name}, which came with Logist"
@@ -109,7 +109,7 @@ def _add_changed_step(today: Today, frozen: Step, flow: Workflow | None, place: 
     return replace(today, step=frozen.model_copy(update=fields), step_file=place)
 
 
-def _load_workflow(project: Project, name: str) -> tuple[Workflow | None, str]:
+def _load_workflow(project: ProjectContext, name: str) -> tuple[Workflow | None, str]:
     """The workflow of that name on the search path; None if there is none, or it can't be read."""
     if not name or "/" in name or "#" in name or name.lower().endswith(SUFFIXES):
         return None, ""

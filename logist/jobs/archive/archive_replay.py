@@ -16,7 +16,7 @@ from logist.core.replay.replay import ChangedRule, Prompts, replay
 from logist.errors import Damaged, LogistError, Refused
 from logist.jobs.archive import job_fixture, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.store import HISTORY, JobDir
 
 KEPT = 1_000
@@ -71,7 +71,7 @@ class Replayed:
         return bool(self.differences or self.disagreements)
 
 
-def replay_job(project: Project, job: JobDir, *, prompts: Prompts | None = None) -> Replayed:
+def replay_job(project: ProjectContext, job: JobDir, *, prompts: Prompts | None = None) -> Replayed:
     """Replay the job's history under today's rules. Raises the error of reading it."""
     return _raise_error(replay_archive(Archive.from_job(job), project.schema, prompts=prompts))
 

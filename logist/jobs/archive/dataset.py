@@ -19,7 +19,7 @@ from logist.errors import LogistError
 from logist.jobs.archive import originals, redaction
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_code_of_errors
 from logist.jobs.archive.redaction import Leaks
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.doctor import leaked_secrets
 from logist.store import files
 
@@ -46,7 +46,7 @@ class ExportedDataset:
 
 
 def export_dataset(
-    project: Project,
+    project: ProjectContext,
     archives: Iterable[Archive],
     exported: ExportedDataset,
     *,
@@ -80,7 +80,7 @@ def export_dataset(
 
 
 def _write_lines(
-    project: Project,
+    project: ProjectContext,
     archive: Archive,
     lines: IO[str],
     shared: int,

@@ -21,7 +21,7 @@ from logist.jobs.archive.archive_replay import Replayed, replay_archive
 from logist.jobs.archive.job_fixture import MANIFEST, Manifest, Moves, read_transition
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.archive.redaction import HistorySurvey, Leaks
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.doctor import leaked_secrets
 from logist.store import HISTORY, JobDir, files
 from logist.store.entries import CLOSING, format_header, seal_entry
@@ -52,7 +52,7 @@ class _Written:
 
 
 def export_fixture(
-    project: Project, job: JobDir, folder: Path, *, redacted: bool = False, force: bool = False
+    project: ProjectContext, job: JobDir, folder: Path, *, redacted: bool = False, force: bool = False
 ) -> ExportedFixture:
     """Write the job's history to the new directory `folder`, completely or not at all. Takes no lock.
 
@@ -69,7 +69,7 @@ def export_fixture(
         raise Refused(message, where=str(job.history_file)) from error
 
 
-def _write_fixture(project: Project, job: JobDir, folder: Path, *, redacted: bool) -> ExportedFixture:
+def _write_fixture(project: ProjectContext, job: JobDir, folder: Path, *, redacted: bool) -> ExportedFixture:
     private = redaction.collect_private_values(project) if redacted else None
     survey = redaction.survey_history(job.id, job.history_file, job.read_entries(), private)
     replacing = Replacing(survey.places, private)
@@ -132,7 +132,7 @@ def _suggest_fix(job_id: str, *, redacted: bool) -> str:
 
 
 def _compare_replays(
-    project: Project, job: JobDir, made: Path, count: int
+    project: ProjectContext, job: JobDir, made: Path, count: int
 ) -> tuple[list[Difference], Replayed]:
     """The differences in the replay of the original, and the replay of the
     fixture, which must have the same ones.
@@ -156,7 +156,7 @@ def _compare_replays(
 
 
 def _require_usable_folder(
-    project: Project, job: JobDir, folder: Path, *, redacted: bool, force: bool
+    project: ProjectContext, job: JobDir, folder: Path, *, redacted: bool, force: bool
 ) -> None:
     """Raise UsageError for a folder that a fixture can't be written to."""
     where = "--fixture"

@@ -20,7 +20,7 @@ from logist.errors import Damaged, Refused
 from logist.jobs.archive import archive_replay, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base import family, job_names, project_home, specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.jobs.doctor import leaked_secrets, repairs
 from logist.store import HISTORY, JobDir, files, history, history_copy, replace_file, segments
@@ -56,7 +56,7 @@ class Imported:
 class _Past:
     """The history as it is written for the new job, and its fold so far."""
 
-    project: Project
+    project: ProjectContext
     archive: Archive
     create: JsonObject
     """What the `create` interaction says beside what it said."""
@@ -126,7 +126,7 @@ class _Past:
         self.folding.take(entry)
 
 
-def import_history(project: Project, path: Path, *, new_id: str | None = None) -> Imported:
+def import_history(project: ProjectContext, path: Path, *, new_id: str | None = None) -> Imported:
     """Create a job from the history at `path`, a file or its directory, of any shape that can be replayed.
 
     The job gets a new chain and an empty workspace; the file is only read, and kept in `attachments/` byte
@@ -146,7 +146,7 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
     return replace(made, differences=tuple(_describe_differences(project, made.job)))
 
 
-def _describe_differences(project: Project, job: JobDir) -> Iterator[str]:
+def _describe_differences(project: ProjectContext, job: JobDir) -> Iterator[str]:
     """Describe why the job does not replay, one line for each interaction and field."""
     replayed = archive_replay.replay_archive(Archive.from_job(job), project.schema)
     if replayed.error:
@@ -165,7 +165,7 @@ def _suggest_ids(path: Path) -> Iterator[str]:
     return job_names.generate_ids(stem, ("", *(f"-{number}" for number in range(2, MOST_NAMES + 1))))
 
 
-def _create_job(project: Project, archive: Archive, name: str, notes: list[str]) -> Imported:
+def _create_job(project: ProjectContext, archive: Archive, name: str, notes: list[str]) -> Imported:
     if project.jobs_dir.is_relative_to(project.home):
         project_home.ensure_project_home(project.home)
     with JobDir.create_job(project.jobs_dir, name) as job:
@@ -200,7 +200,7 @@ def _require_no_children(state: State, path: Path) -> None:
         raise Refused(message, where=str(path), fix="'logist replay' and 'logist stats' read it as it is")
 
 
-def _build_spec_text(project: Project, name: str, spec: EffectiveSpec) -> str:
+def _build_spec_text(project: ProjectContext, name: str, spec: EffectiveSpec) -> str:
     """The text of a job.yaml that gives the last effective spec of the history."""
     fields = repairs.in_short(project, repairs.as_asked(spec), spec.workflow)
     JobSpec.model_validate(fields)
@@ -221,7 +221,7 @@ def _keep_file(job: JobDir, path: Path) -> str:
     return recorded_jobs.hash_history_file(target)
 
 
-def _holds_secret(project: Project, path: Path) -> bool:
+def _holds_secret(project: ProjectContext, path: Path) -> bool:
     """True if a secret is anywhere in the file, even where no interaction takes it from."""
     text = codecs.iterdecode(_read_pieces(path), "utf-8", "surrogateescape")
     return any(True for _ in find_leaks(text, leaked_secrets.known(project)))

@@ -25,7 +25,7 @@ from logist.core.model.commands import ForkCommand
 from logist.core.text.ids import is_commit
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.base import job_names, project_home, specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.store import JobDir, files, history_copy, replace_file
 from logist.workspace import forking
@@ -62,7 +62,7 @@ class _Beginning:
 
 
 def fork_job(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     at: int | None = None,
     *,
@@ -151,7 +151,7 @@ def _require_no_children(origin: str, beginning: _Beginning) -> None:
 
 
 def _create_fork(
-    project: Project,
+    project: ProjectContext,
     origin: JobDir,
     name: str,
     beginning: _Beginning,
@@ -205,7 +205,7 @@ def _build_spec_text(origin: JobDir, name: str) -> str:
 
 
 def _build_fork_entry(
-    project: Project,
+    project: ProjectContext,
     origin: JobDir,
     job: JobDir,
     name: str,

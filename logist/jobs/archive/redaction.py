@@ -20,7 +20,7 @@ from logist.core.share import Private, Replacing
 from logist.core.share.private_values import WORD
 from logist.errors import Damaged, Refused, ReplayDiffers
 from logist.jobs.archive.job_fixture import read_transition
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.doctor import leaked_secrets
 from logist.store import files
 
@@ -74,7 +74,7 @@ class Leaks:
         raise error
 
 
-def collect_private_values(project: Project) -> Private:
+def collect_private_values(project: ProjectContext) -> Private:
     """The names and values that a redacted result must not contain, as far
     as the machine and the config show.
     """

@@ -23,7 +23,7 @@ from logist.core.model.commands import CreateCommand
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows, project_home, source_repository, specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.store import JobDir, Position, replace_file
 
@@ -51,7 +51,7 @@ class ChildOrigin:
 
 
 def create_job(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     spec: JobSpec,
     *,
@@ -130,7 +130,7 @@ def create_job(
     )
 
 
-def _load_workflow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None:
+def _load_workflow(project: ProjectContext, spec: JobSpec, here: Path | None) -> Workflow | None:
     """Load the workflow that the spec names, and remove secrets that its file may contain."""
     if not spec.workflow:
         return None
@@ -144,7 +144,7 @@ def _load_workflow(project: Project, spec: JobSpec, here: Path | None) -> Workfl
     return flow if redacted == dumped else Workflow.model_validate(redacted)
 
 
-def _require_roles(project: Project, spec: EffectiveSpec) -> None:
+def _require_roles(project: ProjectContext, spec: EffectiveSpec) -> None:
     """Raise InvalidFile for an unknown role that only the config names."""
     keys = {"default": "roles.default", "config": "review.role"}
     required = [(spec.doer, spec.doer_source)]

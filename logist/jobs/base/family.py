@@ -18,7 +18,7 @@ from logist.core.model import (
     StuckKind,
 )
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session, read_current_state
 
 
@@ -59,12 +59,12 @@ class Kin:
         return self.state is not None and self.state.status is Status.SUCCESS
 
 
-def load_children(project: Project, state: State) -> list[Kin]:
+def load_children(project: ProjectContext, state: State) -> list[Kin]:
     """Load the jobs that a job waits for, in the order of its items. Writes nothing and takes no lock."""
     return [_load_child(project, child) for child in state.children]
 
 
-def _load_child(project: Project, job_id: str) -> Kin:
+def _load_child(project: ProjectContext, job_id: str) -> Kin:
     try:
         state = load_session(project, project.open_job(job_id)).state
     except UsageError as error:
@@ -82,7 +82,7 @@ def is_waiting(state: State) -> bool:
     return bool(state.children) or Status.WAITING in (state.status, before)
 
 
-def require_wanted(project: Project, state: State, job_id: str) -> None:
+def require_wanted(project: ProjectContext, state: State, job_id: str) -> None:
     """Raise Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
 
     The same for a child of such a child.
@@ -104,7 +104,7 @@ def require_wanted(project: Project, state: State, job_id: str) -> None:
         child, above = above, parent.parent
 
 
-def is_below(project: Project, job_id: str, above: str) -> bool:
+def is_below(project: ProjectContext, job_id: str, above: str) -> bool:
     """True if a job does a part of `above`, directly or through jobs between them."""
     if not job_id.startswith(f"{above}--"):
         return False
@@ -135,7 +135,7 @@ def describe_child_status(child: Kin) -> str:
 FIRST_OF = (1, 10, 5, 3, 7, 11, 8)
 
 
-def waiting_exit_code(project: Project, state: State) -> int:
+def waiting_exit_code(project: ProjectContext, state: State) -> int:
     """The exit code of a waiting job: the first of FIRST_OF that one of its descendants causes; 0 if none does.
 
     10 and 5 if a descendant can't be read, 3 if it is STUCK, 7 at a limit, 11 for an approval, 8 if set
@@ -145,7 +145,7 @@ def waiting_exit_code(project: Project, state: State) -> int:
     return next((code for code in FIRST_OF if code in codes), 0)
 
 
-def _collect_exit_codes(project: Project, state: State, depth: int) -> Iterator[int]:
+def _collect_exit_codes(project: ProjectContext, state: State, depth: int) -> Iterator[int]:
     for child in load_children(project, state) if depth else ():
         if child.state is None:
             yield child.code

@@ -6,13 +6,13 @@ import subprocess
 
 from logist.core.model import State
 from logist.errors import InvalidFile
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.store import JobDir
 
 SECONDS = 60
 
 
-def run_stuck_hook(project: Project, job: JobDir, state: State) -> None:
+def run_stuck_hook(project: ProjectContext, job: JobDir, state: State) -> None:
     """Run the `on_stuck` command, if one is configured; a failure is reported and is never an error."""
     command = project.settings.on_stuck
     if not command:
@@ -43,7 +43,7 @@ def run_stuck_hook(project: Project, job: JobDir, state: State) -> None:
             project.say(f"on_stuck ended with status {result.returncode}")
 
 
-def _build_environment(project: Project, job: JobDir, state: State) -> dict[str, str]:
+def _build_environment(project: ProjectContext, job: JobDir, state: State) -> dict[str, str]:
     return {
         **project.environment.build_child_environment(),
         "LOGIST_JOB_ID": job.id,

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from logist.core.text.ids import LONGEST_ID
 from logist.errors import Refused
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 
 Made = TypeVar("Made")
 
@@ -18,7 +18,7 @@ def generate_ids(stem: str, endings: Iterable[str]) -> Iterator[str]:
 
 
 def create_under_free_name(
-    project: Project, chosen: str | None, names: Iterable[str], make: Callable[[str], Made]
+    project: ProjectContext, chosen: str | None, names: Iterable[str], make: Callable[[str], Made]
 ) -> Made:
     """Call `make` with the chosen name, or else with the first of the other names that no job has.
 

@@ -16,7 +16,7 @@ from logist.core.model import Change, Interaction, JsonObject, State
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
 from logist.jobs.base import specs, truncation
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.store import HistoryProblem, JobDir, Position
@@ -74,7 +74,7 @@ class Verified:
 
 
 def verify_job(
-    project: Project, job: JobDir, *, forks: Forks | None = None, read_all: bool = False
+    project: ProjectContext, job: JobDir, *, forks: Forks | None = None, read_all: bool = False
 ) -> Verified:
     """Find all problems of a job's files; reads the history once or twice, one entry at a time.
 
@@ -101,7 +101,7 @@ def _read_history_stamp(job: JobDir) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _verify_once(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
+def _verify_once(project: ProjectContext, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
     collected = _Seen(project.open_workspace(job).git.git_dir)
     proof = job.examine_history(collected.add_entry)
     notes = list(_spec_notes(job))
@@ -124,7 +124,7 @@ def _verify_once(project: Project, job: JobDir, forks: Forks, *, read_all: bool)
 
 
 def _compare_workspace(
-    project: Project, job: JobDir, state: State, notes: list[str], *, read_all: bool
+    project: ProjectContext, job: JobDir, state: State, notes: list[str], *, read_all: bool
 ) -> Edits | None:
     """The changes since the last checkpoint. Raises Damaged, StorageError if
     that or the workspace is lost.

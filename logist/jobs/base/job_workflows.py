@@ -22,7 +22,7 @@ from logist.workflows import (
 )
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 def build_check_context(
@@ -44,7 +44,7 @@ def build_check_context(
 
 
 def load_job_workflow(
-    project: Project, name: str, here: Path, job_role: str | None, allowance: Allowance
+    project: ProjectContext, name: str, here: Path, job_role: str | None, allowance: Allowance
 ) -> Workflow:
     """Load the workflow with that file or name, including all workflows it refers to, for a job of that role.
 

@@ -39,7 +39,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Project:
+class ProjectContext:
     """The environment of a use case: paths, settings, roles, clock, steward."""
 
     home: Path

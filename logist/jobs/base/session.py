@@ -28,7 +28,7 @@ from logist.core.model.commands import RecordedCommand, SpecCommand
 from logist.core.text.field_problems import describe_first
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.store import Holder, JobDir, LoadedJob, Lock, Position
 from logist.store.listing import REBUILD
 
@@ -44,7 +44,7 @@ SEALED = ("sequence", "previous", "checksum")
 class Session:
     """A locked job, its state, and the end of its history."""
 
-    project: Project
+    project: ProjectContext
     job: JobDir
     lock: Lock | None
     state: State
@@ -160,7 +160,7 @@ def _has_restored_workspace(entry: Interaction) -> bool:
 
 @contextmanager
 def open_session(
-    project: Project, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
+    project: ProjectContext, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
 ) -> Iterator[Session]:
     """Lock and load a job. Raises Busy, Damaged, UsageError; Refused for a
     job that only a newer Logist may change.
@@ -209,7 +209,7 @@ def _require_complete_history(session: Session) -> None:
     )
 
 
-def load_session(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
+def load_session(project: ProjectContext, job: JobDir, lock: Lock | None = None) -> Session:
     """Load a job from its files. Writes nothing, so a reader may call it without a lock."""
     loaded = job.load()
     state = build_current_state(job, loaded)

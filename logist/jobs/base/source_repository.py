@@ -6,12 +6,12 @@ from pathlib import Path
 
 from logist.core.model import JobSpec
 from logist.errors import UsageError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.workspace import find_repository, list_uncommitted
 from logist.workspace.source import resolve_source
 
 
-def find_job_repository(project: Project, spec: JobSpec) -> Path | None:
+def find_job_repository(project: ProjectContext, spec: JobSpec) -> Path | None:
     """The repository that the spec names, bare or with a work tree; by default the one that contains `.logist`.
 
     None if there is none. Raises UsageError if the spec names something that is not a repository.

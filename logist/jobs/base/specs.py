@@ -35,7 +35,7 @@ from logist.core.model import (
 )
 from logist.core.text.field_problems import describe_first
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
@@ -86,7 +86,7 @@ def _refuse_misspelled_keys(document: documents.Document) -> None:
 
 
 def load_effective_spec(
-    project: Project,
+    project: ProjectContext,
     job: JobDir,
     *,
     draft: bool = False,
@@ -143,7 +143,9 @@ def _require_complete(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
         raise InvalidFile("`prompt` is missing; only a draft may lack it", where=where, fix="put it back")
 
 
-def build_effective_spec(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
+def build_effective_spec(
+    project: ProjectContext, spec: JobSpec, flow: Workflow | None = None
+) -> EffectiveSpec:
     """Merge the spec, the config and the defaults, in this order; `flow` is the workflow of the job."""
     settings = project.settings
     doer_name, doer_source = choose_doer(project, spec)
@@ -180,14 +182,14 @@ def build_effective_spec(project: Project, spec: JobSpec, flow: Workflow | None 
     )
 
 
-def resolve_limits(project: Project, spec: JobSpec) -> Limits:
+def resolve_limits(project: ProjectContext, spec: JobSpec) -> Limits:
     """The limits of job.yaml, over the limits it shares, or else those of the config."""
     shared = _read_limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
     base = shared or Limits(**project.settings.limits.model_dump())
     return Limits.model_validate({**base.model_dump(), **spec.limits.model_dump(exclude_defaults=True)})
 
 
-def _read_limits_above(project: Project, parent: str) -> Limits | None:
+def _read_limits_above(project: ProjectContext, parent: str) -> Limits | None:
     """The current limits of a job above; None if that job does not exist."""
     try:
         return shared_limits.state_of(project.open_job(parent)).limits
@@ -203,7 +205,7 @@ def _list_step_roles(flow: Workflow | None) -> list[str]:
     ]  # of a manual step too: it may be a role, as it was in earlier versions
 
 
-def _resolve_doers(project: Project, flow: Workflow) -> dict[str, Doer]:
+def _resolve_doers(project: ProjectContext, flow: Workflow) -> dict[str, Doer]:
     return {
         step.id: Doer(
             role=step.role, source=_find_doer_source(project, step), **find_role_marks(project, step.role)
@@ -213,7 +215,7 @@ def _resolve_doers(project: Project, flow: Workflow) -> dict[str, Doer]:
     }
 
 
-def _find_doer_source(project: Project, step: Step) -> str:
+def _find_doer_source(project: ProjectContext, step: Step) -> str:
     """Why a step has this doer: a manual step may name a person, but a role of that name takes precedence."""
     return workflow_state.ASSIGNEE if step.is_manual and step.role not in project.roles.by_name else "step"
 
@@ -223,7 +225,7 @@ def list_configured_checks(settings: Settings) -> dict[str, Check]:
     return {name: Check.model_validate(check.model_dump()) for name, check in settings.review.checks.items()}
 
 
-def _build_review_fields(project: Project, spec: JobSpec) -> JsonObject:
+def _build_review_fields(project: ProjectContext, spec: JobSpec) -> JsonObject:
     """The fields of the spec about the review; a field is None where it has its default value."""
     review = project.settings.review
     mode = spec.review_mode or review.mode
@@ -242,7 +244,7 @@ def _build_review_fields(project: Project, spec: JobSpec) -> JsonObject:
     }
 
 
-def require_workspace_paths(project: Project, files: Iterable[str]) -> None:
+def require_workspace_paths(project: ProjectContext, files: Iterable[str]) -> None:
     """Raise UsageError for a path that can't be inside the workspace."""
     for path in files:
         if file_names.split_agent_path(path) is None:
@@ -251,14 +253,16 @@ def require_workspace_paths(project: Project, files: Iterable[str]) -> None:
             raise UsageError(f"{redacted!r} is not a path inside the workspace", where="files", fix=fix)
 
 
-def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
+def file_warnings(project: ProjectContext, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
     """The `files` of a spec that can't be included in a prompt, each with the reason."""
     most = project.settings.context.max_file_bytes
     read_files = (workspace.read_file(path, most) for path in files)
     return tuple(f"files: prompts can't show {file.path}: {file.note}" for file in read_files if file.note)
 
 
-def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
+def merge_warnings(
+    project: ProjectContext, spec: JobSpec, state: State, flow: Workflow | None
+) -> tuple[str, ...]:
     """Warn if the job's work is going to be merged though neither a person
     nor a command accepts it; else empty.
     """
@@ -267,14 +271,16 @@ def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow
     return (UNCHECKED_MERGES,) if unchecked else ()
 
 
-def _redact_command(project: Project, command: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
+def _redact_command(
+    project: ProjectContext, command: tuple[str, ...] | str | None
+) -> tuple[str, ...] | str | None:
     """The command as it is recorded; the command that runs comes from the config."""
     if command is None or isinstance(command, str):
         return project.redact_text(command) if command else None
     return tuple(map(project.redact_text, command))
 
 
-def choose_doer(project: Project, spec: JobSpec) -> tuple[str, str]:
+def choose_doer(project: ProjectContext, spec: JobSpec) -> tuple[str, str]:
     """Choose the role for the work of a job where its steps name none; return it and why (see
     describe_doer_source).
 
@@ -333,7 +339,7 @@ def _make_title(prompt: str, flow: Workflow | None) -> str:
     return line[:TITLE_LENGTH].rsplit(" ", 1)[0] + "..."
 
 
-def _hash_roles(project: Project, *names: str) -> dict[str, str]:
+def _hash_roles(project: ProjectContext, *names: str) -> dict[str, str]:
     """The hashes of the roles as they are now; a role that can't be loaded
     is an error only when it is used.
     """
@@ -341,7 +347,7 @@ def _hash_roles(project: Project, *names: str) -> dict[str, str]:
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
 
 
-def find_role_marks(project: Project, name: str) -> JsonObject:
+def find_role_marks(project: ProjectContext, name: str) -> JsonObject:
     """How listings display a role: its badge and its colour, each None if it has none."""
     role = project.roles.by_name.get(name)
     if role is None:
@@ -350,7 +356,7 @@ def find_role_marks(project: Project, name: str) -> JsonObject:
 
 
 def edit_spec(
-    project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
+    project: ProjectContext, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
 ) -> JobSpec:
     """Change job.yaml, keeping comments, order and the keys of a newer Logist.
 
@@ -387,14 +393,14 @@ def _read_text(job: JobDir) -> str:
     return documents.read_document_text(job.spec_file)
 
 
-def require_known_roles(project: Project, spec: JobSpec) -> None:
+def require_known_roles(project: ProjectContext, spec: JobSpec) -> None:
     """Raise UsageError if the spec names an unknown role, InvalidFile if it names a broken one."""
     for name in (spec.role, spec.review_role):
         if name:
             project.roles.get(name)
 
 
-def require_usable_doer(project: Project, spec: JobSpec) -> None:
+def require_usable_doer(project: ProjectContext, spec: JobSpec) -> None:
     """Raise InvalidFile if the role that would do the job, named or not, is broken.
 
     The roles of a workflow, or of a child job, are not checked here: they become known while it runs.
@@ -404,7 +410,7 @@ def require_usable_doer(project: Project, spec: JobSpec) -> None:
         raise broken[name]
 
 
-def redact_values(project: Project, value: Any) -> Any:
+def redact_values(project: ProjectContext, value: Any) -> Any:
     """The value with secrets removed from every string in it."""
     if isinstance(value, str):
         return project.redact_text(value)

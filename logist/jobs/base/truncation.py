@@ -24,7 +24,7 @@ from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Stat
 from logist.core.model.commands import MergeCommand
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged, LogistError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import parse_interaction
 from logist.store import HistoryProblem, JobDir, files, list_jobs
 from logist.workspace import merge
@@ -96,7 +96,7 @@ def _read_child_records(entry: JsonObject) -> Iterator[JsonObject]:
 
 
 def find_truncation_signs(
-    project: Project, job: JobDir, history: VerifiedHistory, forks: Forks
+    project: ProjectContext, job: JobDir, history: VerifiedHistory, forks: Forks
 ) -> Iterator[HistoryProblem]:
     """Find references to interactions that the history lacks, each with the highest number it refers to.
 
@@ -115,7 +115,7 @@ def find_truncation_signs(
         yield from _check_merge_commit(job, history)
 
 
-def require_complete_history(project: Project, job: JobDir, state: State, checksum: str) -> None:
+def require_complete_history(project: ProjectContext, job: JobDir, state: State, checksum: str) -> None:
     """Raise Damaged for a history whose last entries were removed.
 
     `state` is the fold of the history, `checksum` that of its last entry. A step would pay again for what was
@@ -130,7 +130,7 @@ def require_complete_history(project: Project, job: JobDir, state: State, checks
         raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
 
 
-def has_git(project: Project, job: JobDir) -> bool:
+def has_git(project: ProjectContext, job: JobDir) -> bool:
     """True if git is installed, so that checkpoints can be read."""
     return shutil.which("git", path=project.open_workspace(job).git.path) is not None
 
@@ -190,7 +190,7 @@ def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryP
 
 
 def _check_checkpoints(
-    project: Project, job: JobDir, history: VerifiedHistory, most: int
+    project: ProjectContext, job: JobDir, history: VerifiedHistory, most: int
 ) -> Iterator[HistoryProblem]:
     """Find checkpoints numbered beyond the history, and a last checkpoint that no entry can have left."""
     workspace = project.open_workspace(job)
@@ -241,7 +241,9 @@ def _check_last_checkpoint(
         yield HistoryProblem(f"the last checkpoint, {tip}, is of no interaction of the history")
 
 
-def _check_children(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_children(
+    project: ProjectContext, job: JobDir, history: VerifiedHistory
+) -> Iterator[HistoryProblem]:
     """Find child jobs that no interaction of the history created."""
     for job_id in list_jobs(project.jobs_dir):
         match = _CHILD.fullmatch(job_id)
@@ -297,7 +299,7 @@ def _read_checksum(job: JobDir, sequence: int) -> str | None:
     return entry.get("checksum")
 
 
-def _check_parent(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
+def _check_parent(project: ProjectContext, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """Check the outcome that the parent recorded for this job: its status and its checkpoint."""
     match = _CHILD.fullmatch(job.id)
     if match is None or history.state.parent != match["parent"]:

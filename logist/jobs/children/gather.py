@@ -25,7 +25,7 @@ from logist.core.model import (
 from logist.core.model.commands import BookingCommand, CollectCommand, GatheredChild, SpawnCommand
 from logist.core.money import totals
 from logist.jobs.base.family import Kin, describe_child_status, load_children
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session
 from logist.workspace import Workspace
 from logist.workspace.merge.children import MergedChildren, Theirs
@@ -110,7 +110,7 @@ def _explain_shortfall(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good
     return f"{good} of {len(kin)} succeeded, and {percent:g} % have to: {failed}"
 
 
-def _list_child_work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:
+def _list_child_work(project: ProjectContext, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:
     works = []
     for child in good:
         commit = child.state.checkpoint if child.state else None
@@ -154,7 +154,7 @@ def _lists(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {child: list(named) for child, named in found.items()}
 
 
-def _redact_names(project: Project, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _redact_names(project: ProjectContext, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {child: [project.redact_text(name) for name in named] for child, named in found.items()}
 
 

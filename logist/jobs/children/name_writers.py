@@ -15,7 +15,7 @@ from logist.core.model import Interaction, Kind, Phase, Step, StepType, Workflow
 from logist.core.model.commands import ApproveCommand, CollectCommand, SpawnCommand
 from logist.core.text import paths
 from logist.errors import LogistError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
 
 NOBODY: frozenset[str] = frozenset()
@@ -118,7 +118,7 @@ def _find_source_paths(step: Step, path: Sequence[str | int]) -> list[Sequence[s
     return [] if step.input_mapping else [("input", *path)]
 
 
-def _load_parent(project: Project, parent: str | None) -> _Job | None:
+def _load_parent(project: ProjectContext, parent: str | None) -> _Job | None:
     return _Job(load_session(project, project.open_job(parent))) if parent else None
 
 

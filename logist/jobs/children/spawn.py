@@ -37,7 +37,7 @@ from logist.core.workflow.places import suggest_name
 from logist.core.workflow.roots import get_item_names
 from logist.errors import LogistError
 from logist.jobs.base.create import ChildOrigin, create_job
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, read_current_state
 from logist.jobs.children.name_writers import find_writers
 from logist.jobs.turn import next_request
@@ -325,7 +325,7 @@ class _Choosers:
         return self._writers[path]
 
 
-def _read_parent(project: Project, job_id: str) -> str | None:
+def _read_parent(project: ProjectContext, job_id: str) -> str | None:
     try:
         parent = read_current_state(project.open_job(job_id)).get("parent")
     except LogistError:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.store import files
 
 FOLDER = "backup"
@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 class Backup:
     """One run's backup; its directory is made when the first thing is put into it."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectContext) -> None:
         self._home, self._jobs = project.home, project.jobs_dir
         self._stamp = project.clock.timestamp().replace("-", "").replace(":", "")
         self._path: Path | None = None

@@ -16,7 +16,7 @@ from logist.core.model import State
 from logist.errors import Damaged, InvalidFile, LogistError
 from logist.jobs.base import job_reader
 from logist.jobs.base.job_reader import Verified
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import build_current_state
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor.backup import Backup
@@ -142,7 +142,7 @@ def repair(
 class ExaminedJob:
     """A job that is looked at; what several rows need of it is read once."""
 
-    project: Project
+    project: ProjectContext
     job: JobDir
     deep: bool = False
     held: bool = False

@@ -23,7 +23,7 @@ from logist.core.model import Status, Workflow
 from logist.errors import Busy, LogistError, Refused
 from logist.jobs.base import job_reader, specs
 from logist.jobs.base.job_reader import Edits
-from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.project import Clock, ProjectContext
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, repairs
@@ -58,7 +58,7 @@ _CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELED)
 
 
-def examine(project: Project, job: JobDir, *, deep: bool, forks: Forks | None = None) -> list[Finding]:
+def examine(project: ProjectContext, job: JobDir, *, deep: bool, forks: Forks | None = None) -> list[Finding]:
     """What is to say about a job; one `ok` finding if all is well. Writes nothing. `forks`: as in job_reader.verify."""
     examined = ExaminedJob(project, job, deep=deep, forks=forks)
     found = [finding for _, finding in checks.diagnose(JOB_CHECKS, lambda: examined, deep=deep)]
@@ -69,7 +69,9 @@ def examine(project: Project, job: JobDir, *, deep: bool, forks: Forks | None = 
     return [Finding(examined.check, "ok", f"{examined.loaded.position.sequence} interactions{edited}")]
 
 
-def repair(project: Project, job: JobDir, done: Repairs, *, deep: bool, forks: Forks | None = None) -> None:
+def repair(
+    project: ProjectContext, job: JobDir, done: Repairs, *, deep: bool, forks: Forks | None = None
+) -> None:
     """Repairs what of a job can be repaired safely; nothing at all while another process is at work on it."""
     wanted = [found for found in examine(project, job, deep=deep, forks=forks) if found.paths]
     if not wanted:

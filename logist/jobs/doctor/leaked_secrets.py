@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 
 from logist.core.secrets import redact
 from logist.core.secrets.leaks import Leak, find_leaks
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.store import JobDir, segments
 from logist.workspace.checkpoint.scan import MAX_DEPTH
 from logist.workspace.files import safe_open
@@ -64,7 +64,7 @@ class Scanned:
             self.more += 1
 
 
-def scan(project: Project, job: JobDir) -> Scanned:
+def scan(project: ProjectContext, job: JobDir) -> Scanned:
     """Every file of the job, and every object of its checkpoints; a block of each is in memory at a time."""
     scanned = Scanned(job.id)
     secrets = known(project)
@@ -76,7 +76,7 @@ def scan(project: Project, job: JobDir) -> Scanned:
     return scanned
 
 
-def known(project: Project) -> dict[str, str]:
+def known(project: ProjectContext) -> dict[str, str]:
     """Each value that must not reach a file, with what it is: `value of XAI_API_KEY`."""
     named = [model.api_key_env for model in project.settings.models.values() if model.api_key_env]
     held = project.environment.map_secrets(*named)

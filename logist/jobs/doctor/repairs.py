@@ -16,7 +16,7 @@ from logist.core.history.fold import restep_to
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
 from logist.errors import Busy, Damaged, Refused
 from logist.jobs.base import job_reader, specs, truncation
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor.backup import Backup
@@ -111,7 +111,7 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
         raise Damaged(message, fix="put jobHistory.json back from a backup")
 
 
-def _require_whole(project: Project, job: JobDir, history: VerifiedHistory) -> None:
+def _require_whole(project: ProjectContext, job: JobDir, history: VerifiedHistory) -> None:
     """Raises Damaged for a history without its end: a state made from it would vouch for what is left."""
     for sign in truncation.find_truncation_signs(project, job, history, Forks(project.jobs_dir)):
         raise Damaged(sign.message, fix="put jobHistory.json back from a backup")
@@ -148,7 +148,7 @@ def freeze(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> No
     specs.write_frozen_workflow(job, flow)
 
 
-def in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
+def in_short(project: ProjectContext, told: JsonObject, flow: Workflow | None) -> JsonObject:
     """The same spec without what its defaults say as well."""
     wanted = specs.build_effective_spec(project, JobSpec.model_validate(told), flow)
     for key in (key for key in list(told) if key != "workflow"):  # it is what is asked, and no default

@@ -17,7 +17,7 @@ from logist.agents import checks, sandbox
 from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.agents.workplace import RUN, Workplace
 from logist.core.answer import exit_command
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.workspace.files import removal
 
@@ -119,7 +119,7 @@ def end_leftover_commands(session: Session) -> None:
     removal.remove_directory(session.job.inflight / RUN / SCRATCH)
 
 
-def _read_output(project: Project, place: Workplace, path: Path, tail: int) -> str:
+def _read_output(project: ProjectContext, place: Workplace, path: Path, tail: int) -> str:
     """The output without secrets, without colours, and with paths relative to the workspace.
 
     Secrets are searched for in more than is displayed.

@@ -15,7 +15,7 @@ from logist.agents.protocol import CodePaths
 from logist.agents.sandbox import Confinement
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import read_current_state
 from logist.jobs.setup.setup_cache import SetupCache
 from logist.store import JobDir
@@ -41,7 +41,7 @@ class WorkspaceCode:
     """Packages of the job's own repository: the user's checkout would be run, not the workspace."""
 
 
-def find_agent_code(project: Project, job: JobDir, state: State) -> CodePaths:
+def find_agent_code(project: ProjectContext, job: JobDir, state: State) -> CodePaths:
     """Where commands of an agent find programs and code."""
     stamp = SetupStamp.load(job.setup_file) if project.settings.workspace.setup.commands else None
     is_current = stamp is not None and stamp.digest and stamp.belongs_to(job.workspace)
@@ -65,7 +65,7 @@ def find_prepared_paths(job: JobDir, stamp: SetupStamp) -> CodePaths:
 
 
 def find_code(
-    project: Project,
+    project: ProjectContext,
     job: JobDir,
     state: State,
     prepared: CodePaths,
@@ -139,7 +139,7 @@ class _Origin:
     start: str | None
     """The first checkpoint of `job`."""
 
-    def is_code_missing(self, project: Project, folder: str, missing: Sequence[str]) -> bool:
+    def is_code_missing(self, project: ProjectContext, folder: str, missing: Sequence[str]) -> bool:
         """True if the checkout has modules in `folder` that the workspace had, or that are built from it.
 
         Modules that are new in the checkout since then don't count: nothing in the workspace can know about
@@ -151,7 +151,7 @@ class _Origin:
         return bool(paths and self.start and project.open_workspace(self.job).holds_any(self.start, paths))
 
 
-def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
+def _find_origin(project: ProjectContext, job: JobDir, state: State) -> _Origin:
     source, parent, start = state.source, state.parent, state.start_checkpoint
     for _ in range(MAX_DEPTH):
         if source is not None or parent is None:

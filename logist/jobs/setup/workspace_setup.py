@@ -27,7 +27,7 @@ from logist.agents.workplace import Workplace
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text.lock_files import choose_lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker, read_current_state
 from logist.jobs.setup import commands
 from logist.jobs.setup.setup_cache import Copy, SetupCache
@@ -138,7 +138,7 @@ def prepare_again(
     return prepare_for_checks(session, checkpoint, network=network)
 
 
-def preview_setup(project: Project, job: JobDir) -> Outlook:
+def preview_setup(project: ProjectContext, job: JobDir) -> Outlook:
     """What the next step would do to set a job up; writes nothing and runs nothing."""
     rules = project.settings.workspace.setup
     stamp = SetupStamp.load(job.setup_file)
@@ -458,7 +458,7 @@ def _is_current(workspace: Workspace, stamp: SetupStamp | None, key: str) -> boo
     return workspace.compute_prepared_digest(stamp.outputs) == stamp.digest
 
 
-def _compute_key(project: Project, locks: dict[str, str]) -> str:
+def _compute_key(project: ProjectContext, locks: dict[str, str]) -> str:
     """A hash of all that decides what the commands make: they, the lock
     files, the machine and its interpreters.
     """
@@ -487,7 +487,7 @@ def _identify_program(program: str | None) -> list[str | int]:
 
 
 def _changed_since_start(
-    project: Project, job: JobDir, state: State, commit: str | None
+    project: ProjectContext, job: JobDir, state: State, commit: str | None
 ) -> frozenset[str] | None:
     """The paths, without caches, that differ from what the job, or its topmost parent, began with; None if
     unknown.
@@ -519,7 +519,7 @@ def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
     return not locks and not workspace.list_files(1).paths
 
 
-def _load_relatives_stamps(project: Project, state: State) -> list[SetupStamp | None]:
+def _load_relatives_stamps(project: ProjectContext, state: State) -> list[SetupStamp | None]:
     """The stamps of the parent and of the job that this one was forked from."""
     stamps = []
     for name in (state.parent, state.forked.job if state.forked else None):

@@ -6,14 +6,14 @@ import time
 
 from logist.agents.courier import ending
 from logist.errors import Refused, Stopped
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.store import JobDir, LockProcess, lock
 
 LEAVE_SECONDS = 10.0
 """How long a command without an agent may go on: it records what is known, or is about to ask."""
 
 
-def end_agent(project: Project, job_id: str) -> None:
+def end_agent(project: ProjectContext, job_id: str) -> None:
     """End the couriers that work on a job until the job is free.
 
     Returns also when a command without an agent keeps the job for long: then the job is simply busy. Raises
@@ -30,7 +30,7 @@ def end_agent(project: Project, job_id: str) -> None:
         time.sleep(ending.POLL_SECONDS)
 
 
-def _end_courier(project: Project, job: JobDir, courier: LockProcess) -> None:
+def _end_courier(project: ProjectContext, job: JobDir, courier: LockProcess) -> None:
     if courier.host != lock.read_host_name():
         message = f"the agent is at work on {courier.host}, and can only be ended there"
         raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")

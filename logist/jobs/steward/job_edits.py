@@ -7,7 +7,7 @@ from logist.core.model import TERMINAL, Status
 from logist.core.model.commands import SpecCommand
 from logist.errors import Refused
 from logist.jobs.base import specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import open_session
 from logist.jobs.turn import answer_recording
@@ -17,7 +17,7 @@ DECIDES_MERGE = frozenset({"review_mode", "auto_merge", "approval", "review"})
 
 
 def configure_job(
-    project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]
+    project: ProjectContext, job_id: str, changes: dict[tuple[str, ...], object | None]
 ) -> CommandResult:
     """Set fields of job.yaml (None removes one), and record the new spec in the history.
 
@@ -40,6 +40,6 @@ def configure_job(
         return CommandResult(job_id, session.state, (*settled, *recorded), warnings=warnings)
 
 
-def set_rank(project: Project, job_id: str, value: int) -> CommandResult:
+def set_rank(project: ProjectContext, job_id: str, value: int) -> CommandResult:
     """Set the job's position in the queue; a lower rank runs earlier."""
     return configure_job(project, job_id, {("rank",): value})

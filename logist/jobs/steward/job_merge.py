@@ -25,7 +25,7 @@ from logist.core.model import (
 from logist.core.model.commands import MergeCommand
 from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import source_repository, specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.turn import answer_recording
@@ -49,7 +49,7 @@ class MergeResult:
 
 
 def merge_job(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     *,
     mode: str = "merge",
@@ -92,7 +92,7 @@ def merge_job(
         return MergeResult(_build_result(session, recorded), published)
 
 
-def merge_due(project: Project, result: CommandResult) -> CommandResult:
+def merge_due(project: ProjectContext, result: CommandResult) -> CommandResult:
     """Add a merge that has become due to the result of a command. If it can't be done now, it stays due.
 
     Work that would be merged automatically, but was not accepted as a whole, is left to a person.
@@ -123,7 +123,7 @@ def _left_out_warnings(found: Published) -> tuple[str, ...]:
     return (f"left out of the merge: {', '.join(found.left_out)}",) if found.left_out else ()
 
 
-def _raise_if_stopping(project: Project) -> None:
+def _raise_if_stopping(project: ProjectContext) -> None:
     if project.stopping():
         raise Stopped("stopped waiting for the repository", exit_code=project.stopping())
 

@@ -7,7 +7,7 @@ from logist.core.machine import steward
 from logist.core.model import TERMINAL, EffectiveSpec, Kind, State, Status
 from logist.core.model.commands import RoleCommand
 from logist.jobs.base import specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import agent_stop
@@ -15,7 +15,7 @@ from logist.jobs.turn import answer_recording
 from logist.roles import role_hash
 
 
-def find_needless_switch(project: Project, job_id: str, name: str | None) -> CommandResult | None:
+def find_needless_switch(project: ProjectContext, job_id: str, name: str | None) -> CommandResult | None:
     """The result of a switch that would change nothing; None if it would. Only reads, takes no lock.
 
     Raises UsageError for an unknown role, InvalidFile for a broken one.
@@ -29,7 +29,7 @@ def find_needless_switch(project: Project, job_id: str, name: str | None) -> Com
 
 
 def switch_role(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     name: str | None,
     *,
@@ -61,7 +61,7 @@ def switch_role(
         return CommandResult(job_id, session.state, (*settled, *recorded))
 
 
-def _require_known(project: Project, name: str | None) -> None:
+def _require_known(project: ProjectContext, name: str | None) -> None:
     if name is not None:
         project.roles.get(name)
 
@@ -88,7 +88,9 @@ def _describe_unchanged(session: Session, spec: EffectiveSpec, name: str | None)
     return CommandResult(job_id, state, (), (note,))
 
 
-def _build_command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> RoleCommand:
+def _build_command(
+    project: ProjectContext, state: State, spec: EffectiveSpec, name: str | None
+) -> RoleCommand:
     """What the interaction records: both roles, and everything that listings show of the new one."""
     role = spec.doer if name is None else name
     loaded = project.roles.by_name.get(role)

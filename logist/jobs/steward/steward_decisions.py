@@ -35,7 +35,7 @@ from logist.core.model.commands import (
 from logist.core.template import data
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import family, specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
@@ -48,7 +48,7 @@ MOST_AT_ONCE = 16
 
 
 def record_decision(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     kind: Kind,
     *,
@@ -149,7 +149,7 @@ def _describe_unexecuted_plan(job_id: str, approval: Interaction) -> str:
     return f"the job ends with the plan, which is not carried out; to have it carried out: {hint}, and approve it again"
 
 
-def cancel_children(project: Project, children: Sequence[str], note: str) -> None:
+def cancel_children(project: ProjectContext, children: Sequence[str], note: str) -> None:
     """Cancel the jobs whose work is not needed any more.
 
     If one can't be canceled, a warning is printed; such a job refuses to continue by itself. Those that a
@@ -164,14 +164,14 @@ def cancel_children(project: Project, children: Sequence[str], note: str) -> Non
             list(pool.map(lambda child: _cancel_child(project, child, note), busy))
 
 
-def _is_busy(project: Project, job_id: str) -> bool:
+def _is_busy(project: ProjectContext, job_id: str) -> bool:
     try:
         return project.open_job(job_id).find_lock_holder() is not None
     except LogistError:
         return False
 
 
-def _cancel_child(project: Project, job_id: str, note: str) -> None:
+def _cancel_child(project: ProjectContext, job_id: str, note: str) -> None:
     try:
         record_decision(project, job_id, Kind.CANCEL, note=note, ends_agent=True)
     except Refused:
@@ -192,7 +192,7 @@ def _read_spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Intera
     return session.detect_spec_change()
 
 
-def restep_job(project: Project, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
+def restep_job(project: ProjectContext, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
     """Restore state and workspace to what interaction `to` started from, manual edits included.
 
     What was used stays used. The workspace is unchanged if no agent has worked since.
@@ -236,7 +236,12 @@ def _require_own_children(session: Session, back: State, to: int) -> None:
 
 
 def rerun_job(
-    project: Project, job_id: str, *, clean: bool = True, keep_files: bool = False, note: str | None = None
+    project: ProjectContext,
+    job_id: str,
+    *,
+    clean: bool = True,
+    keep_files: bool = False,
+    note: str | None = None,
 ) -> CommandResult:
     """Start the job over: no usage, workspace as at the start.
 

@@ -21,7 +21,7 @@ from logist.core.model import (
 from logist.core.permissions.tools import Tool
 from logist.core.step.step import StepPlan
 from logist.errors import Stopped
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 
@@ -151,7 +151,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
             raise _still_at_work_error(project, job.id)
 
 
-def _interrupt_courier(project: Project, process: subprocess.Popen[bytes]) -> None:
+def _interrupt_courier(project: ProjectContext, process: subprocess.Popen[bytes]) -> None:
     """Ask our courier to end, and kill it if it does not."""
     project.say(
         "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
@@ -162,6 +162,6 @@ def _interrupt_courier(project: Project, process: subprocess.Popen[bytes]) -> No
         process.wait()
 
 
-def _still_at_work_error(project: Project, job_id: str) -> Stopped:
+def _still_at_work_error(project: ProjectContext, job_id: str) -> Stopped:
     fix = f"'logist job step --job {job_id}' waits for its answer and records it"
     return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)

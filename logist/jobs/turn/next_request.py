@@ -36,7 +36,7 @@ from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
 from logist.jobs.base import specs
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import answer_recording, surroundings
 from logist.workspace import Workspace
@@ -115,7 +115,7 @@ def may_use_network(turn: PlannedTurn) -> bool:
     return turn.role.network or turn.agent != LITELLM
 
 
-def require_sandbox(project: Project, turn: PlannedTurn) -> None:
+def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one."""
     mode = project.settings.sandbox.mode
     runs_commands = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
@@ -132,7 +132,7 @@ def require_sandbox(project: Project, turn: PlannedTurn) -> None:
 
 
 def _choose_role(
-    project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
+    project: ProjectContext, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
 ) -> tuple[Role, str]:
     """The chosen role, else the one that got stuck, else the one whose turn it is; and why."""
     default, source = (fold.find_doer if phase is Phase.DOER else fold.find_reviewer)(spec, state)
@@ -198,7 +198,7 @@ def plan_request(
     return replace(planned, request=request, why=turn.why)
 
 
-def report_template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
+def report_template_warnings(project: ProjectContext, warnings: Sequence[str], *, strict: bool) -> None:
     """Print the placeholders of a template that could not be filled; raise
     InvalidFile for them if `strict`.
     """
@@ -209,7 +209,7 @@ def report_template_warnings(project: Project, warnings: Sequence[str], *, stric
         project.say(f"warning: {warning}")
 
 
-def list_offered_tools(project: Project, turn: PlannedTurn) -> list[Tool]:
+def list_offered_tools(project: ProjectContext, turn: PlannedTurn) -> list[Tool]:
     """The tools that a model is offered; programs bring their own tools."""
     if turn.agent != LITELLM:
         return []
@@ -359,7 +359,9 @@ def _add_changes(
     return replace(given, changes=changes, changes_omitted=omitted, diff=diff, partial=is_partial)
 
 
-def preview_request(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
+def preview_request(
+    project: ProjectContext, job_id: str, choice: Choice
+) -> tuple[State, StepPlan | Halt | Idle]:
     """The request that a step would send now; writes nothing and takes no lock."""
     session = load_session(project, project.open_job(job_id))
     refuse_ended(session)

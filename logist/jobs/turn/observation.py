@@ -22,7 +22,7 @@ from logist.core.model import (
 )
 from logist.core.permissions import permissions
 from logist.core.step.step import JudgedAnswer
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session
 from logist.jobs.turn.agent_calls import IN_PLACE
 from logist.workspace import Checkpoint, Undone, Workspace
@@ -162,7 +162,7 @@ def _is_partial(ask: RecordedAsk) -> bool:
     return is_cut or _has_part(ask, PARTIAL)
 
 
-def _describe_breaches(project: Project, role: str, undone: Undone | None) -> list[Refusal]:
+def _describe_breaches(project: ProjectContext, role: str, undone: Undone | None) -> list[Refusal]:
     if undone is None:
         return []
     breaches = [

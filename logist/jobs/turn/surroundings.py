@@ -26,7 +26,7 @@ from logist.core.model import (
 from logist.core.model.commands import AskCommand
 from logist.core.relevance.words import stem_title
 from logist.errors import LogistError
-from logist.jobs.base.project import Project
+from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import parse_interaction, read_current_state
 from logist.store import JobDir
 from logist.store.listing import Glance, list_job_ids, read_glances
@@ -108,7 +108,7 @@ def _describe_findings(found: list[JsonObject]) -> Iterator[str]:
         yield f"  - ... and {len(found) - FINDINGS} more"
 
 
-def load_glances(project: Project) -> list[Glance]:
+def load_glances(project: ProjectContext) -> list[Glance]:
     """Load all jobs as a listing sees them, by id; of very many those that changed last."""
     jobs_dir = str(project.jobs_dir)
     ids = list_job_ids(jobs_dir)
@@ -119,7 +119,7 @@ def load_glances(project: Project) -> list[Glance]:
     return [_bring_up_to_date(project, one) for one in read_glances(jobs_dir, ids) if one.state is not None]
 
 
-def _bring_up_to_date(project: Project, one: Glance) -> Glance:
+def _bring_up_to_date(project: ProjectContext, one: Glance) -> Glance:
     """The glance with the state that the history gives, if state.json is behind the history."""
     if not one.behind:
         return one
@@ -137,7 +137,9 @@ def _read_change_time(folder: str) -> int:
         return 0
 
 
-def describe_other_jobs(project: Project, job_id: str, seen: Sequence[Glance] | None = None) -> list[str]:
+def describe_other_jobs(
+    project: ProjectContext, job_id: str, seen: Sequence[Glance] | None = None
+) -> list[str]:
     """Describe other jobs that are in progress or whose work is not accepted yet, one line each.
 
     `seen`: glances that the caller has loaded already.
@@ -160,7 +162,7 @@ def _is_in_progress(one: Glance, state: JsonObject) -> bool:
 
 
 def describe_related_jobs(
-    project: Project, spec: EffectiveSpec, job_id: str, seen: Sequence[Glance] | None = None
+    project: ProjectContext, spec: EffectiveSpec, job_id: str, seen: Sequence[Glance] | None = None
 ) -> list[str]:
     """Describe jobs that share a tag or two words of the title, the closest first, one line each."""
     tags, words = {tag.casefold() for tag in spec.tags}, stem_title(spec.title)
@@ -195,7 +197,7 @@ def _are_siblings(state: JsonObject, spec: EffectiveSpec) -> bool:
     return spec.parent is not None and state.get("parent") == spec.parent
 
 
-def _limit_lines(project: Project, lines: Sequence[str], most: int) -> list[str]:
+def _limit_lines(project: ProjectContext, lines: Sequence[str], most: int) -> list[str]:
     redacted = [project.redact_text(line) for line in islice(lines, most)]
     return [*redacted, f"... and {len(lines) - most} more"] if len(lines) > most else redacted
 

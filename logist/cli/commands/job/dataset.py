@@ -18,7 +18,7 @@ from logist.errors import UsageError
 
 if TYPE_CHECKING:
     from logist.jobs.archive.dataset import ExportedDataset
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 class _NoLineError(Exception):
@@ -69,7 +69,7 @@ def write_dataset(
     )
 
 
-def _require_outside_jobs(project: Project, name: str) -> Path:
+def _require_outside_jobs(project: ProjectContext, name: str) -> Path:
     path = Path(require_utf8(name, "the name of the file", "name another"))
     if path.resolve().is_relative_to(os.path.realpath(project.jobs_dir)):
         raise UsageError("a data set does not lie among the jobs", where="--output", fix="name another FILE")

@@ -14,12 +14,12 @@ from logist.errors import Busy, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model.commands import RecordedCommand
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 def run_decision(
     kind: str,
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     wait: float,
     note: str | None,
@@ -55,7 +55,7 @@ def _create_command(kind: str, text: str, *, note_required: bool = False) -> cli
     @on_job
     @wait_option
     @note_option(required=note_required, read=kind in READ)
-    def command(project: Project, job_id: str, wait: float, note: str | None) -> Output:
+    def command(project: ProjectContext, job_id: str, wait: float, note: str | None) -> Output:
         return run_decision(kind, project, job_id, wait, note)
 
     return command
@@ -71,7 +71,12 @@ activate = _create_command("activate", "Start a draft.")
 @wait_option
 @note_option(read=True)
 def approve(
-    project: Project, job_id: str, wait: float, note: str | None, output: str | None, override: str | None
+    project: ProjectContext,
+    job_id: str,
+    wait: float,
+    note: str | None,
+    output: str | None,
+    override: str | None,
 ) -> Output:
     """Accept what waits for approval; a step that a person does is done with that.
 
@@ -113,7 +118,7 @@ def _create_ending_command(kind: str, text: str) -> click.Command:
     @wait_option
     @note_option(read=False)
     @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
-    def command(project: Project, job_id: str, wait: float, note: str | None, yes: bool) -> Output:
+    def command(project: ProjectContext, job_id: str, wait: float, note: str | None, yes: bool) -> Output:
         ends_agent = confirm_ending_agent(project, job_id, kind, yes=yes, waits=wait > 0)
         return run_decision(kind, project, job_id, wait, note, ends_agent=ends_agent)
 
@@ -121,7 +126,7 @@ def _create_ending_command(kind: str, text: str) -> click.Command:
 
 
 def confirm_ending_agent(
-    project: Project, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = ""
+    project: ProjectContext, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = ""
 ) -> bool:
     """Whether an agent that is at work may be ended: by --yes, or because a person at the terminal agrees.
 

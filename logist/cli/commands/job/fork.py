@@ -12,7 +12,7 @@ from logist.cli.shell_values import complete_interaction
 from logist.cli.show.output import Command, Output, StyledText, make_notes
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 @click.command("fork")
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @click.option("--id", "new_id", metavar="ID", help="The new job's id  [default: JOB-fork-1, JOB-fork-2, ...]")
 @on_job
 @note_option()
-def fork(project: Project, job_id: str, at: int | None, new_id: str | None, note: str | None) -> Output:
+def fork(
+    project: ProjectContext, job_id: str, at: int | None, new_id: str | None, note: str | None
+) -> Output:
     """Make a new job that begins as this one did, up to interaction N, and goes its own way from there.
 
     It has the same history up to N, byte for byte, and the workspace as N left it. This job stays as it

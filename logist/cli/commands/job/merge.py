@@ -15,7 +15,7 @@ from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_wa
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
     from logist.workspace.merge import FileChange, Published
 
 LISTED = 50
@@ -38,7 +38,13 @@ STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @on_job
 @wait_option
 def merge(
-    project: Project, job_id: str, wait: float, dry_run: bool, diff: bool, branch_only: bool, repo: str | None
+    project: ProjectContext,
+    job_id: str,
+    wait: float,
+    dry_run: bool,
+    diff: bool,
+    branch_only: bool,
+    repo: str | None,
 ) -> Output:
     """Merge the work of a job that has succeeded into the repository it came from.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from logist.core.model import Request, Status
     from logist.core.prompt.budget import BudgetRow
     from logist.core.step.step import StepPlan
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
     from logist.jobs.setup.workspace_setup import Outlook
 
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @agent_option
 @on_job
 def preview(
-    project: Project, job_id: str, role: str | None, model: str | None, strict: bool, user: bool
+    project: ProjectContext, job_id: str, role: str | None, model: str | None, strict: bool, user: bool
 ) -> Output:
     """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
 

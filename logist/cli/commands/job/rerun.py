@@ -11,7 +11,7 @@ from logist.cli.project import on_job
 from logist.cli.show.output import Output
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 @click.command("rerun")
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @click.option("--keep-files", is_flag=True, help="Copy the artefacts to attachments/ first.")
 @on_job
 @note_option()
-def rerun(project: Project, job_id: str, clean_git: bool, keep_files: bool, note: str | None) -> Output:
+def rerun(
+    project: ProjectContext, job_id: str, clean_git: bool, keep_files: bool, note: str | None
+) -> Output:
     """Start a job over: nothing used, the workspace as it was at the start, the history kept."""
     from logist.cli.show.view import build_result_output
     from logist.jobs.steward.steward_decisions import rerun_job as start_over

@@ -12,7 +12,7 @@ from logist.cli.shell_values import complete_earlier_interaction
 from logist.cli.show.output import Output
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 @click.command("restep")
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @on_job
 @note_option()
-def restep(project: Project, job_id: str, to: int, note: str | None) -> Output:
+def restep(project: ProjectContext, job_id: str, to: int, note: str | None) -> Output:
     """Put state and workspace back to what interaction N found, with what was edited by hand before it.
 
     Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has the

@@ -14,7 +14,7 @@ from logist.cli.show.output import Output
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 @click.command("resubmit")
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @wait_option
 @note_option()
 def resubmit(
-    project: Project,
+    project: ProjectContext,
     job_id: str,
     wait: float,
     note: str | None,

@@ -13,7 +13,7 @@ from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.result import CommandResult
 
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @job_and_dir_options
 @json_flag
 @hand_over_job
-def run(project: Project, job_id: str, strict: bool, as_json: bool) -> Output:
+def run(project: ProjectContext, job_id: str, strict: bool, as_json: bool) -> Output:
     """Step a job until it waits for a person, ends, or its provider is out.
 
     Ctrl-C lets a step in hand that costs nothing end; a paid one goes on, and the next command records it.

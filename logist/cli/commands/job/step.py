@@ -13,7 +13,7 @@ from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
 
 if TYPE_CHECKING:
-    from logist.jobs.base.project import Project
+    from logist.jobs.base.project import ProjectContext
 
 
 @click.command("step")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
 def step(
-    project: Project, job_id: str, wait: float, role: str | None, model: str | None, strict: bool
+    project: ProjectContext, job_id: str, wait: float, role: str | None, model: str | None, strict: bool
 ) -> Output:
     """Ask one agent for one piece of work, check its answer, record it, move the job on."""
     from logist.cli.show.view import build_result_output

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import choose_job_id, require_utf8
+from logist.cli.options import choose_job_id
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic
 from logist.cli.stops import get_stop_code
 from logist.config.coven import PERMISSIONS
-from logist.config.environment import Environment, list_config_directories
-from logist.config.settings import LoadedSettings, Settings, load_settings
-from logist.config.trust import Trust, read_trust
-from logist.errors import InvalidFile, UsageError
-from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
-from logist.resources import find_resource
-from logist.roles import LoadedRole, Roles, load_roles
-from logist.store import JobDir, require_local
+from logist.config.environment import Environment
+from logist.config.settings import LoadedSettings, load_settings
+from logist.config.trust import Trust
+from logist.errors import InvalidFile
+from logist.jobs.base import project_opening
+from logist.jobs.base.project import ProjectContext
+from logist.roles import Roles
+from logist.store import JobDir
 
 
 def open_job(
@@ -31,34 +29,16 @@ def open_job(
     return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
 
 
-def create_clock() -> Clock:
-    """Return the machine's clock."""
-    return Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
-
-
 def open_project(
     environment: Environment, jobs_dir: str | None = None, agent: str | None = None
 ) -> ProjectContext:
-    """Return the project around the current directory. Raises InvalidFile for a config that is not valid."""
-    cwd = Path(get_current_directory())
-    jobs = require_utf8(
-        environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR"
-    )
-    require_local(Path(jobs))
-    home = environment.find_home(cwd).path
-    loaded = load_settings(home, environment.user_config_dir())
-    roles = load_known_roles(environment)
-    return ProjectContext(
-        home=home,
-        jobs_dir=Path(jobs),
-        settings=loaded.settings,
-        roles=roles,
-        environment=environment,
-        clock=create_clock(),
-        steward=environment.user_name(),
-        agent=_choose_agent(agent or environment.agent_name(), loaded.settings),
+    """Return the project around the current directory. Raises InvalidFile for an invalid config or role."""
+    return project_opening.open_project(
+        environment,
+        Path(get_current_directory()),
         say=lambda text: render.print_message(text, environment),
-        trust=read_project_trust(environment, loaded, roles),
+        jobs_dir=jobs_dir,
+        agent=agent,
         stopping=get_stop_code,
     )
 
@@ -78,15 +58,8 @@ def note_outside_project(environment: Environment, jobs_dir: str | None, job: st
 
 
 def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: Roles) -> Trust:
-    """Return the trust of the project around the current directory; it
-    claims nothing in a user's own home.
-    """
-    home, source = environment.find_home(Path(get_current_directory()))
-    user = environment.user_config_dir()
-    if source != "project":
-        return Trust(user, home)
-    own = [(loaded.role, loaded.path) for loaded in _list_own_roles(home, roles)]
-    return read_trust(user, home, loaded, own)
+    """Return what the user trusts in the project around the current directory."""
+    return project_opening.read_project_trust(environment, Path(get_current_directory()), loaded, roles)
 
 
 def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
@@ -104,12 +77,6 @@ def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
             ),
         )
     return ()
-
-
-def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
-    """Return the roles whose files are in the project."""
-    folders = {layer / "roles" for layer in list_config_directories(home, home)}
-    return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 
 
 def load_current_settings(environment: Environment) -> LoadedSettings:
@@ -137,36 +104,16 @@ def warn_unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
 
 def load_known_roles(environment: Environment) -> Roles:
     """Return the shipped roles, overridden by the user's, and those by the project's."""
-    return load_roles(list_role_directories(environment))
+    return project_opening.load_known_roles(environment, Path(get_current_directory()))
 
 
 def list_role_directories(environment: Environment) -> list[Path]:
-    """Return the directories of roles, the strongest last."""
-    return [find_resource("roles"), *(layer / "roles" for layer in _list_layers(environment))]
+    """Return the directories of roles; a later one overrides an earlier one."""
+    return project_opening.list_role_directories(environment, Path(get_current_directory()))
 
 
 def list_workflow_directories(environment: Environment) -> tuple[Path, ...]:
     """Return the directories that are searched for workflows by name: the project's, then the user's."""
     from logist.workflows import list_workflow_search_path
 
-    return list_workflow_search_path(_list_layers(environment))
-
-
-def _list_layers(environment: Environment) -> tuple[Path, ...]:
-    return list_config_directories(
-        environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
-    )
-
-
-def _choose_agent(chosen: str | None, settings: Settings) -> str:
-    """Return the agent to use; the agent of the config is checked when it is used."""
-    if not chosen:
-        return settings.agent
-    if chosen != "litellm" and not chosen.startswith(SCRIPTED):
-        from logist.agents.programs import finding
-
-        known = finding.list_program_names(settings.agents)
-        if chosen not in known:
-            fix = f"litellm, scripted:PATH, or a program: {', '.join(known)}"
-            raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)
-    return chosen
+    return list_workflow_search_path(project_opening.list_layers(environment, Path(get_current_directory())))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
-from logist.cli.options import require_utf8
+from logist.config.environment import require_utf8
 from logist.core.model import JobSpec
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import InvalidFile, UsageError

@@ -14,10 +14,9 @@ import click
 
 from logist import __version__
 from logist.cli.lazy import CommandEntry, LazyGroup
-from logist.cli.options import require_utf8
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import LogistError, Stopped, StorageError, UsageError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

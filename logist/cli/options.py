@@ -161,17 +161,6 @@ def choose_job_id(environment: Environment, argument: str | None, option: str | 
     return chosen
 
 
-def require_utf8(text: str, what: str, fix: str) -> str:
-    """Return the text.
-
-    Raises UsageError for bytes that are no UTF-8: they are lone surrogates here, which no file can hold.
-    """
-    escaped = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    if escaped != text:
-        raise UsageError(f"{what} is not UTF-8 text", where=escaped, fix=fix)
-    return text
-
-
 def parse_yaml_value(text: str) -> Any:
     """Parse a YAML scalar or flow collection, JSON too; anything else is returned as text."""
     from logist import documents

@@ -7,6 +7,8 @@ import pwd
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from logist.errors import UsageError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -223,3 +225,14 @@ def _get_account_home() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return os.sep
+
+
+def require_utf8(text: str, what: str, fix: str) -> str:
+    """Return the text.
+
+    Raises UsageError for bytes that are no UTF-8: they are lone surrogates here, which no file can hold.
+    """
+    escaped = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if escaped != text:
+        raise UsageError(f"{what} is not UTF-8 text", where=escaped, fix=fix)
+    return text

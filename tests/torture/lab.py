@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from logist.cli.context import create_clock
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.config.trust import Trust
 from logist.jobs.base import job_reader
 from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.project_opening import create_clock
 from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.store import JobDir

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from logist.cli import context
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import require_utf8
 from logist.cli.show import render
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.config.settings import Settings, load_settings
 from logist.config.trust import Trust
 from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.project_opening import create_clock
 from logist.resources import find_resource
 from logist.roles import Roles, load_roles
 
@@ -33,7 +33,7 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
         settings=_settings(environment, home, strict=strict),
         roles=_roles(environment, strict=strict),
         environment=environment,
-        clock=context.create_clock(),
+        clock=create_clock(),
         steward=environment.user_name(),
         agent="litellm",
         say=lambda text: render.print_message(text, environment),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, parse_yaml_value, require_utf8
+from logist.cli.options import json_option, parse_yaml_value
 from logist.cli.shell_values import complete_setting
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_warnings
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import LogistError, UsageError
 
 if TYPE_CHECKING:

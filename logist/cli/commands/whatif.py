@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import json_flag, recorded_jobs_dir_option, require_utf8
+from logist.cli.options import json_flag, recorded_jobs_dir_option
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.cli.show.progress import ProgressBar
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.core.money.amounts import format_count, format_money
 from logist.errors import ReplayDiffers, UsageError
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.cli.options import require_free, require_utf8
+from logist.cli.options import require_free
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.cli.show.progress import ProgressBar
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.core.money.amounts import format_count
 from logist.errors import UsageError
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, new_jobs_dir_option, require_utf8
+from logist.cli.options import json_option, new_jobs_dir_option
 from logist.cli.show.output import Command, Output, StyledText, make_notes, make_warnings
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 
 
 @click.command("import")

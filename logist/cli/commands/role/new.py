@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, require_utf8
+from logist.cli.options import json_option
 from logist.cli.shell_values import complete_directory, complete_role
 from logist.cli.show.output import Output, make_notes
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, require_utf8
+from logist.cli.options import json_option
 from logist.cli.shell_values import complete_role_or_file
 from logist.cli.show.output import Diagnostic, Output
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, require_free, require_utf8
+from logist.cli.options import json_option, require_free
 from logist.cli.shell_values import complete_file, complete_workflow
 from logist.cli.show.output import Output, make_notes
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 
 
 @click.command("export")
@@ -32,8 +32,9 @@ def export(environment: Environment, name: str, output: str | None, force: bool)
     All workflows that it names are in it too.
     """
     from logist.cli.commands.workflow import given
-    from logist.cli.context import create_clock, load_known_roles
+    from logist.cli.context import load_known_roles
     from logist.core.workflow.exporting import export_workflow
+    from logist.jobs.base.project_opening import create_clock
 
     workflow, _ = given.load_usable_workflow(environment, name)
     roles = {name: found.role for name, found in load_known_roles(environment).by_name.items()}

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from logist.cli.context import list_workflow_directories, load_known_roles
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import require_utf8
 from logist.cli.show.output import Diagnostic
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows
 from logist.workflows import (

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, require_free, require_utf8
+from logist.cli.options import json_option, require_free
 from logist.cli.shell_values import complete_directory, complete_file
 from logist.cli.show.output import Diagnostic, Output
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import InvalidFile, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def import_(environment: Environment, name: str, new_name: str | None, to: str |
     export become files of their own. Agents of an export are not made roles; those that are none are named.
     """
     from logist.cli.commands.workflow import given, kept
-    from logist.cli.context import create_clock, load_known_roles
+    from logist.cli.context import load_known_roles
+    from logist.jobs.base.project_opening import create_clock
 
     loaded = given.load_workflow_argument(environment, name)
     if loaded.workflow is None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, require_utf8
+from logist.cli.options import json_option
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import InvalidFile
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}

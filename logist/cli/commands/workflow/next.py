@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from logist.cli.options import json_option, require_utf8
+from logist.cli.options import json_option
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show.output import Line, Output, StyledText
-from logist.config.environment import Environment
+from logist.config.environment import Environment, require_utf8
 from logist.errors import InvalidFile, UsageError
 
 

@@ -1,0 +1,106 @@
+"""Opens a project: finds its directory, loads settings and roles, and decides which agent is asked.
+
+The command line and the Python interface both begin here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from logist.config.environment import Environment, list_config_directories, require_utf8
+from logist.config.settings import LoadedSettings, Settings, load_settings
+from logist.config.trust import Trust, read_trust
+from logist.errors import UsageError
+from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
+from logist.resources import find_resource
+from logist.roles import LoadedRole, Roles, load_roles
+from logist.store import require_local
+
+
+def create_clock() -> Clock:
+    """Return the machine's clock."""
+    return Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
+
+
+def open_project(
+    environment: Environment,
+    directory: Path,
+    *,
+    say: Callable[[str], None],
+    jobs_dir: str | None = None,
+    agent: str | None = None,
+    stopping: Callable[[], int] = lambda: 0,
+) -> ProjectContext:
+    """Return the project around a directory. Raises InvalidFile for an invalid config or role.
+
+    `jobs_dir` and `agent`: instead of those of the environment and the config. `say` gets progress messages.
+    """
+    jobs = require_utf8(
+        environment.jobs_dir_name(jobs_dir, str(directory)), "the directory of the jobs", "--jobs-dir DIR"
+    )
+    require_local(Path(jobs))
+    home = environment.find_home(directory).path
+    loaded = load_settings(home, environment.user_config_dir())
+    roles = load_known_roles(environment, directory)
+    return ProjectContext(
+        home=home,
+        jobs_dir=Path(jobs),
+        settings=loaded.settings,
+        roles=roles,
+        environment=environment,
+        clock=create_clock(),
+        steward=environment.user_name(),
+        agent=_choose_agent(agent or environment.agent_name(), loaded.settings),
+        say=say,
+        trust=read_project_trust(environment, directory, loaded, roles),
+        stopping=stopping,
+    )
+
+
+def load_known_roles(environment: Environment, directory: Path) -> Roles:
+    """Return the shipped roles, overridden by the user's, and those by the project's."""
+    return load_roles(list_role_directories(environment, directory))
+
+
+def list_role_directories(environment: Environment, directory: Path) -> list[Path]:
+    """Return the directories of roles; a later one overrides an earlier one."""
+    return [find_resource("roles"), *(layer / "roles" for layer in list_layers(environment, directory))]
+
+
+def list_layers(environment: Environment, directory: Path) -> tuple[Path, ...]:
+    """Return the directories with roles/ and workflows/; a later one overrides an earlier one."""
+    return list_config_directories(environment.find_home(directory).path, environment.user_config_dir())
+
+
+def read_project_trust(
+    environment: Environment, directory: Path, loaded: LoadedSettings, roles: Roles
+) -> Trust:
+    """Return what the user trusts in this project. Files in the user's own home need no trust."""
+    home, source = environment.find_home(directory)
+    user = environment.user_config_dir()
+    if source != "project":
+        return Trust(user, home)
+    return read_trust(user, home, loaded, [(each.role, each.path) for each in _list_own_roles(home, roles)])
+
+
+def _list_own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
+    """Return the roles whose files are in the project."""
+    folders = {layer / "roles" for layer in list_config_directories(home, home)}
+    return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
+
+
+def _choose_agent(chosen: str | None, settings: Settings) -> str:
+    """Return the agent to use; the agent of the config is checked when it is used."""
+    if not chosen:
+        return settings.agent
+    if chosen != "litellm" and not chosen.startswith(SCRIPTED):
+        from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
+
+        known = finding.list_program_names(settings.agents)
+        if chosen not in known:
+            fix = f"litellm, scripted:PATH, or a program: {', '.join(known)}"
+            raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)
+    return chosen

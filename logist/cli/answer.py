@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from fractions import Fraction
 
 from logist.core.answer import exit_command
 from logist.core.model import Kind, Usage
-from logist.core.money import money
-from logist.core.money.amounts import MICROCENTS
 from logist.errors import UsageError
 from logist.jobs.base import job_reader
 from logist.jobs.base.project import ProjectContext
@@ -16,14 +13,6 @@ from logist.jobs.step_job import GivenAnswer
 
 LONGEST = 16 << 20
 """Bytes of an answer: as long as one that a model may give."""
-
-
-def build_usage(charge: float | None) -> Usage:
-    """Return the usage for the cost of an answer that a person states, in cents."""
-    if charge is None:
-        return Usage()
-    cents, fraction = money.split_cents(round(Fraction(charge) * MICROCENTS))
-    return Usage(cost_cents=cents, cost_microcents=fraction, source="steward")
 
 
 def read_given_answer(

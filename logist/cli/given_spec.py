@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,13 +155,3 @@ def _read_text(name: str, what: str) -> tuple[str, str]:
         raise UsageError(f"can't read the {what}: {error.strerror}", where=name, fix=fix) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the {what} is not UTF-8 text", where=name) from error
-
-
-def create_job_id(spec: JobSpec) -> str:
-    """Return words of the title, and a few random characters, so that two jobs never get the same id."""
-    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _get_stem(spec.workflow) or "job").lower())
-    return "-".join([*words[:5], secrets.token_hex(3)])[-128:]
-
-
-def _get_stem(workflow: str | None) -> str:
-    return re.split(r"[/#.]", Path(workflow).name)[0] if workflow else ""

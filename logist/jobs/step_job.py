@@ -187,7 +187,10 @@ def _gather_children(session: Session) -> CommandResult:
 
 def _ask_agent(session: Session, prepared: PreparedCall) -> Interaction:
     project, ask, plan = session.project, prepared.ask, prepared.plan
-    if project.script is not None:
+    if project.function is not None:
+        agent_calls.ask_function(session, ask, project.function, begun=prepared.begun)
+        return answer_recording.record_courier_answer(session)
+    if project.has_local_agent:
         observation.record_restore_point(session, ask)
         return answer_recording.record_answer(session, Answered(ask, agent_calls.ask_in_place(session, ask)))
     suffix = "" if plan.agent == LITELLM else f" by {plan.agent}"

@@ -5,29 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from logist import documents
+from logist.api import Job
 from logist.config.environment import PROJECT_DIRECTORY, Environment, list_config_directories
 from logist.config.layering import merge_settings
 from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
-from logist.core.machine import kinds
-from logist.core.model import Interaction, JobSpec, Kind, State, Status
+from logist.core.model import JobSpec, Kind
 from logist.errors import UsageError
-from logist.jobs import job_queue
-from logist.jobs.archive import archive_replay, fixture_export
-from logist.jobs.base import job_reader
 from logist.jobs.base.create import create_job
 from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.jobs.base.result import CommandResult
-from logist.jobs.base.session import load_session
-from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
-from logist.jobs.steward import steward_decisions
-from logist.jobs.turn.next_request import Choice
 from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.testing.offline import forbid_network
@@ -90,38 +84,27 @@ class Ticking:
         return float(self.looks)
 
 
-@dataclass
-class LogistJob:
-    """A job with the verbs of `logist job`. Every failure is raised as a LogistError."""
+class LogistJob(Job):
+    """A job with the methods of `logist.Job`, and answers that the test supplies. Nothing reaches the network."""
 
-    id: str
-    project: ProjectContext
-    said: list[str] = field(default_factory=list)
-    """What a person at the terminal would have been told meanwhile."""
+    def __init__(self, job_id: str, project: ProjectContext, said: list[str]) -> None:
+        super().__init__(project, job_id)
+        self.said = said
+        """The progress messages so far."""
+
+    @property
+    def project(self) -> ProjectContext:
+        """The first argument of the functions in `logist.jobs`, for what has no method here."""
+        return self._context
+
+    @project.setter
+    def project(self, project: ProjectContext) -> None:
+        self._context = project
 
     @property
     def folder(self) -> Path:
         """The directory of the job."""
-        return self.project.jobs_dir / self.id
-
-    @property
-    def workspace(self) -> Path:
-        """The working directory of the agent."""
-        return self.folder / "workspace"
-
-    @property
-    def state(self) -> State:
-        """The current state of the job, as its history gives it."""
-        return load_session(self.project, self.project.open_job(self.id)).state
-
-    @property
-    def status(self) -> Status:
-        return self.state.status
-
-    @property
-    def history(self) -> list[Interaction]:
-        """All interactions, the newest last."""
-        return list(job_reader.read_interactions(self.project.open_job(self.id)))
+        return self.directory
 
     @property
     def prompts(self) -> list[str]:
@@ -138,86 +121,18 @@ class LogistJob:
         path = Path(self.project.agent.removeprefix(SCRIPTED))
         by_step = {step: [*map(to_script_answer, given)] for step, given in (steps or {}).items()}
         _write_json(path, {"answers": [*map(to_script_answer, answers)], "steps": by_step})
-        self.project = replace(self.project)  # which has not read its script yet
-        assert self.project.script
+        self.project = replace(self.project)  # a copy that has not read its script yet
+        assert self.project.local_agent
 
-    def step(self, **choice: Any) -> CommandResult:
-        """Do one step, as `job step`. `choice` are the options `role` and `model`."""
-        with forbid_network():
-            return do_step(self.project, self.id, Choice(**choice))
-
-    def run(self) -> CommandResult:
-        """Step until the job waits for a person or has ended, as `run`."""
-        with forbid_network():
-            return job_queue.run_job(self.project, self.id, lambda _: None)
-
-    def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> CommandResult:
-        """Do a step with an answer that is supplied instead of requested, as `job poststep`."""
+    def poststep(self, given: Given, *, dry_run: bool = False, role: str | None = None) -> CommandResult:
+        """Do a step with an answer supplied by hand, as `job poststep`; `answer` with the answers of a script."""
         script_answer = to_script_answer(given)
-        text = (
-            json.dumps(script_answer["exit"], ensure_ascii=False)
-            if "exit" in script_answer
-            else str(script_answer.get("text", ""))
-        )
-        with forbid_network():
-            return do_poststep(self.project, self.id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
-
-    def decide(self, kind: Kind | str, note: str | None = None, **command: Any) -> CommandResult:
-        """Record a decision: `approve`, `reject`, `resubmit`, `suspend`, `resume`, `cancel`, `fail`, ...
-
-        `command` holds the options as the history records them.
-        """
-        if kind not in kinds.DECISIONS:
-            raise UsageError(
-                f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(kinds.DECISIONS))
-            )
-        with forbid_network():
-            asked = kinds.read_command(Kind(kind), command)
-            if asked.write() != command:
-                raise UsageError(f"{kind} has other options than {command}", where="decide")
-            return steward_decisions.record_decision(
-                self.project, self.id, Kind(kind), note=note, command=asked
-            )
-
-    def approve(self, note: str | None = None, **command: Any) -> CommandResult:
-        """`job approve`."""
-        return self.decide(Kind.APPROVE, note, **command)
-
-    def reject(self, note: str | None = None, **command: Any) -> CommandResult:
-        """`job reject`."""
-        return self.decide(Kind.REJECT, note, **command)
-
-    def resubmit(self, note: str | None = None, **command: Any) -> CommandResult:
-        """`job resubmit`."""
-        return self.decide(Kind.RESUBMIT, note, **command)
-
-    def restep(self, to: int, note: str | None = None) -> CommandResult:
-        """`job restep`: back to before interaction `to`."""
-        with forbid_network():
-            return steward_decisions.restep_job(self.project, self.id, to, note=note)
-
-    def rerun(self, **options: Any) -> CommandResult:
-        """`job rerun`: start over, with no usage."""
-        with forbid_network():
-            return steward_decisions.rerun_job(self.project, self.id, **options)
-
-    def replay(self) -> archive_replay.Replayed:
-        """Replay the history so far under today's rules; other results are in `.differences`."""
-        with forbid_network():
-            return archive_replay.replay_job(self.project, self.project.open_job(self.id))
-
-    def export(
-        self, folder: str | Path, *, redacted: bool = False, force: bool = False
-    ) -> fixture_export.ExportedFixture:
-        """Write the history so far as a fixture to `folder`, as `job export --fixture`."""
-        folder = Path(folder)
-        return fixture_export.export_fixture(
-            self.project, self.project.open_job(self.id), folder, redacted=redacted, force=force
+        return self.answer(
+            script_answer.get("exit") or str(script_answer.get("text", "")), role=role, dry_run=dry_run
         )
 
-    def verify(self) -> job_reader.Verified:
-        """Verify the files of the job, as `job verify`."""
-        return job_reader.verify_job(self.project, self.project.open_job(self.id))
+    def _guard(self) -> AbstractContextManager[None]:
+        return forbid_network()
 
 
 def make_job(

@@ -124,7 +124,7 @@ def test_what_is_wrong_is_said(logist_job: Make, given: Any, error: type[LogistE
 
 @pytest.mark.parametrize("kind", ["aprove", "ask"])
 def test_what_is_no_decision_is_said(logist_job: Make, kind: str) -> None:
-    with pytest.raises(UsageError, match=f"'{kind}' is no decision.*approve"):
+    with pytest.raises(UsageError, match=f"unknown decision '{kind}'.*approve"):
         logist_job().decide(kind)
 
 

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from logist.core.model import Model
+from logist.core.model import Model, Usage
 from logist.core.money.amounts import MICROCENTS, format_money, join_cents
 
 __all__ = ["compute_cost", "compute_worst_case", "fit_output", "format_money", "join_cents", "split_cents"]
@@ -60,6 +60,14 @@ def fit_output(
     fitted = min(wanted, affordable)
     enough = room >= 0 and fitted >= max(1, min(minimum, wanted))
     return fitted if enough else None
+
+
+def build_charge(cents: float | None) -> Usage:
+    """Return the usage for what a person says that an answer has cost, in US cents; None: nothing is known."""
+    if cents is None:
+        return Usage()
+    whole, fraction = split_cents(round(Fraction(cents) * MICROCENTS))
+    return Usage(cost_cents=whole, cost_microcents=fraction, source="steward")
 
 
 def split_cents(microcents: int) -> tuple[int, int]:

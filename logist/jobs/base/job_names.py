@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
+from logist.core.model import JobSpec
 from logist.core.text.ids import LONGEST_ID
 from logist.errors import Refused
 from logist.jobs.base.project import ProjectContext
@@ -35,3 +39,13 @@ def create_under_free_name(
             if not (project.jobs_dir / name).exists():
                 raise
     raise Refused(f"{tried:,} jobs with names like that are there", fix="choose an --id")
+
+
+def create_job_id(spec: JobSpec) -> str:
+    """Return words of the title, and a few random characters, so that two jobs never get the same id."""
+    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _get_stem(spec.workflow) or "job").lower())
+    return "-".join([*words[:5], secrets.token_hex(3)])[-LONGEST_ID:]
+
+
+def _get_stem(workflow: str | None) -> str:
+    return re.split(r"[/#.]", Path(workflow).name)[0] if workflow else ""

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 
+from logist.agents.function import FunctionAgent
 from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
 from logist.config.environment import Environment, list_config_directories
@@ -51,13 +52,15 @@ class ProjectContext:
     clock: Clock
     steward: str
     agent: str
-    """`litellm`, `scripted:PATH`, or the name of an agent program."""
+    """`litellm`, `scripted:PATH`, or the name of an agent program; `function` if there is one."""
     say: Callable[[str], None]
     """Tells the person at the terminal what is going on."""
     trust: Trust
     """Asked before the project's files run a program, reach a host, or merge work."""
     stopping: Callable[[], int] = lambda: 0
-    """The exit code of a stop, once one was asked for: no new work is begun. Else 0."""
+    """The exit code of a stop, once one was requested: then no new work begins. Else 0."""
+    function: FunctionAgent | None = None
+    """A Python function that answers instead of any other agent."""
 
     @property
     def layers(self) -> tuple[Path, ...]:
@@ -69,12 +72,17 @@ class ProjectContext:
         """llm-chat-schema.json."""
         return load_schema("llm-chat-schema")
 
+    @property
+    def has_local_agent(self) -> bool:
+        """True if a script or a function answers, in this process, instead of the agents of the config."""
+        return self.function is not None or self.agent.startswith(SCRIPTED)
+
     @cached_property
-    def script(self) -> Agent | None:
-        """The scripted agent, if it answers instead of a model."""
-        if not self.agent.startswith(SCRIPTED):
-            return None
-        return Scripted.load(Path(self.agent.removeprefix(SCRIPTED)))
+    def local_agent(self) -> Agent | None:
+        """The agent that answers in this process, if there is one. Raises InvalidFile for an invalid script."""
+        if self.function is not None:
+            return self.function
+        return Scripted.load(Path(self.agent.removeprefix(SCRIPTED))) if self.has_local_agent else None
 
     @cached_property
     def redact(self) -> Callable[[str], tuple[str, int]]:
@@ -90,10 +98,10 @@ class ProjectContext:
         return self.environment.list_secrets(*key_names)
 
     def choose_agent(self, role: Role) -> str:
-        """The agent for a role: the script if there is one, else the role's own
+        """The agent for a role: the local one if there is one, else the role's own
         agent, else the configured one.
         """
-        return self.agent if self.agent.startswith(SCRIPTED) else role.agent or self.agent
+        return self.agent if self.has_local_agent else role.agent or self.agent
 
     def redact_text(self, text: str) -> str:
         """The text as it may be written to a file: no secrets, valid Unicode only."""
@@ -115,6 +123,6 @@ class ProjectContext:
 
     def find_model(self, name: str) -> Model:
         """Find the model with a short name. Raises InvalidFile if no config defines it."""
-        if self.agent.startswith(SCRIPTED):
-            return Model(name=name, provider_model=f"scripted/{name}")
+        if self.has_local_agent:
+            return Model(name=name, provider_model=f"{self.agent.partition(':')[0]}/{name}")
         return resolve_model(self.settings, name)

@@ -7,6 +7,52 @@ from pathlib import Path
 from logist.config.environment import IGNORED, PROJECT_DIRECTORY
 from logist.store import files
 
+CONFIG = """\
+# Logist settings of this project. Every line is optional; `logist config show` lists them all.
+#
+# limits:
+#   cost_threshold: 1000          # US cents a job
+#   time_threshold_minutes: 60
+#   max_allowed_iterations: 50
+# review:
+#   mode: normal                  # strict, normal or yolo
+# context:
+#   custom_instructions: Follow the conventions in CONTRIBUTING.md.
+# models:
+#   my-model:
+#     provider_model: openai/my-model
+#     endpoint: http://127.0.0.1:8000/v1
+#     api_key_env: MY_MODEL_KEY
+#     input_price: 0.20           # US dollars a million tokens
+#     output_price: 1.50
+"""
+"""The settings file of a new project."""
+
+
+def create_project(home: Path) -> list[str]:
+    """Create a project's home directory with roles/, jobs/ and settings; what exists stays as it is.
+
+    Returns the names of what was created in it, "" for itself. Raises StorageError.
+    """
+    with files.convert_os_errors(home):
+        created = [name for name in ("", "roles", "jobs") if _create_folder(home / name)]
+        texts = {".gitignore": IGNORED, "config.yaml": CONFIG}
+        return created + [name for name, text in texts.items() if _write_new_file(home / name, text)]
+
+
+def _create_folder(folder: Path) -> bool:
+    if folder.is_dir():
+        return False
+    folder.mkdir(mode=0o700, parents=True)
+    return True
+
+
+def _write_new_file(file: Path, text: str) -> bool:
+    if file.exists():
+        return False
+    file.write_text(text, "utf-8")
+    return True
+
 
 def ensure_project_home(home: Path) -> None:
     """Create the directory if it does not exist; in a project with a .gitignore, because jobs are not source

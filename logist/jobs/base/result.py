@@ -8,7 +8,7 @@ from logist.core.machine.steward import next_command
 from logist.core.model import Interaction, State
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CommandResult:
     """The state of a job after a command, and what the command recorded."""
 
@@ -24,3 +24,8 @@ class CommandResult:
     @property
     def next_command(self) -> str:
         return next_command(self.before or self.state, self.job_id)
+
+    def __repr__(self) -> str:
+        count = len(self.entries)
+        recorded = f"{count} interaction{'s' if count != 1 else ''} recorded"
+        return f"<CommandResult {self.job_id}: {self.state.status}, {recorded}, exit code {self.exit_code}>"

@@ -93,7 +93,7 @@ def _try_prepare_call(
         ask = agent_calls.build_ask(session, spec, plan, checkpoint, shared)
         kept_turns = (
             None
-            if project.script is not None
+            if project.has_local_agent
             else unfinished_turns.load_kept_turns(session, spec, plan, checkpoint)
         )
         if begun := bool(shared):

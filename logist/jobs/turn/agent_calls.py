@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
+from logist.agents import function
 from logist.agents.courier import ending
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.own_process import has_ended
-from logist.agents.protocol import LITELLM, AgentWork, CodePaths
+from logist.agents.protocol import LITELLM, Agent, AgentWork, CodePaths
+from logist.core.answer import exit_command
 from logist.core.machine import limits
 from logist.core.machine.limits import Shared
 from logist.core.model import (
@@ -26,7 +28,7 @@ from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 
 POLL_SECONDS = 0.5
-IN_PLACE = ("scripted", "given")
+IN_PLACE = ("scripted", "given", function.NAME)
 """Agents that no courier is sent for."""
 INTERRUPTED = 130
 """What `project.stopping()` says after Ctrl-C."""
@@ -100,12 +102,35 @@ def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequenc
 
 def ask_in_place(session: Session, ask: RecordedAsk) -> Reply:
     """Call the scripted agent; it costs nothing, so nothing is written before it has answered."""
-    script = session.project.script
+    script = session.project.local_agent
     assert script is not None
+    return _call_agent(session, script, ask)
+
+
+def ask_function(
+    session: Session, ask: RecordedAsk, agent: function.FunctionAgent, *, begun: bool = False
+) -> None:
+    """Call a Python function as the agent; its answer is on disk before it is judged.
+
+    It may call a paid service. If this process dies meanwhile, the request on disk says that it may have
+    been paid: the job is STUCK then, and a steward decides whether to send it again. `begun`: the request
+    is on disk already.
+    """
+    if session.project.stopping():
+        raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
+    if not begun:
+        session.job.begin_exchange(1, ask.data())
+    session.job.mark_sent(1)
+    reply = _call_agent(session, agent, ask)
+    session.job.save_response(1, reply.model_dump(mode="json"))
+
+
+def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
+    """Call an agent in this process, measure its time, and remove secrets from what it returned."""
     clock = session.project.clock
     began = clock.monotonic()
-    reply = script.ask(ask, session.job.workspace)
-    text, redactions = session.project.redact(reply.text)
+    reply = agent.ask(ask, session.job.workspace)
+    text, redactions = session.project.redact(exit_command.replace_surrogates(reply.text)[0])
     error = reply.error
     if error:
         error = error.model_copy(update={"message": session.project.redact_text(error.message)})

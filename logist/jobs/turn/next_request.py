@@ -99,13 +99,14 @@ def plan_turn(
         return PlannedTurn(spec, phase, role, given, choice, "given", sent, why)
     model = project.find_model(name)
     agent = project.choose_agent(role)
-    if project.script is None and agent != LITELLM:
+    is_local = project.local_agent is not None  # loads a script, so that an invalid one is reported first
+    if not is_local and agent != LITELLM:
         from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
 
         finding.load_program(
             agent, project.settings.agents
         )  # an unknown one is told before anything is written
-    if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
+    if not is_local and model.input_price is None and not project.settings.allow_unknown_price:
         raise _unknown_price_error(name)
     return PlannedTurn(spec, phase, role, model, choice, agent, sent, why)
 
@@ -119,7 +120,7 @@ def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one."""
     mode = project.settings.sandbox.mode
     runs_commands = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
-    if project.script is not None or not runs_commands:
+    if project.has_local_agent or not runs_commands:
         return
     sandbox.require_linux()
     if mode == "off" or sandbox.detect_sandbox().kind != "none":
@@ -178,7 +179,7 @@ def plan_request(
             prompt_tokens=project.settings.context.budget_tokens,
         ),
         phase=turn.phase,
-        free=not turn.sent or project.script is not None,
+        free=not turn.sent or project.has_local_agent,
         sent=turn.sent,
         tools=list_offered_tools(session.project, turn),
         agent=turn.agent.partition(":")[0],

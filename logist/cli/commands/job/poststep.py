@@ -64,6 +64,7 @@ def poststep(
     """
     from logist.cli import answer, context
     from logist.cli.show.view import build_result_output
+    from logist.core.money.money import build_charge
     from logist.jobs.step_job import do_poststep as give
     from logist.jobs.turn.next_request import Choice
 
@@ -78,7 +79,7 @@ def poststep(
         )
     chosen = choose_job_id(environment, job_argument, job_option)
     supplied_answer = answer.read_given_answer(
-        project, chosen, dash or response_file, response_string, from_history, answer.build_usage(charge)
+        project, chosen, dash or response_file, response_string, from_history, build_charge(charge)
     )
     result = give(project, chosen, supplied_answer, Choice(role, None, wait), dry_run=dry_run)
     return _build_dry_run_output(result) if dry_run else build_result_output(result)

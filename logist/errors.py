@@ -1,15 +1,18 @@
-"""The tree of errors a person can act on; each class is one exit code.
+"""The errors that a person can act on; each class has one exit code.
 
-LogistError                 1   internal: a surprise, or storage that failed ├── StorageError            1   a
-disk that is full, read-only or failing ├── UsageError              2   a wrong argument, an unknown job, a
-bad id ├── InvalidFile             5   config, job.yaml, role, workflow or schema does not validate ├──
-SetupFailed             5   the commands of `workspace.setup` failed ├── ProviderError           6   the
-model's side: auth, rate, network, time-out, missing extra ├── Refused                 8   the job's state
-forbids it │   └── Busy                8   another process is at work on the job ├── ReplayDiffers           9
-a recorded run goes another way today ├── Damaged                10   history or state do not verify; nothing
-was written └── Stopped          130, 143   a person or the system asked to stop: SIGINT, SIGTERM
+    LogistError                 1   internal: an unexpected error
+    ├── StorageError            1   the disk is full, read-only or failing
+    ├── UsageError              2   wrong argument, unknown job, invalid id
+    ├── InvalidFile             5   config, job.yaml, role, workflow or schema is invalid
+    ├── SetupFailed             5   a command of `workspace.setup` failed
+    ├── ProviderError           6   the model's provider: auth, rate limit, network, timeout, missing extra
+    ├── Refused                 8   not allowed in the current state of the job
+    │   └── Busy                8   another process is working on the job
+    ├── ReplayDiffers           9   a recorded history now gives a different result
+    ├── Damaged                10   history or state don't verify; nothing was written
+    └── Stopped          130, 143   stopped by SIGINT or SIGTERM
 
-What an agent says is never an error: it is data, and ends as an interaction.
+An agent's answer never raises an error: it is data, and is recorded as an interaction.
 """
 
 from __future__ import annotations
@@ -17,18 +20,18 @@ from __future__ import annotations
 import errno
 
 _ADVICE = {
-    errno.ENOSPC: "free some space and run the command again; nothing recorded was lost",
-    errno.EDQUOT: "free some of your quota and run the command again; nothing recorded was lost",
-    errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run the command again",
-    errno.EROFS: "the file system is read-only: remount it writable, or choose another with --jobs-dir",
-    errno.EACCES: "check who owns the directory and its permissions",
-    errno.EPERM: "check who owns the directory and its permissions",
-    errno.ELOOP: "a symbolic link stands where a file of the job belongs: remove it",
+    errno.ENOSPC: "free some disk space and run the command again; no recorded data was lost",
+    errno.EDQUOT: "free some of your disk quota and run the command again; no recorded data was lost",
+    errno.EFBIG: "raise the file size limit (ulimit -f) and run the command again",
+    errno.EROFS: "the file system is read-only: remount it writable, or choose another one with --jobs-dir",
+    errno.EACCES: "check the owner and permissions of the directory",
+    errno.EPERM: "check the owner and permissions of the directory",
+    errno.ELOOP: "remove the symbolic link: Logist expects a regular file here",
 }
 
 
 class LogistError(Exception):
-    """Something a person can act on: what went wrong, where, and what to do next."""
+    """An error that a person can act on: what happened, where, and what to do next."""
 
     exit_code = 1
     code = "internal"
@@ -39,7 +42,7 @@ class LogistError(Exception):
         self.where = where
         self.fix = fix
         self.details: tuple[LogistError, ...] = ()
-        """What is wrong one by one, where it is several things; shown before the error itself."""
+        """The single problems, if there are several; printed before the error itself."""
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -48,20 +51,28 @@ class LogistError(Exception):
 
 
 class StorageError(LogistError):
+    """The disk is full, read-only or failing. Exit code 1."""
+
     code = "storage"
 
 
 class UsageError(LogistError):
+    """A wrong argument, an unknown job or an invalid id. Exit code 2."""
+
     exit_code = 2
     code = "usage"
 
 
 class InvalidFile(LogistError):
+    """A config, job.yaml, role, workflow or schema is invalid. Exit code 5."""
+
     exit_code = 5
     code = "invalid_file"
 
 
 class SetupFailed(LogistError):
+    """A command of `workspace.setup` failed. Exit code 5."""
+
     exit_code = 5
     code = "setup_failed"
 
@@ -75,36 +86,48 @@ class SetupFailed(LogistError):
     ) -> None:
         super().__init__(message, where=where, fix=fix)
         self.by_agent = False
-        """It worked until an agent changed the lock files."""
+        """The setup worked until an agent changed the lock files."""
         self.output = output
-        """What the command wrote that failed."""
+        """Output of the command that failed."""
 
 
 class ProviderError(LogistError):
+    """The model's provider failed: authentication, rate limit, network, timeout. Exit code 6."""
+
     exit_code = 6
     code = "provider"
 
 
 class Refused(LogistError):
+    """The current state of the job does not allow it. Exit code 8."""
+
     exit_code = 8
     code = "refused"
 
 
 class Busy(Refused):
+    """Another process works on the job. Exit code 8."""
+
     code = "busy"
 
 
 class ReplayDiffers(LogistError):
+    """A recorded history now gives a different result. Exit code 9."""
+
     exit_code = 9
     code = "replay_differs"
 
 
 class Damaged(LogistError):
+    """The history or the state does not verify; nothing was written. Exit code 10."""
+
     exit_code = 10
     code = "damaged"
 
 
 class Stopped(LogistError):
+    """A stop was requested, by a signal or by the program. Exit code 130 or 143."""
+
     exit_code = 130
     code = "stopped"
 
@@ -114,5 +137,5 @@ class Stopped(LogistError):
 
 
 def storage_advice(number: int | None) -> str:
-    """What to do about an errno that a disk gave."""
+    """What to do about an errno of a disk operation."""
     return _ADVICE.get(number or 0, "check the disk, then run the command again")

@@ -1,6 +1,6 @@
 """The pytest plugin `logist`: recorded histories as tests, and jobs with scripted answers for users' tests.
 
-Every pytest of an environment with Logist loads it, so it imports nothing of Logist before that is needed.
+Every pytest run in an environment with Logist loads this plugin, so it imports Logist only when needed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 PROMPTS = ("fail", "warn", "accept")
 RECORD = ("none", "rewrite")
 HISTORY = "jobHistory.json"
-"""As logist.store has it, which is not to be loaded with every pytest."""
+"""Same as in logist.store, which is not imported here: that would slow down every pytest run."""
 _ASKED = pytest.StashKey[bool]()
-"""Set where histories are looked for; else none of the hooks below imports anything."""
+"""Set if this run collects histories; otherwise none of the hooks below imports anything."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,44 +33,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="replay every history below PATH, a test for each: a job directory, a history file, a folder of them"
-        " or a glob; may be given more than once",
+        help="replay every history below PATH, one test per history; PATH is a job directory, a history file,"
+        " a folder that contains them, or a glob; can be used several times",
     )
     group.addoption(
         "--logist-prompts",
         choices=PROMPTS,
         default="warn",
-        help="what it is when an agent would be told something else today than it was told then: a failure,"
-        " a warning (the default), or nothing",
+        help="what to do if a prompt would now differ from the recorded one: fail, warn (default),"
+        " or accept (don't compare)",
     )
     group.addoption(
         "--logist-strict",
         action="store_true",
-        help="fail also where a rule that a newer Logist has changed is the only cause",
+        help="also fail if the only cause is a rule that changed in a newer Logist",
     )
     group.addoption(
         "--logist-record",
         choices=RECORD,
         default="none",
-        help="rewrite: ask the configured agent again, which may cost money and uses the network, and put"
-        " new histories in the place of the old ones; never by default",
+        help="rewrite: call the configured agent again and replace the recorded histories; this uses"
+        " the network and can cost money (default: none)",
     )
     parser.addini(
         "logist_fixtures",
         type="linelist",
-        help="like --logist-fixtures, a line each, relative to the rootdir; part of a run without arguments,"
-        " and of one whose arguments lead there",
+        help="like --logist-fixtures, one path per line, relative to the rootdir; used in runs without arguments,"
+        " and in runs whose arguments include these paths",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "logist: the replay of a recorded history, made by --logist-fixtures")
+    config.addinivalue_line("markers", "logist: replay of a recorded history, added by --logist-fixtures")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
-    """Keep pytest from running the conftest.py of a fixture that is an
-    argument, or whose name begins with `test`.
+    """Keep pytest from running the conftest.py of a fixture that is an argument, or whose name starts with
+    `test`.
     """
     known = early_config.known_args_namespace
     before, asked = (
@@ -109,7 +109,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         collecting.find_requested_histories(config, given, listed, named)
         config.stash[_ASKED] = True
     elif config.getoption("--logist-record") != "none":
-        raise pytest.UsageError("--logist-record: no history is named (--logist-fixtures PATH)")
+        raise pytest.UsageError("--logist-record: no histories selected (use --logist-fixtures PATH)")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,13 +142,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _find_named_history(argument: str) -> str | None:
-    """The history that an argument names, without the test id."""
+    """The path of the history in an argument, without the test id."""
     path = argument.split("::")[0]
     return path if os.path.basename(path) == HISTORY and os.path.isfile(path) else None
 
 
 def _visits_listed_places(config: pytest.Config, listed: list[str]) -> bool:
-    """True if a run visits the places listed in the ini file: other runs collect no histories."""
+    """True if a run visits the paths listed in the ini file: other runs collect no histories."""
     if config.args_source is not config.ArgsSource.ARGS:
         return True
     here = config.invocation_params.dir
@@ -158,24 +158,24 @@ def _visits_listed_places(config: pytest.Config, listed: list[str]) -> bool:
 
 
 def _strip_glob(place: str) -> str:
-    """The leading part of a glob, which is a plain directory."""
+    """The first part of a glob, up to its first wildcard."""
     return re.split(r"[*?\[]", place, maxsplit=1)[0]
 
 
 def _require_pytest() -> None:
     if not hasattr(pytest, "Directory"):
         raise pytest.UsageError(
-            f"logist: histories are replayed by pytest 8 or newer, this is {pytest.__version__}"
+            f"logist: replaying histories needs pytest 8 or newer; this is pytest {pytest.__version__}"
         )
 
 
 def _require_no_xdist(config: pytest.Config) -> None:
-    """Raise UsageError under xdist: histories are recorded one by one, so
-    that a stopped run leaves complete ones.
+    """Raise UsageError under xdist: histories are recorded one after the other, so that an interrupted run leaves
+    complete ones.
     """
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         raise pytest.UsageError(
-            "logist: --logist-record rewrite works without xdist: add -p no:xdist or -n 0"
+            "logist: --logist-record rewrite doesn't work with xdist: add -p no:xdist or -n 0"
         )
 
 
@@ -186,24 +186,27 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from logist.testing.recording import TOLD
 
     terminalreporter.section("Logist")
-    for line in config.stash.get(TOLD, ["no history was recorded again"]):
+    for line in config.stash.get(TOLD, ["no histories were recorded again"]):
         terminalreporter.line(line)
 
 
 @pytest.fixture
 def logist_job(tmp_path: Path) -> Callable[..., LogistJob]:
-    """Create a job whose answers come from the test; everything else is real, and no model is called.
+    """Create a job whose answers come from the test. Everything else is real; no model is called.
 
         def test_the_worker_needs_evidence(logist_job):
             job = logist_job(prompt="Write notes.md.", answers=[answer(files={"notes.md": "..."})])
             job.run()
             assert job.status == "REVIEW_REQUIRED"
 
-    `answers` are texts, exit commands, or answers as in a script file, in the order of the requests; `steps`
-    those at the steps of a workflow. `files` are in the workspace before the first step; `roles` are role
-    files by name (fields, a text or a path), `config` is the content of config.yaml, `workflow` a file, a
-    name or the content of a file, `project` a directory whose .logist the test takes its config, roles and
-    workflows from. All other arguments are fields of job.yaml.
+    `answers`: texts, exit commands, or answers as in a script file, in the order of the requests.
+    `steps`: the answers for each step of a workflow.
+    `files`: files in the workspace before the first step.
+    `roles`: role files by name (fields, text or path).
+    `config`: the content of config.yaml.
+    `workflow`: a file, a name, or the content of a file.
+    `project`: a directory with a .logist directory to copy config, roles and workflows from.
+    All other arguments are fields of job.yaml.
     """
     from logist.testing.job import make_job
 

@@ -1,7 +1,7 @@
-"""The one way to open a file that belongs to a job or to `.logist`: regular, not through a link, bounded.
+"""Opens files of a job or of `.logist` safely: only regular files, no symbolic links, limited size.
 
-Such a file may come with a clone or an archive. A symbolic link could lead anywhere, a pipe blocks whoever opens it,
-a device never ends, and a sparse file of gigabytes takes no room on the disk.
+Such a file may come from a clone or an archive. A symbolic link could point anywhere, opening a pipe blocks, reading
+a device never ends, and a sparse file of many gigabytes takes no space on the disk.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path  # it costs more than all of this module
+    from pathlib import Path  # importing it takes longer than the rest of this module
 
 MOST = 1 << 27
-"""Bytes of the largest file that is read into memory at once; the longest line of a history is as long."""
+"""Maximum size in bytes of a file that is read into memory; also the maximum length of a line of a history."""
 
 READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""How such a file is opened. Without O_NONBLOCK a pipe in its place would block for ever."""
+"""Flags for opening such a file. Without O_NONBLOCK, opening a pipe would block forever."""
 
 IRREGULAR = (errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EFBIG)
-"""What opening or reading says of anything else: EINVAL and EFBIG are from here, ENXIO and ENODEV are of a socket
-and of a device without a driver."""
+"""Error numbers for anything but a regular file: EINVAL and EFBIG come from this module, ELOOP from a symbolic link,
+ENXIO from a socket, ENODEV from a device without a driver."""
 
 
 def open_regular(path: str | Path) -> tuple[int, int]:
-    """A descriptor for reading a regular file, and its size. Anything else is an OSError, a symbolic link too."""
+    """Return a descriptor for reading a regular file, and its size. Raises OSError for anything else, symbolic links too."""
     descriptor = os.open(path, READING)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
@@ -36,7 +36,7 @@ def open_regular(path: str | Path) -> tuple[int, int]:
 
 
 def read_regular(path: str | Path, most: int = MOST) -> bytes:
-    """All of a file that `open_regular` opens; OSError (EFBIG), before anything is read, for more than `most` bytes."""
+    """Return the content of a regular file. Raises OSError (EFBIG), before reading, if it is larger than `most` bytes."""
     descriptor, size = open_regular(path)
     try:
         if size > most:
@@ -44,7 +44,7 @@ def read_regular(path: str | Path, most: int = MOST) -> bytes:
         data = os.read(descriptor, size + 1)
         if len(data) == size:
             return data
-        # It grew or shrank meanwhile, or the file system gives it in pieces.
+        # The file grew or shrank meanwhile, or the file system returns it in pieces.
         pieces = [data]
         while len(pieces[-1]) and sum(map(len, pieces)) <= most:
             pieces.append(os.read(descriptor, most))

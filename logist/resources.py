@@ -21,9 +21,9 @@ def find_resource(*parts: str) -> Path:
     path = os.path.join(_find_data_folder(), *parts)
     if not os.path.exists(path):
         raise StorageError(
-            "this file of Logist is missing; the installation is incomplete",
+            "missing file: the installation of Logist is incomplete",
             where=path,
-            fix="install Logist again",
+            fix="reinstall Logist",
         )
     return Path(path)
 

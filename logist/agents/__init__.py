@@ -1,3 +1,3 @@
 """The agents that do the work: a model behind litellm, agent programs,
-archived answers; one protocol for all.
+archived answers; all use the same protocol.
 """

@@ -1,10 +1,10 @@
-"""Runs one command of a check in the sandbox, in a separate process that ends it when nothing waits for it
-any more.
+"""Runs one command of a check in the sandbox, in a separate process that ends the command when Logist
+no longer waits for it.
 
 `python -m logist.agents.checks`, one line of JSON on stdin: what to run, and how it is confined. It writes
-one line of JSON: how that ended. Several jobs may be run by threads of one process, and `sandbox.run_program`
-looks after the children of a whole process; so each check has one. Its stdin stays open as long as its result
-is awaited.
+one line of JSON: how the command ended. Each check has its own process because one process may run several jobs
+in threads, while `sandbox.run_program` manages all children of its process. Logist keeps stdin open while it waits
+for the result.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ MODULE = "logist.agents.checks"
 STDOUT, STDERR = "stdout", "stderr"
 _POLL = 0.05
 _LEAVE = 30.0
-"""Seconds for the process to end what it runs, once nobody waits."""
+"""Seconds that the process has to end its command when Logist stops waiting."""
 OVERTIME = 120.0
-"""Seconds beyond those of the command in which the process that runs it has to end: it sets the sandbox up before, and
-takes it down after. A program that may signal it (without a sandbox, or under an old Landlock) can stop it for ever."""
+"""Seconds that the process may take in addition to the command's: it sets up the sandbox before and removes it after.
+The limit is needed because a program that can send it signals (no sandbox, or an old Landlock) can stop it forever."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def run_check(
 ) -> CheckRun:
     """Run `argv`; afterwards the ends of its two outputs are in `scratch`, as `stdout` and `stderr`.
 
-    When `stop()` returns True it is ended, with all its processes: `how` is `stopped` then. If Logist is
-    killed, the process that runs it ends it; `sandbox.end_leftover_processes(marker)` does so at once.
+    When `stop()` returns True, the command and all its processes are ended, and `how` is `stopped`. If Logist is
+    killed, the check process ends the command; `sandbox.end_leftover_processes(marker)` does so at once.
     """
     work = {
         "argv": list(argv),
@@ -77,7 +77,7 @@ def run_check(
         start_new_session=True,
     )
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it died at once; what it leaves says so
+    with suppress(BrokenPipeError):  # it ended at once: its output has the reason
         process.stdin.write(json.dumps(work, default=str).encode() + b"\n")
         process.stdin.flush()
     until = time.monotonic() + seconds + OVERTIME
@@ -106,7 +106,7 @@ def _collect_result(process: subprocess.Popen[bytes], marker: str) -> CheckRun:
         return CheckRun(
             error=error_lines[-1]
             if error_lines
-            else f"the process that runs it ended: {_describe_exit(process)}"
+            else f"the process that ran the command ended: {_describe_exit(process)}"
         )
     return CheckRun(error=result["error"]) if "error" in result else CheckRun(ProgramEnd(**result))
 
@@ -139,7 +139,7 @@ def _run_in_sandbox(told: dict[str, Any]) -> dict[str, Any]:
     except LogistError as error:
         return {"error": error.message if not error.where else f"{error.where}: {error.message}"}
     except OSError as error:
-        return {"error": error.strerror or "it could not be started"}
+        return {"error": error.strerror or "could not start"}
     return dataclasses.asdict(ended)
 
 

@@ -18,23 +18,23 @@ from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, ErrorKind, TransportError
 
 INSTALL = "install Logist with the extra `litellm`: see Install in its README"
-"""No command that names the package: on the package index, `logist` is another project's."""
+"""Not a `pip install` command: on PyPI, the name `logist` belongs to another project."""
 PLACEHOLDER_KEY = "none"
-"""For an endpoint without a key, so that no client looks for one elsewhere."""
+"""Key for an endpoint that needs none, so that no client looks for a key elsewhere."""
 MAX_TEXT = 16 * 1024 * 1024
-"""Characters of an answer; a step calls anything above 10 MB invalid, and memory has an end."""
+"""Maximum characters of an answer, to limit memory; a step treats answers above 10 MB as invalid anyway."""
 MAX_CALLS = 1024
-"""Calls of an answer that are kept; far fewer are run."""
+"""Maximum calls of an answer that are kept; far fewer are run."""
 CALL_COST = 64
-"""Characters that a call counts for, beside its text: what it takes in memory and in files."""
+"""Characters that each call counts for in addition to its text: its overhead in memory and in files."""
 
 COUNTS = ("prompt_tokens", "completion_tokens")
 
-# What each status means for the money is in the table at the top of `courier/exchange.py`.
+# The table at the top of `courier/exchange.py` says which statuses may be billed.
 TIMED_OUT = frozenset({408, 504, 524})
-"""Somebody before the model gave up waiting: the model may have answered, and be paid."""
+"""A server in front of the model stopped waiting: the model may have answered, and the answer may be billed."""
 TRY_AGAIN = frozenset({425, 429, 500, 502, 503, 529})
-"""Turned away or failed before a byte of an answer: nothing is billed, and it may work in a moment."""
+"""Rejected or failed before the answer began: nothing is billed, and a retry may work."""
 NO_ACCESS = frozenset({401, 402, 403})
 
 # As in `litellm.RateLimitError: RateLimitError: OpenAIException - slow down`.
@@ -42,15 +42,16 @@ _PREFIX = re.compile(r"\Alitellm\.(?:[\w.]+: )+(?:\w+ - )?")
 _TRAILER = re.compile(r" (?:Original exception|Error_str): .*\Z", re.DOTALL)
 
 _ENVIRONMENT = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the import asks the network for prices
-    "LITELLM_MODE": "PRODUCTION",  # else the import looks for a .env file, upwards
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise the import downloads prices
+    "LITELLM_MODE": "PRODUCTION",  # otherwise the import searches parent directories for a .env file
     "LITELLM_TELEMETRY": "False",
     "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 
 
 _FIRST_CALL_IMPORTS = ("openai.resources.chat", "httpcore", "litellm.proxy._types")
-"""What the first call would import, half a second's worth: before `sent`, so that a kill leaves less doubt."""
+"""Modules that the first call would import, which takes half a second: import them before `sent` is written, so that
+a kill is less likely to leave a call in doubt."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ class ExchangeFailure:
 
     error: TransportError
     billed: bool
-    """The provider may have worked, so it may want money."""
+    """The provider may bill it."""
     again: bool = False
-    """Another try is free of risk and may help."""
+    """A retry costs nothing and may work."""
     retry_after: float | None = None
     """Seconds the provider asks to wait."""
 
@@ -70,29 +71,29 @@ class Tokens(NamedTuple):
     """Token counts of the provider."""
 
     read: int
-    """All of the input, what was cached included."""
+    """All input tokens, including cached ones."""
     written: int
     cached: int = 0
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The end of one exchange; the text came piece by piece before."""
+    """The end of one exchange; the pieces of its text arrived before."""
 
     tokens: Tokens | None = None
-    """None when the provider did not say."""
+    """None if the provider did not report them."""
     finish: str | None = None
     failure: ExchangeFailure | None = None
     calls: tuple[Call, ...] = ()
 
 
 def load_litellm() -> Any:
-    """Return the litellm package, silenced: no telemetry, no callbacks, no reading of .env files or price lists.
+    """Return the litellm package, silenced: no telemetry, no callbacks, no .env files, no price downloads.
 
-    Takes seconds. Raises ImportError where it is not installed.
+    Takes seconds. Raises ImportError if it is not installed.
     """
     os.environ.update(_ENVIRONMENT)
-    gc.disable()  # thousands of modules make garbage collection a tenth of the time
+    gc.disable()  # garbage collection takes a tenth of the time of importing thousands of modules
     try:
         import litellm
 
@@ -110,8 +111,8 @@ def load_litellm() -> Any:
 
 
 def explain_missing(error: ImportError) -> ExchangeFailure:
-    """Return the failure for a missing or broken litellm: nothing was sent, and how to install it."""
-    message = f"litellm can't be imported ({error}); {INSTALL}"
+    """Return the failure for a missing or broken litellm, with how to install it; nothing was sent."""
+    message = f"can't import litellm ({error}); {INSTALL}"
     return ExchangeFailure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
 
 
@@ -132,11 +133,11 @@ def call_model(
     timeout: float,
     on_text: Callable[[str], None],
 ) -> ModelAnswer:
-    """Make one exchange, without retries; every piece of text is passed to `on_text` as it arrives. Never
+    """Make one exchange, without retries; each piece of text is passed to `on_text` as it arrives. Never
     raises.
 
-    `timeout` (seconds) is only for a single read: litellm has none for the exchange, so the deadline is the
-    caller's.
+    `timeout` (seconds) limits a single read: litellm has no limit for the exchange, so the caller enforces the
+    deadline.
     """
     stream = None
     try:
@@ -145,7 +146,7 @@ def call_model(
         for text in _iter_text(stream, calls):
             on_text(text)
         return _build_answer(stream, calls.list_calls())
-    except Exception as error:  # noqa: BLE001  its clients raise what they like, bare Exceptions too
+    except Exception as error:  # noqa: BLE001  its clients raise any exception, even bare Exception
         return ModelAnswer(failure=classify_failure(error, started=stream is not None))
 
 
@@ -182,7 +183,7 @@ def _build_arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: f
         arguments["tools"] = list(sending.tools)
         arguments["tool_choice"] = "auto" if sending.may_call else "none"
         arguments["_skip_mcp_handler"] = (
-            True  # the release we lock needs a package for it that it does not bring
+            True  # the locked release needs a package for this that it does not install
         )
     if ask.temperature is not None:
         arguments["temperature"] = ask.temperature
@@ -239,7 +240,7 @@ def _iter_text(stream: Any, calls: StreamedCalls) -> Iterator[str]:
 
 
 def _build_answer(stream: Any, calls: tuple[Call, ...]) -> ModelAnswer:
-    # litellm makes up a `stop` where the provider sent no reason, and counts where it sent none.
+    # litellm invents a `stop` if the provider sent no reason, and token counts if it sent none.
     finish = stream.received_finish_reason
     if not finish:
         return ModelAnswer(failure=_make_cut_failure("the answer ended without a finish reason"))
@@ -279,7 +280,7 @@ def _is_instance_named(error: BaseException, *names: str) -> bool:
 
 
 def _get_response(error: BaseException) -> Any:
-    """Return the HTTP response that a client library refused; litellm's own exceptions make responses up."""
+    """Return the HTTP response of a client library's error; the responses in litellm's own exceptions are invented."""
     if not _is_instance_named(error, "HTTPStatusError"):
         return None
     return getattr(error, "response", None)
@@ -304,14 +305,14 @@ def _classify_without_response(
 ) -> ExchangeFailure:
     unreached = next((link for link in chain if _never_connected(link)), None)
     if unreached is not None:
-        return _make_failure(ErrorKind.REFUSED, f"nobody answers: {unreached}", billed=False)
+        return _make_failure(ErrorKind.REFUSED, f"can't connect: {unreached}", billed=False)
     if any(_is_instance_named(link, "TimeoutException", "TimeoutError", "Timeout") for link in chain):
         return _make_failure(ErrorKind.TIMEOUT, message, billed=True)
     if _is_instance_named(error, "AuthenticationError"):
         return _make_failure(ErrorKind.AUTH, message, billed=False)
     if _is_instance_named(
         error, "BadRequestError", "NotFoundError"
-    ):  # litellm knows no such provider or parameter
+    ):  # litellm doesn't know the provider or parameter
         return _make_failure(ErrorKind.BAD_REQUEST, message, billed=False)
     return _make_cut_failure(message)
 
@@ -333,7 +334,7 @@ def _make_failure(
 
 
 def _clean_message(error: BaseException) -> str:
-    """Return the provider's message, without what litellm puts before and after it."""
+    """Return the provider's message, without the text that litellm adds before and after it."""
     text = _TRAILER.sub("", str(error))
     return _PREFIX.sub("", text).strip() or type(error).__name__
 

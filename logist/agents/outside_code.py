@@ -1,8 +1,8 @@
-"""Code that a command in a workspace would run although it lies elsewhere: installs, links and overrides.
+"""Finds code outside of a workspace that commands in the workspace would run: installs, links and overrides.
 
 An editable install puts a directory on Python's path, wherever Python is started; a linked node module, a Go
-workspace and a Cargo path override do the same. A check that runs such code says nothing about the workspace.
-Files are read here, nothing is run.
+workspace and a Cargo path override do the same. A check that runs such code does not test the workspace.
+This module only reads files and runs nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from logist.agents.sandbox.view import find_interpreter, is_below, is_system
 Ecosystem = Literal["Python", "Node", "Go", "Cargo"]
 
 MOST_BYTES = 256 * 1024
-"""Of a file that is read here; those that package managers write are far smaller."""
+"""Maximum size of a file that is read; files that package managers write are far smaller."""
 MOST_MODULES = 5_000
-"""Entries of a directory of node modules that are looked at."""
+"""Maximum entries of a node_modules directory that are checked."""
 DEEPEST_NAMESPACE = 4
-"""Levels of packages without an `__init__.py` that are looked at."""
+"""Maximum levels of packages without an `__init__.py` that are checked."""
 PYTHON_PROGRAMS = ("python3", "python", "pytest")
-"""Programs of PATH whose Python most checks run under."""
+"""Programs in PATH whose Python most checks use."""
 
 _SETUPTOOLS_FINDER = "__editable__"
 """How setuptools names its import hooks. They come after PYTHONPATH; those of other build backends come before it."""
@@ -42,16 +42,16 @@ _QUOTED_PATH = re.compile(r"""["'](/[^"']+)["']""")
 
 @dataclass(frozen=True)
 class OutsideCode:
-    """A package or module whose code lies outside of the workspace."""
+    """A package or module whose code is outside of the workspace."""
 
     ecosystem: Ecosystem
     name: str
     place: Path
-    """The directory of its code, without links."""
+    """The directory of its code, with symbolic links resolved."""
     overrides: bool = False
-    """It is taken whatever PYTHONPATH says: by an import hook, or in place of a file that the workspace lacks."""
+    """It is used regardless of PYTHONPATH: through an import hook, or because the workspace lacks a file."""
     missing: str = ""
-    """The file that the workspace lacks, so that tools take the project around it."""
+    """The file that the workspace lacks, so that tools use the project in a parent directory."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.ecosystem})"
@@ -60,7 +60,7 @@ class OutsideCode:
 def find_outside_code(
     workspace: Path, path: str, programs: Sequence[str] = (), *, above: bool = False
 ) -> list[OutsideCode]:
-    """Return the code outside of `workspace` that commands in it run, each once.
+    """Return the code outside of `workspace` that commands in it would run, without duplicates.
 
     `path` is the PATH of the commands, `programs` the programs that are run. `above`: also count what
     directories above the workspace set up; bubblewrap hides it.
@@ -86,7 +86,7 @@ def _is_outside(place: Path, workspace: Path) -> bool:
 def _find_python_code(workspace: Path, path: str, programs: Sequence[str]) -> Iterator[OutsideCode]:
     sites: dict[str, None] = {}
     for program in dict.fromkeys(programs):
-        # With a slash it is no program of PATH: commands start in the workspace.
+        # A name with a slash is not searched in PATH; it is relative to the workspace, where commands start.
         executable = shutil.which(workspace / program if os.sep in program else program, path=path)
         if executable:
             sites.update(dict.fromkeys(_find_sites(executable, path)))
@@ -95,7 +95,7 @@ def _find_python_code(workspace: Path, path: str, programs: Sequence[str]) -> It
 
 
 def _find_sites(executable: str, path: str) -> Iterator[str]:
-    """Yield the site-packages of the Python that a program is, or that runs it."""
+    """Yield the site-packages of a Python, or of the Python that runs a script."""
     if not os.path.basename(executable).startswith("python") and not _is_of_environment(executable):
         executable = find_interpreter(executable) or ""
         if os.path.basename(executable) == "env":
@@ -114,8 +114,8 @@ def _find_sites(executable: str, path: str) -> Iterator[str]:
 
 
 def _is_of_environment(executable: str) -> bool:
-    """Whether it lies in a virtual environment: pip starts a script with
-    /bin/sh if its Python's path is long.
+    """Whether the program is in a virtual environment: pip writes scripts that
+    start with /bin/sh if the path of their Python is long.
     """
     return os.path.isfile(os.path.join(os.path.dirname(os.path.dirname(executable)), "pyvenv.cfg"))
 
@@ -127,9 +127,7 @@ def _find_roots(folder: str, executable: str) -> Iterator[str]:
         yield parent
         if re.search(r"^include-system-site-packages\s*=\s*true", settings, re.M | re.I) is None:
             return
-    elif (
-        os.path.basename(folder) == "shims"
-    ):  # of pyenv or asdf: scripts that choose one of its installations
+    elif os.path.basename(folder) == "shims":  # shims of pyenv or asdf: scripts that choose an installation
         for versions in (os.path.join(parent, "versions"), os.path.join(parent, "installs", "python")):
             yield from (os.path.join(versions, name) for name in _list_names(versions))
         return
@@ -137,7 +135,7 @@ def _find_roots(folder: str, executable: str) -> Iterator[str]:
 
 
 def _find_editable(site: str) -> Iterator[OutsideCode]:
-    """Yield what a site-packages directory refers to elsewhere: lines of `.pth` files, links, and editable
+    """Yield code elsewhere that a site-packages directory refers to: lines of `.pth` files, links, and editable
     installs with import hooks.
     """
     names = _list_names(site)
@@ -193,8 +191,8 @@ def _find_linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str
 
 
 def _find_mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, bool]]:
-    """Return the directories that an import hook of setuptools finds packages in; it overrides where it
-    renames one.
+    """Return the directories that an import hook of setuptools finds packages in; it overrides PYTHONPATH if it
+    renames a package.
     """
     folders: dict[tuple[str, bool], None] = {}
     for name in names:
@@ -214,7 +212,7 @@ def _find_mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, 
 
 
 def _parse_mapping(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the packages and their places in the source of an import hook."""
+    """Yield the packages and their directories from the source of an import hook."""
     for value in _MAPPING.findall(text):
         try:
             table = ast.literal_eval(value)
@@ -227,7 +225,7 @@ def _parse_mapping(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _find_editable_dists(site: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield place and name of each editable install, according to its direct_url.json."""
+    """Yield directory and name of each editable install, from its direct_url.json."""
     for name in names:
         if not name.endswith(".dist-info"):
             continue
@@ -247,8 +245,8 @@ def _is_finder_of(finder: str, dist: str) -> bool:
 
 
 def find_missing_modules(place: Path, roots: Sequence[Path]) -> list[str]:
-    """Return the files in `place`, relative to it, that Python would import because no directory of `roots`
-    has such a module.
+    """Return the files in `place`, relative to it, that Python would import because no directory in `roots`
+    has a module with that name.
     """
     return list(_iter_missing(place, roots, DEEPEST_NAMESPACE))
 
@@ -257,7 +255,7 @@ def _iter_missing(place: Path, roots: Sequence[Path], levels: int) -> Iterator[s
     for name, files in _list_modules(place).items():
         in_roots = [_list_modules(root).get(name) for root in roots]
         if any(in_roots):
-            continue  # a module, or a package with an __init__.py: the first on the path is taken
+            continue  # a module, or a package with an __init__.py: Python uses the first on the path
         inside = [
             root / name for root, files_there in zip(roots, in_roots, strict=True) if files_there is not None
         ]
@@ -269,8 +267,8 @@ def _iter_missing(place: Path, roots: Sequence[Path], levels: int) -> Iterator[s
 
 
 def _list_modules(folder: Path) -> dict[str, list[str]]:
-    """Return what can be imported from a directory: the names, each with its files; none for a package
-    without `__init__.py`.
+    """Return the modules that can be imported from a directory, each with its files; a package without
+    `__init__.py` has none.
     """
     modules: dict[str, list[str]] = {}
     for name in _list_names(str(folder))[:MOST_MODULES]:
@@ -374,7 +372,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return {}
 
 
-# Projects around the workspace
+# Projects in parent directories of the workspace
 
 _PROJECT_FILES: tuple[tuple[Ecosystem, tuple[str, ...]], ...] = (
     ("Node", ("package.json",)),
@@ -382,12 +380,12 @@ _PROJECT_FILES: tuple[tuple[Ecosystem, tuple[str, ...]], ...] = (
     ("Cargo", ("Cargo.toml",)),
     ("Python", ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py")),
 )
-"""What tools look for in the directories above, if it is not where they start."""
+"""Files that tools search in parent directories if they are not in the start directory."""
 
 
 def _find_projects_around(workspace: Path) -> Iterator[OutsideCode]:
-    """Yield the directories above that tools would take for the project,
-    because the workspace has no such file.
+    """Yield parent directories that tools would use as the project,
+    because the workspace has no project file.
     """
     for ecosystem, names in _PROJECT_FILES:
         if any((workspace / name).is_file() for name in names):
@@ -403,8 +401,8 @@ def _find_projects_around(workspace: Path) -> Iterator[OutsideCode]:
 
 
 def _read_small_file(path: str | Path) -> str | None:
-    """Return the text of a small file; None if there is none. Agents can put
-    a pipe or a huge file in its place.
+    """Return the text of a small file; None if there is none, or if it is not a
+    regular file or too large: agents can put anything in its place.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -417,7 +415,7 @@ def _read_small_file(path: str | Path) -> str | None:
 
 
 def _resolve_path(folder: str | Path, name: str) -> str:
-    """Return a path that a file names, without links; a NUL in it makes it a path that does not exist."""
+    """Return a path from a file with links resolved; for a path with a NUL, one that does not exist."""
     return os.path.realpath(os.path.join(folder, name.replace("\0", "?")))
 
 

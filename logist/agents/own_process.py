@@ -18,7 +18,7 @@ def add_package_path(environment: dict[str, str]) -> dict[str, str]:
 
 
 def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether it ends within so many seconds."""
+    """Whether the process ends within this number of seconds."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

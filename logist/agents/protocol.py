@@ -1,4 +1,4 @@
-"""What every agent is asked, and its reply."""
+"""The request to an agent, and its reply."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, 
 from logist.core.prompt.prompt import SEPARATOR
 
 COURIER = "logist.agents.courier"
-"""The module that a courier's process runs. A command of another version knows a courier by this name."""
+"""The module that a courier process runs. Other versions of Logist recognize a courier by this name, so keep it."""
 GRACE = 3.0
-"""Seconds that one who is told to end still listens: the end of an answer may have come already."""
+"""Seconds that a courier still waits for an answer after it was stopped: the answer may be almost complete."""
 LITELLM = "litellm"
-"""The agent that is a model with tools; any other name is that of a program."""
+"""The agent that calls a model with tools; any other name is an agent program."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class CodePaths:
     """The directories in a workspace that commands search for programs and code before all others."""
 
     programs: tuple[str, ...] = ()
-    """Directories for the front of PATH, relative to the workspace."""
+    """Directories to put first in PATH, relative to the workspace."""
     virtual_env: str = ""
     """The virtual environment, relative to the workspace."""
     python_path: tuple[str, ...] = ()
-    """Directories for PYTHONPATH, after the workspace and its `src`, relative to it."""
+    """Directories for PYTHONPATH after the workspace and its `src`, relative to the workspace."""
     readable: tuple[str, ...] = ()
-    """Further places to show to commands, as absolute paths."""
+    """More paths that commands may read, absolute."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CodePaths:
@@ -41,34 +41,37 @@ class CodePaths:
         return cls(virtual_env=data.get("virtual_env", ""), **lists)
 
     def to_json(self) -> JsonObject:
-        """Return it as JSON, without what is empty: {} if everything is."""
+        """Return it as JSON without empty fields."""
         fields = {name: value for name, value in dataclasses.asdict(self).items() if value}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)
 class AgentWork:
-    """What an agent may do in the workspace, apart from answering."""
+    """What an agent may do in the workspace."""
 
     permissions: Permissions = EVERYTHING
     network: bool = False
     tools: tuple[str, ...] = ()
     """Names of the tools that a model is offered."""
     approved: tuple[str, ...] = ()
-    """Tools that a steward has allowed, of those that need it."""
+    """Tools that need approval and that a steward has allowed."""
     rules: ToolRules = field(default_factory=ToolRules)
     sandbox: SandboxRules = field(default_factory=SandboxRules)
     marker: str = ""
-    """In the environment of all that is started for this ask, so that strays are found."""
+    """Set in the environment of all processes of this ask, so that leftover processes can be found."""
     program: JsonObject | None = None
-    """Of an agent program that the config describes: its entry."""
+    """The config entry of the agent program, if the config describes it."""
     code: CodePaths = CodePaths()
     newer: JsonObject = field(default_factory=dict)
-    """What only a newer Logist knows."""
+    """Fields that only a newer Logist knows."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> AgentWork:
-        """What `data()` wrote, now or in an earlier version; ValueError or TypeError if it makes no sense."""
+        """Read what `data()` of this or an earlier version wrote.
+
+        Raises ValueError or TypeError for invalid data.
+        """
         known = {each.name for each in dataclasses.fields(cls)}
         return cls(
             permissions=Permissions.from_names(data.get("permissions", EVERYTHING.list_names())),
@@ -84,7 +87,7 @@ class AgentWork:
         )
 
     def data(self) -> JsonObject:
-        """As JSON."""
+        """Return it as JSON."""
         code = self.code.to_json()
         return {
             **({"code": code} if code else {}),
@@ -102,51 +105,51 @@ class AgentWork:
 
 @dataclass(frozen=True)
 class Ask:
-    """One ask of one agent; retries of it are the courier's business."""
+    """One request to one agent; the courier does the retries."""
 
     request: Request
     model: Model
     role: str
     index: int = 0
-    """How many asks the job has recorded: a scripted agent picks its answer by it."""
+    """The number of asks in the history; a scripted agent chooses its answer by it."""
     visit: int = 0
-    """How many of them at this step of the workflow."""
+    """The number of asks at this step of the workflow."""
     temperature: float | None = None
     max_output_tokens: int = 8192
     deadline_seconds: float = 1800.0
-    """For all tries together, from the moment the agent can be asked."""
+    """For all tries together, from the moment that the agent is ready."""
     max_tries: int = 3
     backoff_seconds: float = 1.0
-    """The pause after the first try; it doubles from try to try."""
+    """The pause after the first try; it doubles with each try."""
     reserved_microcents: int | None = None
-    """The worst case of the first exchange; None when the price is unknown."""
+    """The worst-case cost of the first exchange; None if the price is unknown."""
     allowance_microcents: int | None = None
-    """What all exchanges together may cost; None when the price is unknown."""
+    """What all exchanges together may cost; None if the price is unknown."""
     shares_limits_of: str | None = None
-    """The job above whose limits hold as well; what they leave is looked up before each exchange."""
+    """The parent job whose limits apply too; what is left of them is read before each exchange."""
     min_output_tokens: int = 2048
-    """Less is not asked for: then the job is at its cost limit."""
+    """If the cost limit allows fewer output tokens than this, the limit is reached."""
     agent: str = LITELLM
     work: AgentWork = field(default_factory=AgentWork)
 
 
 class Agent(Protocol):
-    """An agent that can be asked in this process, because it costs nothing."""
+    """An agent that runs in this process, because it costs nothing."""
 
     def ask(self, ask: Ask, workspace: Path) -> Reply:
-        """Return the answer, or why there is none; never raises for what the agent did."""
+        """Return the answer, or an error in the reply; never raises because of what the agent did."""
         ...
 
 
 @dataclass(frozen=True)
 class Sending:
-    """What a model is sent in one exchange."""
+    """The content of one exchange that is sent to a model."""
 
     messages: Sequence[JsonObject]
     tools: Sequence[JsonObject]
     max_output_tokens: int
     may_call: bool = True
-    """Whether it may call tools: not in its last turn."""
+    """Whether the model may call tools; False in its last turn."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,9 @@ def build_first_messages(ask: Ask) -> list[JsonObject]:
     ]
 
 
-LAST_TURN = "This was the last time that you could call a tool. End now with the exit command."
+LAST_TURN = (
+    "You can't call any more tools. Write your final answer now, in the form described under `How to answer`."
+)
 
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -178,14 +183,14 @@ _LONGEST_NAME = 64
 
 
 def _make_sendable_name(name: str) -> str:
-    """Return a tool's name as providers accept it: a request that repeats a name the model made up is refused
-    otherwise.
+    """Return a tool name that providers accept: they reject a request that repeats an invalid name that the model
+    invented.
     """
     return _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME] or "unknown"
 
 
 def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = False) -> list[JsonObject]:
-    """Return all chat messages so far: the prompt, each answer with its calls, each result."""
+    """Return all chat messages so far: the prompt, and each answer with its calls and their results."""
     chat = build_first_messages(ask)
     for turn in turns:
         calls = [

@@ -33,7 +33,7 @@ class ScriptedFailure(Frozen):
 
 
 class ScriptedUsage(Frozen):
-    """What a scripted answer pretends to have used."""
+    """The usage that a scripted answer reports."""
 
     input_tokens: Annotated[int, Field(ge=0)] = 0
     output_tokens: Annotated[int, Field(ge=0)] = 0
@@ -43,24 +43,24 @@ class ScriptedUsage(Frozen):
 
 
 class ScriptedAnswer(Frozen):
-    """One answer of a script; `exit` is an exit command, written out as its text."""
+    """One answer of a script; `exit` is an exit command, which becomes the text of the answer."""
 
     text: str | None = None
     exit: JsonObject | None = None
     role: str | None = None
-    """The role that must be asking."""
+    """The role that must use this answer."""
     files: dict[str, str | None] = Field(default_factory=dict)
-    """What is put into the workspace first; null deletes."""
+    """Files to write to the workspace before the answer; null deletes the file."""
     usage: ScriptedUsage | None = None
     finish: str | None = "stop"
     error: ScriptedFailure | None = None
 
 
 class Script(Frozen):
-    """A script file: `answers`, in the order of the asks; those of a workflow's steps may be kept apart.
+    """A script file: `answers` in the order of the asks, or separate lists for the steps of a workflow.
 
-    `steps` has the answers at a step in the order of the asks there, by its id; of a step that is done by
-    several jobs, `C[2]` are those of the second item.
+    `steps` has, by step id, the answers for that step in the order of its asks; for a step that several jobs do,
+    `C[2]` has the answers for the second item.
     """
 
     answers: list[ScriptedAnswer] | None = None
@@ -88,28 +88,30 @@ class Scripted:
         return cls(str(path), tuple(script.answers or ()), script.steps)
 
     def ask(self, ask: Ask, workspace: Path) -> Reply:
-        """Return the answer of this number, after putting its files into the workspace."""
+        """Return the answer for this ask, after writing its files to the workspace."""
         answers, index, where = self._select_answers(ask)
         if index >= len(answers):
-            message = f"the script has {len(answers)} answers{where}, this is ask {index + 1}: {self.name}"
+            message = (
+                f"not enough answers in the script: {len(answers)}{where}, needed {index + 1}: {self.name}"
+            )
             return _make_failed_reply(ErrorKind.REFUSED, message)
         answer = answers[index]
         if answer.role not in (None, ask.role):
             return _make_failed_reply(
                 ErrorKind.BAD_REQUEST,
-                f"answer {index + 1} of the script{where} is for role {answer.role}, role {ask.role} asks",
+                f"answer {index + 1} of the script{where} is for role {answer.role}, but the role is {ask.role}",
             )
         try:
             _put_files(workspace, answer.files)
         except OSError as error:
             return _make_failed_reply(
-                ErrorKind.BAD_REQUEST, f"the script cannot write {error.filename}: {error.strerror}"
+                ErrorKind.BAD_REQUEST, f"the script can't write {error.filename}: {error.strerror}"
             )
         return _build_reply(answer)
 
     def _select_answers(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
-        """Return the answers for this ask, the number of the one, and a
-        description of the place for errors.
+        """Return the list of answers for this ask, the index of the answer, and
+        a description of the step for errors.
         """
         step = str(ask.request.metadata.get("step", ""))
         item = _ITEM.search(str((ask.request.command or {}).get("job_id", "")))
@@ -142,7 +144,7 @@ def _make_failed_reply(kind: ErrorKind, message: str) -> Reply:
 def _load_script(path: Path) -> Script:
     script = documents.validate_document(Script, documents.read_document(path))
     if script.answers is None and not script.steps:
-        raise InvalidFile("`answers` is missing", where=str(path))
+        raise InvalidFile("missing `answers`", where=str(path))
     _check_answers(path, "answers", script.answers or [])
     for step, answers in script.steps.items():
         _check_answers(path, f"steps.{step}", answers)
@@ -153,33 +155,33 @@ def _check_answers(path: Path, field: str, answers: Sequence[ScriptedAnswer]) ->
     for number, answer in enumerate(answers):
         where = f"{path}: {field}[{number}]"
         if answer.text is None and answer.exit is None and answer.error is None:
-            raise InvalidFile("has no `text`, no `exit` and no `error`", where=where)
+            raise InvalidFile("needs `text`, `exit` or `error`", where=where)
         if answer.text is not None and answer.exit is not None:
-            raise InvalidFile("has both `text` and `exit`", where=where, fix="keep one of them")
+            raise InvalidFile("can't have both `text` and `exit`", where=where, fix="remove one of them")
         for name in answer.files:
             if not _is_inside(name):
                 raise InvalidFile(
-                    f"`{name}` does not stay in the workspace",
+                    f"`{name}` is outside the workspace",
                     where=f"{where}.files",
                     fix="use a relative path without `..`",
                 )
 
 
 def _load_archived_answers(path: Path) -> list[ScriptedAnswer]:
-    """Return the asks of an archived job, including simulated ones; a foreign history has no `kind`: all but
-    its log entries are asks.
+    """Return the asks of an archived job, including simulated ones; in a history from another tool, which has no
+    `kind`, all entries except log entries are asks.
     """
     try:
         with documents.open_file(path) as file:
             archive = json.loads(file.read())
     except OSError as error:
-        raise InvalidFile(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise InvalidFile(f"can't read the file: {error.strerror}", where=str(path)) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"is not JSON: {error}", where=str(path)) from error
+        raise InvalidFile(f"invalid JSON: {error}", where=str(path)) from error
     is_list = isinstance(archive, list) and bool(archive)
     entries = archive if is_list else archive.get("interactions") if isinstance(archive, dict) else None
     if not isinstance(entries, list):
-        raise InvalidFile("`interactions` is missing", where=str(path))
+        raise InvalidFile("missing `interactions`", where=str(path))
     entries = [*_read_older_segments(path, None if is_list else archive.get("segment")), *entries]
     asks = [
         (number, entry)
@@ -191,7 +193,7 @@ def _load_archived_answers(path: Path) -> list[ScriptedAnswer]:
 
 
 def _read_older_segments(path: Path, segment: object) -> list[JsonObject]:
-    """Return what a history that was rotated holds before its last file."""
+    """Return the entries of a rotated history that are before its last file."""
     if segment in (None, 1):
         return []
     try:
@@ -204,12 +206,12 @@ def _read_older_segments(path: Path, segment: object) -> list[JsonObject]:
 def _parse_archived_answer(entry: Any, where: str) -> ScriptedAnswer:
     response = entry.get("response") if isinstance(entry, dict) else None
     if not isinstance(response, dict):
-        raise InvalidFile("`response` is missing", where=where)
+        raise InvalidFile("missing `response`", where=where)
     text, rebuilt = read_old_answer(
         response
-    )  # of an old archive it may have to be put together from the fields
+    )  # in an old archive, the text may have to be built from the fields
     if not rebuilt and not isinstance(response.get("raw_response"), str):
-        raise InvalidFile("`response.raw_response` is not text", where=where)
+        raise InvalidFile("`response.raw_response` must be text", where=where)
     finish = response.get("finish")
     return ScriptedAnswer(
         text=replace_surrogates(text)[0],
@@ -227,7 +229,7 @@ def _parse_archived_error(response: JsonObject, where: str) -> ScriptedFailure |
             fields = {key: error.get(key) for key in ScriptedFailure.model_fields}
             return ScriptedFailure.model_validate(fields | {"message": message})
         except ValueError as problem:
-            raise InvalidFile("`response.error` is not an error", where=where) from problem
+            raise InvalidFile("invalid `response.error`", where=where) from problem
     if status == "SUCCESS":
         return None
     kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
@@ -253,8 +255,8 @@ def _put_files(workspace: Path, files: dict[str, str | None]) -> None:
 
 @contextmanager
 def _open_folder(workspace: Path, folders: list[str], *, make: bool) -> Iterator[int | None]:
-    """Open a folder without following a link; yield its descriptor, or None
-    where there is none to delete from.
+    """Open a folder without following a link; yield its descriptor, or None if
+    it does not exist and `make` is not set.
     """
     with ExitStack() as opened:
         at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -278,7 +280,7 @@ def _write_file(folder: int, name: str, content: bytes) -> None:
     with open(descriptor, "wb") as file:
         file_status = os.fstat(descriptor)
         if not stat.S_ISREG(file_status.st_mode) or file_status.st_nlink != 1:
-            raise OSError(0, "not a regular file with one name", name)
+            raise OSError(0, "not a regular file, or it has hard links", name)
         os.ftruncate(descriptor, 0)
         file.write(content)
 

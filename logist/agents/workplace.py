@@ -13,14 +13,14 @@ from logist.store import JobDir
 from logist.workspace.files import removal, safe_open
 
 RUN = "run"
-"""Beneath `inflight/`, so it goes when the ask is recorded."""
+"""In `inflight/`, so it is removed when the ask is recorded."""
 ARCHIVE = "program.json"
-"""What an agent program has left, as it was read."""
+"""The output of an agent program, as it was read."""
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """The directories of one ask, by the names that they have now."""
+    """The directories of one ask, by their current paths."""
 
     workspace: Path
     scratch: Path
@@ -36,7 +36,7 @@ class Workplace:
         return cls(top / job.workspace.name, scratch, environment)
 
     def clear_home(self) -> None:
-        """Remove what was left in HOME, however deep it is: what remains is removed with the ask."""
+        """Remove everything in HOME, at any depth; what can't be removed now is removed with the ask."""
         removal.remove_directory(self.home)
 
     def read_tail(self, name: str, most: int) -> bytes | None:
@@ -58,12 +58,12 @@ class Workplace:
 
     @property
     def home(self) -> Path:
-        """HOME of what runs here."""
+        """HOME of the programs that run here."""
         return self.scratch / "home"
 
     def confine_command(self, work: AgentWork) -> Confinement:
-        """Return what a command of this ask may access and use; its Python imports the workspace before
-        everything else.
+        """Return what a command of this ask may access and use; its Python imports from the workspace
+        first.
         """
         path = os.pathsep.join(self._python_path(work.code))
         return self._build_confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
@@ -71,8 +71,8 @@ class Workplace:
     def confine_agent(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
         """Return the same for an agent program, with `more` variables.
 
-        Python's path is left alone: a program that is written in Python, and holds a key, would load modules
-        of the workspace instead of its own.
+        PYTHONPATH is not set: a program that is written in Python and has a key would load modules of the
+        workspace instead of its own.
         """
         return self._build_confinement(work, {**self._code_variables(work.code), **more})
 
@@ -115,7 +115,7 @@ class Workplace:
 
     @property
     def path(self) -> str:
-        """PATH without what a workspace adds: programs that Logist itself starts are searched here."""
+        """PATH without the directories of a workspace: Logist searches the programs that it starts itself here."""
         return self.environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
 
     def _code_variables(self, code: CodePaths) -> dict[str, str]:
@@ -124,7 +124,7 @@ class Workplace:
         if code.virtual_env:
             variables["VIRTUAL_ENV"] = str(self.workspace / code.virtual_env)
         if not (self.workspace / "go.work").is_file():
-            # Go looks for a go.work in the directories above too, and there the user's checkout has one.
+            # Go searches parent directories for a go.work too, and the user's checkout may have one there.
             variables["GOWORK"] = "off"
         return variables
 
@@ -139,9 +139,9 @@ PROXIES = tuple(spelled for name in _PROXIES for spelled in (name, name.lower())
 
 
 def read_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the proxy variables for those who may use the network; an unset one is set to "".
+    """Return the proxy variables for programs with network access; unset ones are set to "".
 
-    A program that reads a `.env` of the workspace takes from there whatever variable it did not get, and
-    would send its key through whatever proxy that names.
+    Otherwise a program that reads a `.env` file in the workspace could take a proxy from that file and send its
+    key through it.
     """
     return {name: environment.get(name, "") for name in PROXIES}

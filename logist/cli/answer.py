@@ -1,4 +1,4 @@
-"""An answer that a person supplies in place of an agent's: its text and its cost."""
+"""An answer that a person supplies instead of an agent: its text and its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.step_job import GivenAnswer
 
 LONGEST = 16 << 20
-"""Bytes of an answer: as long as one that a model may give."""
+"""Maximum bytes of an answer, the same as for a model's answer."""
 
 
 def read_given_answer(
@@ -23,12 +23,12 @@ def read_given_answer(
     sequence: int | None,
     charge: Usage,
 ) -> GivenAnswer:
-    """Return the answer from its one source: an interaction, a text, or a file (`-`: standard input)."""
+    """Return the answer from an interaction, a text, or a file (`-`: standard input)."""
     if sequence is not None:
         entry = job_reader.find_interaction(project.open_job(job_id), sequence)
         if entry.kind is not Kind.ASK:
-            fix = f"'logist job history --job {job_id}' shows which interactions are answers"
-            raise UsageError(f"interaction {sequence} is no answer but a {entry.kind}", fix=fix)
+            fix = f"run 'logist job history --job {job_id}' to see which interactions are answers"
+            raise UsageError(f"interaction {sequence} is not an answer: its kind is {entry.kind}", fix=fix)
         return GivenAnswer(entry.response.raw_response, charge=charge)
     if text is not None:
         return GivenAnswer(exit_command.replace_surrogates(text)[0], charge=charge)
@@ -43,6 +43,6 @@ def read_given_answer(
 
 
 def _read_content(source: str) -> bytes:
-    """Read a file, or a pipe: naming a pipe means waiting for its writer, as on standard input."""
+    """Read a file or a pipe; a pipe is read until its writer closes it, like standard input."""
     with open(source, "rb") as file:
         return file.read(LONGEST + 1)

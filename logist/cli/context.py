@@ -24,7 +24,7 @@ from logist.store import JobDir
 def open_job(
     environment: Environment, argument: str | None, option: str | None, jobs_dir: str | None
 ) -> JobDir:
-    """Return the job that a reading command is about; needs no valid config, and no role."""
+    """Return the job for a read-only command; works without a valid config or role."""
     chosen = choose_job_id(environment, argument, option)
     return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
 
@@ -44,15 +44,13 @@ def open_project(
 
 
 def note_outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
-    """Return a note for a job that was created outside of any project: where it is, and how to have it in a
-    project.
-    """
+    """Return a note about a job that was created outside of a project: where it is, and how to create a project."""
     home, source = environment.find_home(Path(get_current_directory()))
     if source != "user" or jobs_dir or environment.has_jobs_dir():
         return ()
     message = (
-        f"there is no project here, so the job {job} is in {home / 'jobs'}; to make a project of this directory "
-        "instead: logist init, then make the job again"
+        f"no project here, so the job {job} is in {home / 'jobs'}; to create a project in this directory "
+        "instead, run: logist init, then create the job again"
     )
     return (Diagnostic("info", "outside_project", message),)
 
@@ -71,7 +69,7 @@ def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
             Diagnostic(
                 "warning",
                 "untrusted",
-                f"a step needs your trust first: {error.message}",
+                f"steps will be refused until you trust this project: {error.message}",
                 error.where,
                 error.fix,
             ),
@@ -80,7 +78,7 @@ def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
 
 
 def load_current_settings(environment: Environment) -> LoadedSettings:
-    """Return the settings here, each with its source. Raises InvalidFile for a file that is not valid."""
+    """Return the settings here, each with its source. Raises InvalidFile for an invalid file."""
     return load_settings(
         environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     )
@@ -94,9 +92,7 @@ def warn_unused_keys(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
 
 
 def warn_unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
-    """Return the same for Coven's permissions of agents: the maker of a job must not think that such a rule
-    applies.
-    """
+    """Return the same for Coven's permissions of agents: users must not believe that such a rule applies."""
     loaded = load_current_settings(environment)
     own = tuple(each for each in loaded.unused if each.key == PERMISSIONS)
     return warn_unused_keys(replace(loaded, unused=own))

@@ -1,4 +1,4 @@
-"""The job that `logist job select` chose, and the current directory. Imports little."""
+"""The job chosen with `logist job select`, and the current directory. Has few imports, to start fast."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from logist.regular_files import read_regular
 SELECTED_JOB_FILE = "current_job"
 """File in the home directory that `logist job select` writes."""
 _MAX_FILE_BYTES = 300
-"""Bytes of it; an id has fewer."""
+"""Maximum size of the file; an id is shorter."""
 
 
 def find_selected_job(environment: Environment) -> str | None:
-    """Return the id that `logist job select` chose, if any."""
+    """Return the id chosen with `logist job select`, if any."""
     return read_selected_job(environment.home_name(get_current_directory())[0])
 
 
@@ -28,10 +28,8 @@ def read_selected_job(home: str) -> str | None:
 
 
 def get_current_directory() -> str:
-    """Return the current directory. Raises UsageError if it was removed meanwhile."""
+    """Return the current directory. Raises UsageError if it has been removed."""
     try:
         return os.getcwd()
     except FileNotFoundError as error:
-        raise UsageError(
-            "the current directory does not exist any more", fix="cd to one that does"
-        ) from error
+        raise UsageError("the current directory no longer exists", fix="cd to another directory") from error

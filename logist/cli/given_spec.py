@@ -19,34 +19,34 @@ SPEC_FILES = (".yaml", ".yml", ".json")
 
 
 def apply_task_argument(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with the argument as the prompt, if it is the task
-    in words and not the name of a file.
-    """
+    """Return the options with the argument as the prompt, if it is the text of a task and not a file name."""
     argument = options["spec_file"]
     if argument is None or len(argument.split()) < 2 or os.path.lexists(argument):
         return options
     if options["prompt"] is not None or options["prompt_file"]:
-        raise UsageError("two prompts", where="TASK", fix="give the task once: as TASK, --prompt or --file")
+        raise UsageError(
+            "more than one prompt", where="TASK", fix="use only one of TASK, --prompt and --file"
+        )
     return {**options, "spec_file": None, "prompt": argument}
 
 
 def warn_missing_file(options: dict[str, Any]) -> tuple[str, ...]:
-    """Warn about a task that looks like the name of a file that does not exist."""
+    """Warn about a task that looks like a file name, if there is no such file."""
     task = options["spec_file"] or ""
     if apply_task_argument(options) is options or not task.endswith((*PROMPT_FILES, *SPEC_FILES)):
         return ()
-    return (f"no file named {task!r}: it is the text of the task",)
+    return (f"file not found: {task!r}; using it as the text of the task",)
 
 
 def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
-    """Return `(text of job.yaml as written, or "", and the spec)`."""
+    """Return the text of job.yaml as the user wrote it (or "") and the spec."""
     changes = _collect_changes(options)
     if options["spec_file"] is None:
         document = documents.parse_document(documents.dump_yaml(_nest_changes(changes)), "options")
         return "", documents.validate_document(JobSpec, document)
     name, text = _read_text(options["spec_file"], "spec")
     if name.endswith(PROMPT_FILES):
-        raise UsageError(f"{name} is not a spec", where="SPEC", fix=f"--file {name}")
+        raise UsageError(f"{name} is not a spec file", where="SPEC", fix=f"use --file {name}")
     edited = documents.edit_text(text, name, changes) if changes else text
     spec = documents.validate_document(JobSpec, documents.parse_document(edited, name))
     return ("" if name.endswith(".json") or edited.lstrip().startswith("{") else edited), spec
@@ -54,9 +54,9 @@ def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
 
 def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
     if options["prompt"] is not None and options["prompt_file"]:
-        raise UsageError("two prompts", where="--file", fix="give --prompt or --file")
+        raise UsageError("more than one prompt", where="--file", fix="use either --prompt or --file")
     if options["repo"] and options["no_repo"]:
-        raise UsageError("--repo and --no-repo exclude each other", where="--no-repo")
+        raise UsageError("can't use --repo and --no-repo together", where="--no-repo")
     prompt = options["prompt"]
     if options["prompt_file"]:
         prompt = _read_text(options["prompt_file"], "prompt")[1]
@@ -64,7 +64,7 @@ def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | 
         raise UsageError("the prompt is empty", where="--prompt")
     job_id = options["job_id"]
     if job_id is not None and not is_job_id(job_id):
-        raise UsageError(f"{job_id!r} is not a job id", where="--id", fix=f"an id matches {JOB_ID_PATTERN}")
+        raise UsageError(f"invalid job id {job_id!r}", where="--id", fix=f"an id must match {JOB_ID_PATTERN}")
     values: dict[tuple[str, ...], object | None] = {
         ("id",): job_id,
         ("title",): options["title"],
@@ -88,7 +88,7 @@ def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | 
 
 
 def parse_json_option(text: str | None, option: str) -> Any:
-    """Return the JSON of an option, or of the file after an @; None without the option. Raises UsageError."""
+    """Return the JSON value of an option, or of the file after `@`; None without the option. Raises UsageError."""
     if text is None:
         return None
     name = text[1:] if text.startswith("@") else ""
@@ -96,7 +96,7 @@ def parse_json_option(text: str | None, option: str) -> Any:
         value = json.loads(_read_text(name, "JSON")[1] if name else text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"this is no JSON: {error}", where=name or option, fix="quote it: '{\"n\": 1}'"
+            f"invalid JSON: {error}", where=name or option, fix="quote it for the shell: '{\"n\": 1}'"
         ) from None
     if _is_deep(value):
         raise UsageError(f"nested more than {documents.MAX_DEPTH} levels deep", where=name or option)
@@ -120,8 +120,8 @@ def _is_deep(value: Any) -> bool:
 
 
 def find_base_directory(options: dict[str, Any]) -> Path:
-    """Return the directory of the files that a spec names: the spec's own, or the current one for those of an
-    option.
+    """Return the base directory for relative paths in a spec: the directory of the spec file, or the current one
+    if the paths come from options.
     """
     name = options["spec_file"]
     beside = name is not None and name != "-" and options["workflow"] is None
@@ -129,7 +129,7 @@ def find_base_directory(options: dict[str, Any]) -> Path:
 
 
 def _make_absolute(repository: str) -> str:
-    return require_utf8(str(Path(repository).absolute()), "the path of the repository", "name another")
+    return require_utf8(str(Path(repository).absolute()), "the repository path", "use UTF-8 characters")
 
 
 def _nest_changes(changes: dict[tuple[str, ...], object | None]) -> dict[str, object]:
@@ -148,10 +148,10 @@ def _read_text(name: str, what: str) -> tuple[str, str]:
             return "standard input", sys.stdin.buffer.read().decode("utf-8")
         data = documents.read_content(name)
         if len(data) > documents.MAX_BYTES:
-            raise InvalidFile(f"is larger than {documents.MAX_BYTES:,} bytes", where=name)
+            raise InvalidFile(f"the file is larger than {documents.MAX_BYTES:,} bytes", where=name)
         return name, data.decode("utf-8")
     except OSError as error:
-        fix = "for a task in words: --prompt TEXT" if what == "spec" else None
+        fix = "to use a text as the task: --prompt TEXT" if what == "spec" else None
         raise UsageError(f"can't read the {what}: {error.strerror}", where=name, fix=fix) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the {what} is not UTF-8 text", where=name) from error

@@ -1,4 +1,4 @@
-"""Groups that know their commands by name and one line, and import each only when it is run."""
+"""Command groups that list their commands without importing them; each is imported when it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CommandEntry(NamedTuple):
-    """The location of a command, and its line in the group's help."""
+    """Where a command is, and its line in the help of the group."""
 
     target: str
     """`module:attribute` below logist.cli."""
@@ -22,9 +22,9 @@ class CommandEntry(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are run; its help needs none of them.
+    """A group that imports a command only when it runs; the help imports none.
 
-    `shortcuts` are commands of another group that work here too; the help doesn't list them.
+    `shortcuts` are commands of another group that also work here; the help doesn't list them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _did_you_mean(self, ctx: click.Context, name: str) -> str:
-        """Suggest commands for a mistyped one: those of this name elsewhere, else similar ones here."""
+        """Suggest commands for an unknown name: the same name in other groups, else similar names here."""
         from difflib import get_close_matches
 
         if name == "help":
@@ -75,11 +75,11 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return names of commands without importing any of them; then what every command offers.
+        """Return the names of commands without importing them, then the options of the group.
 
-        Shortcuts need a first letter, so that an empty word lists the same as the help.
+        Shortcuts need a first letter, so that an empty word lists the same commands as the help.
         """
-        from click.shell_completion import CompletionItem  # loaded already when a shell asks
+        from click.shell_completion import CompletionItem  # already loaded during shell completion
 
         offered = {**self.entries, **(self.shortcuts if incomplete else {})}
         found = [(name, entry.help) for name, entry in offered.items() if name.startswith(incomplete)]
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
 
 
 def _accept_options_of(root: click.Command, command: click.Command) -> None:
-    """Let the options of the outermost command follow `command` too; its help doesn't repeat them."""
+    """Accept the options of the top-level command also after `command`; its help doesn't list them."""
     known = {parameter.name for parameter in command.params}
     for option in root.params:
         if isinstance(option, click.Option) and option.name not in known:
@@ -98,7 +98,7 @@ def _accept_options_of(root: click.Command, command: click.Command) -> None:
 
 
 def _find_elsewhere(ctx: click.Context, name: str) -> list[str]:
-    """Return the commands of exactly this name at the top, or in another group."""
+    """Return the commands with exactly this name at the top level or in another group."""
     root = ctx.find_root()
     top = root.command
     if not isinstance(top, LazyGroup):

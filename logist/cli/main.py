@@ -1,4 +1,4 @@
-"""The entry point: the groups of commands, and the one place that turns errors into exit codes."""
+"""The entry point: the command groups, and the only place that turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -20,65 +20,67 @@ from logist.config.environment import Environment, require_utf8
 from logist.errors import LogistError, Stopped, StorageError, UsageError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""How writing to standard output fails, where no file is named."""
+"""Errors of writing to standard output, where the OSError names no file."""
 
 JOB = {
-    "create": CommandEntry("commands.job.create:create", "Make a job from a prompt, a file or a spec."),
-    "list": CommandEntry("commands.job.list:list_", "List jobs, in rank order."),
-    "show": CommandEntry("commands.job.show:show", "Show what was asked and what came out."),
-    "status": CommandEntry("commands.job.status:status", "Show where a job stands and what to do next."),
+    "create": CommandEntry("commands.job.create:create", "Create a job from a prompt, a file, or a spec."),
+    "list": CommandEntry("commands.job.list:list_", "List jobs by rank, then by age."),
+    "show": CommandEntry("commands.job.show:show", "Show the task, answers, results and paths of a job."),
+    "status": CommandEntry("commands.job.status:status", "Show the status of a job and the next command."),
     "config": CommandEntry("commands.job.config:config", "Show or change job.yaml."),
-    "activate": CommandEntry("commands.job.decide:activate", "Start a draft."),
-    "select": CommandEntry("commands.job.select:select", "Choose the current job."),
-    "rank": CommandEntry("commands.job.rank:rank", "Set a job's place in the queue."),
-    "preview": CommandEntry("commands.job.preview:preview", "Show exactly what a step would send."),
-    "step": CommandEntry("commands.job.step:step", "Ask one agent for one piece of work."),
-    "poststep": CommandEntry("commands.job.poststep:poststep", "Give an answer instead of asking for it."),
-    "run": CommandEntry("commands.job.run:run", "Step a job until it waits or ends."),
-    "approve": CommandEntry("commands.job.decide:approve", "Accept what waits for approval."),
-    "merge": CommandEntry("commands.job.merge:merge", "Merge the work into the repository it came from."),
-    "reject": CommandEntry("commands.job.decide:reject", "Send it back with a note."),
-    "resubmit": CommandEntry("commands.job.resubmit:resubmit", "Resolve a STUCK job: have it tried again."),
-    "role": CommandEntry("commands.job.role:role", "Switch the role that does the work."),
-    "suspend": CommandEntry("commands.job.decide:suspend", "Set a job aside."),
-    "resume": CommandEntry("commands.job.decide:resume", "Take up a suspended or halted job."),
-    "cancel": CommandEntry("commands.job.decide:cancel", "End a job: not wanted any more."),
-    "fail": CommandEntry("commands.job.decide:fail", "End a job: it failed."),
-    "restep": CommandEntry("commands.job.restep:restep", "Go back to before an interaction."),
-    "rerun": CommandEntry("commands.job.rerun:rerun", "Start a job over."),
-    "fork": CommandEntry("commands.job.fork:fork", "Make a new job from the beginning of this one."),
-    "import": CommandEntry("commands.job.import_:import_", "Make a job of a recorded history."),
-    "history": CommandEntry("commands.job.history:history", "Show what happened."),
-    "replay": CommandEntry("commands.job.replay:replay", "Run a recorded history through today's rules."),
-    "verify": CommandEntry("commands.job.verify:verify", "Check a job's files against each other."),
-    "export": CommandEntry(
-        "commands.job.export:export", "Write histories to share: a fixture or a data set."
+    "activate": CommandEntry("commands.job.decide:activate", "Start a draft job."),
+    "select": CommandEntry("commands.job.select:select", "Select the current job."),
+    "rank": CommandEntry("commands.job.rank:rank", "Set the position of a job in the queue."),
+    "preview": CommandEntry("commands.job.preview:preview", "Print the exact prompt that a step would send."),
+    "step": CommandEntry("commands.job.step:step", "Run one step of a job."),
+    "poststep": CommandEntry("commands.job.poststep:poststep", "Record an answer supplied by hand."),
+    "run": CommandEntry("commands.job.run:run", "Run a job until it waits for a person or ends."),
+    "approve": CommandEntry("commands.job.decide:approve", "Approve a job that waits for approval."),
+    "merge": CommandEntry(
+        "commands.job.merge:merge", "Merge the work of a successful job into its source repository."
     ),
+    "reject": CommandEntry("commands.job.decide:reject", "Send the work back with a note."),
+    "resubmit": CommandEntry("commands.job.resubmit:resubmit", "Resolve a STUCK job and try again."),
+    "role": CommandEntry("commands.job.role:role", "Switch the role that does the work of a job."),
+    "suspend": CommandEntry("commands.job.decide:suspend", "Suspend a job."),
+    "resume": CommandEntry("commands.job.decide:resume", "Resume a suspended or halted job."),
+    "cancel": CommandEntry("commands.job.decide:cancel", "Cancel a job that is no longer needed."),
+    "fail": CommandEntry("commands.job.decide:fail", "Mark a job as FAILED."),
+    "restep": CommandEntry(
+        "commands.job.restep:restep", "Reset state and workspace to before an interaction."
+    ),
+    "rerun": CommandEntry("commands.job.rerun:rerun", "Start a job over."),
+    "fork": CommandEntry("commands.job.fork:fork", "Create a new job from the history of this one."),
+    "import": CommandEntry("commands.job.import_:import_", "Create a job from a recorded history."),
+    "history": CommandEntry("commands.job.history:history", "Show the history of a job."),
+    "replay": CommandEntry("commands.job.replay:replay", "Replay a recorded history with the current rules."),
+    "verify": CommandEntry("commands.job.verify:verify", "Verify the history and the state of a job."),
+    "export": CommandEntry("commands.job.export:export", "Export histories as a fixture or a data set."),
 }
 ROLE = {
     "list": CommandEntry("commands.role.list:list_", "List the roles."),
-    "show": CommandEntry("commands.role.show:show", "Show one role whole."),
+    "show": CommandEntry("commands.role.show:show", "Show a role with all its fields."),
     "validate": CommandEntry("commands.role.validate:validate", "Check role files."),
-    "new": CommandEntry("commands.role.new:new", "Start a role file of your own."),
+    "new": CommandEntry("commands.role.new:new", "Create a role file."),
 }
 
 
 WORKFLOW = {
     "list": CommandEntry("commands.workflow.list:list_", "List the workflows."),
-    "show": CommandEntry("commands.workflow.show:show", "Draw a workflow, and list its steps."),
-    "validate": CommandEntry(
-        "commands.workflow.validate:validate", "Say everything that is wrong with workflows."
+    "show": CommandEntry("commands.workflow.show:show", "Draw a workflow and list its steps."),
+    "validate": CommandEntry("commands.workflow.validate:validate", "Check workflows for errors."),
+    "lint": CommandEntry(
+        "commands.workflow.lint:lint", "Check workflows for errors and possible improvements."
     ),
-    "lint": CommandEntry("commands.workflow.lint:lint", "The same, and what could be better."),
-    "migrate": CommandEntry("commands.workflow.migrate:migrate", "Move words to the agent out of prompts."),
-    "next": CommandEntry("commands.workflow.next:next_", "Say which step comes next, without a job."),
-    "import": CommandEntry("commands.workflow.import_:import_", "Take a workflow into the project."),
-    "export": CommandEntry("commands.workflow.export:export", "Write a workflow with the agents that do it."),
+    "migrate": CommandEntry("commands.workflow.migrate:migrate", "Move agent roles out of prompts."),
+    "next": CommandEntry("commands.workflow.next:next_", "Print the next step of a workflow, without a job."),
+    "import": CommandEntry("commands.workflow.import_:import_", "Import a workflow into the project."),
+    "export": CommandEntry("commands.workflow.export:export", "Export a workflow and its roles as one file."),
 }
 CONFIG = {
-    "show": CommandEntry("commands.config_show:show", "Show every setting."),
-    "set": CommandEntry("commands.config_set:set_", "Set a key, and keep the comments."),
-    "unset": CommandEntry("commands.config_set:unset", "Remove a key."),
+    "show": CommandEntry("commands.config_show:show", "Show all settings and their sources."),
+    "set": CommandEntry("commands.config_set:set_", "Set a config key; comments are kept."),
+    "unset": CommandEntry("commands.config_set:unset", "Remove a config key."),
 }
 
 
@@ -86,43 +88,47 @@ CONFIG = {
 def job_group() -> None:
     """Work with one job.
 
-    The job is the argument or --job, else LOGIST_JOB_ID, else the one chosen with `logist job select`.
+    The job is the argument or --job; otherwise LOGIST_JOB_ID; otherwise the job chosen with `logist job select`.
     """
 
 
 @click.group("role", cls=LazyGroup, entries=ROLE)
 def role_group() -> None:
-    """Who does the work: models and their instructions."""
+    """Manage roles: models and their instructions."""
 
 
 @click.group("workflow", cls=LazyGroup, entries=WORKFLOW)
 def workflow_group() -> None:
-    """Graphs of steps that a job can follow.
+    """Manage workflows: graphs of steps that a job can follow.
 
-    A workflow is named by its file, FILE#NAME for one of several in it, or by its name, which is looked
-    for in .logist/workflows and then in the user's own workflows.
+    Commands accept a file, FILE#NAME for one of several workflows in a file, or a name. Names are looked up in
+    .logist/workflows first, then in your user workflows.
     """
 
 
 @click.group("config", cls=LazyGroup, entries=CONFIG)
 def config_group() -> None:
-    """The settings, and where each comes from."""
+    """Show and change the settings."""
 
 
 ROOT = {
-    "init": CommandEntry("commands.init:init", "Make a .logist directory here."),
-    "trust": CommandEntry("commands.trust:trust", "Allow the programs that this project's config names."),
-    "demo": CommandEntry("commands.demo:demo", "Run the main job with archived answers; no key needed."),
-    "doctor": CommandEntry("commands.doctor:doctor", "Check this machine and this project."),
+    "init": CommandEntry("commands.init:init", "Create a .logist directory here."),
+    "trust": CommandEntry(
+        "commands.trust:trust", "Trust the programs and other sensitive settings of this project."
+    ),
+    "demo": CommandEntry("commands.demo:demo", "Run a demo job with archived answers; no API key needed."),
+    "doctor": CommandEntry("commands.doctor:doctor", "Check this machine and this project for problems."),
     "config": CommandEntry("main:config_group", "Show and change the settings."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, in rank order."),
-    "replay": CommandEntry("commands.replay:replay", "Run recorded histories through today's rules."),
-    "stats": CommandEntry("commands.stats:stats", "How agents did, from recorded jobs alone."),
-    "whatif": CommandEntry("commands.whatif:whatif", "Take recorded jobs through other rules."),
+    "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
+    "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
+    "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
     "job": CommandEntry("main:job_group", "Work with one job."),
-    "role": CommandEntry("main:role_group", "Who does the work."),
-    "workflow": CommandEntry("main:workflow_group", "Graphs of steps that a job can follow."),
+    "role": CommandEntry("main:role_group", "Manage roles: models and their instructions."),
+    "workflow": CommandEntry(
+        "main:workflow_group", "Manage workflows: graphs of steps that a job can follow."
+    ),
 }
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "job": JOB,
@@ -134,19 +140,19 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
 
 @contextmanager
 def _translate_broken_pipes() -> Iterator[None]:
-    """Click takes every broken pipe for a reader that has left, and silently ends with 1: exit with 0 for
-    that, else raise an error.
+    """Handle broken pipes, for which click exits silently with 1: exit with 0 if the reader of the output has
+    closed it, else raise an error.
     """
     try:
         yield
     except BrokenPipeError as error:
-        if render.has_reader_left():  # of a help text: results are printed elsewhere
+        if render.has_reader_left():  # the reader of a help text; results are printed elsewhere
             raise click.exceptions.Exit(0) from None
-        raise RuntimeError("a program that was started went away") from error
+        raise RuntimeError("a child process closed its pipe unexpectedly") from error
 
 
 class Root(LazyGroup):
-    """The outermost group, in which every command runs."""
+    """The top-level group, in which every command runs."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _translate_broken_pipes():
@@ -169,16 +175,16 @@ class Root(LazyGroup):
     "--no-color",
     is_flag=True,
     expose_value=False,
-    help="Plain text, without colours and badges; also after a command.",
+    help="Print plain text, without colors and badges. Also allowed after a command.",
 )
 def root() -> None:
-    """LLM-agent work as plain directories.
+    """Run LLM-agent work as plain directories.
 
-    A job is a directory; `logist job step` asks one agent for one piece of work, checks its answer and
-    records everything. `logist demo` shows it, with no key.
+    A job is a directory. `logist job step` asks an agent to do one step, checks its answer and records
+    everything. Try it without an API key: `logist demo`.
 
     The commands of `logist job` also work without the word `job`, as in `logist status` or `logist step`.
-    Only `config`, `replay`, `role` and `run` don't: these names have another meaning here.
+    Exceptions are `config`, `replay`, `role` and `run`, which mean something else here.
     """
 
 
@@ -219,24 +225,22 @@ def run_command_line(args: list[str]) -> int:
         if isinstance(error, OSError) and (error.filename or error.errno in NO_ROOM):
             return _show_storage_error(error, mode, environment)
         surprise = f"{type(error).__name__}: {error}"
-        fix = "this is a defect of logist; LOGIST_DEBUG=1 shows where"
+        fix = "this is a bug in Logist; set LOGIST_DEBUG=1 to see the traceback"
         return render.show_error(LogistError(surprise, fix=fix), mode, environment)
 
 
 def _require_utf8_words(args: list[str]) -> list[str]:
-    return [require_utf8(word, "this argument", "write it in UTF-8") for word in args]
+    return [require_utf8(word, "this argument", "use UTF-8") for word in args]
 
 
 def read_output_mode(args: list[str]) -> str:
-    """Return `json`, `jsonl` or `text`: read from the arguments, so that a
-    usage error is printed in it too.
-    """
+    """Return `json`, `jsonl` or `text`: read from the arguments, so that usage errors are printed in it too."""
     options = _list_option_words(args)
     return "json" if "--json" in options else "jsonl" if "--jsonl" in options else "text"
 
 
 def _read_environment(args: list[str]) -> Environment:
-    """Return the environment, without colours if the arguments say so: even where they can't be parsed."""
+    """Return the environment, without colors if the arguments say so, even if they can't be parsed."""
     environment = Environment.from_process()
     if "--no-color" in _list_option_words(args):
         environment.turn_colors_off()
@@ -254,9 +258,7 @@ def _make_usage_error(error: click.UsageError, args: Sequence[str] = ()) -> Usag
 
 
 def _find_command_words(args: Sequence[str]) -> Iterator[str]:
-    """Yield the words that name the command; click leaves it out of the
-    error for an option without a value.
-    """
+    """Yield the words that name the command; click's error for an option without a value doesn't have them."""
     entries: Mapping[str, CommandEntry] = {**JOB, **ROOT}
     for word in args:
         if word in entries:
@@ -265,10 +267,10 @@ def _find_command_words(args: Sequence[str]) -> Iterator[str]:
 
 
 def _show_group_help(error: click.exceptions.NoArgsIsHelpError, mode: str, environment: Environment) -> int:
-    """Show the help of a group without a command, on standard error, because nothing was done."""
+    """Print the help of a group to standard error if its command is missing."""
     if mode == "json":
         return render.show_error(
-            _make_usage_error(click.UsageError("no command given", error.ctx)), mode, environment
+            _make_usage_error(click.UsageError("missing command", error.ctx)), mode, environment
         )
     render.print_message_lines(error.format_message())
     return UsageError.exit_code
@@ -279,7 +281,7 @@ def _raise_stopped(number: int, frame: object) -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device where a standard stream is closed, so that no file of a job gets its number."""
+    """Open the null device in place of a closed standard stream, so that no file of a job gets its number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number: this one

@@ -1,4 +1,4 @@
-"""The options that commands share. Imports nothing but click and the environment."""
+"""The options that commands share. Has few imports, to start fast."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Amount(click.FloatRange):
-    """A number that is not negative; `inf` and `nan` are not accepted."""
+    """A non-negative number; `inf` and `nan` are not accepted."""
 
     def __init__(self) -> None:
         super().__init__(min=0)
@@ -35,34 +35,34 @@ class Amount(click.FloatRange):
 
 def json_option(command: F) -> F:
     """--json: one JSON document instead of text. The entry point reads it from the arguments."""
-    return click.option("--json", "as_json", is_flag=True, expose_value=False, help="One JSON document.")(
+    return click.option(
+        "--json", "as_json", is_flag=True, expose_value=False, help="Print the result as JSON."
+    )(command)
+
+
+def json_flag(command: F) -> F:
+    """--json for a command that prints while it works, and so needs the value."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")(
         command
     )
 
 
-def json_flag(command: F) -> F:
-    """--json for a command that prints while it works, and so must know."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document, at the end.")(command)
-
-
 def listing_options(command: F) -> F:
     """--json, and --jsonl: one JSON object per line."""
-    lines = click.option("--jsonl", is_flag=True, expose_value=False, help="One JSON object a line.")
+    lines = click.option("--jsonl", is_flag=True, expose_value=False, help="Print one JSON object per line.")
     return lines(json_option(command))
 
 
 def _jobs_dir(callback: Callable[..., str | None]) -> Callable[[F], F]:
-    text = "Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
+    text = "Directory of the jobs  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
     return click.option(
         "--jobs-dir", metavar="DIR", help=text, callback=callback, shell_complete=complete_directory
     )
 
 
 def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Raise UsageError for a directory that was named and does not exist: a typing error must not look like
-    "no jobs".
-    """
-    if ctx.resilient_parsing:  # the shell completes a line that is not finished
+    """Raise UsageError if the chosen directory doesn't exist: a typing error must not look like "no jobs"."""
+    if ctx.resilient_parsing:  # during shell completion the line is not finished
         return value
     environment: Environment = ctx.obj
     environment.named_jobs_dir = value
@@ -73,22 +73,20 @@ def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | N
         os.stat(path)
     except FileNotFoundError:
         source = "--jobs-dir" if value else "$LOGIST_JOBS_DIR"
-        fix = f"check {source}; only 'logist job create' and 'logist job import' make it"
-        raise UsageError("the directory of the jobs does not exist", where=path, fix=fix) from None
+        fix = f"check {source}; 'logist job create' and 'logist job import' create the directory"
+        raise UsageError("jobs directory not found", where=path, fix=fix) from None
     except OSError:
-        pass  # who reads it says what is wrong
+        pass  # reading the directory later reports the error
     return value
 
 
 def _require_named_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The same for a command that reads paths too, and may not need the
-    directory that the environment names.
-    """
+    """The same for a command that also reads paths, and may not need the directory set in the environment."""
     return _require_jobs_dir(ctx, param, value) if value else value
 
 
 def _note_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Accept a directory that is still to be created; the commands that are printed name it all the same."""
+    """Accept a directory that doesn't exist yet; printed commands still get its --jobs-dir."""
     if not ctx.resilient_parsing:
         ctx.obj.named_jobs_dir = value
     return value
@@ -100,18 +98,18 @@ def jobs_dir_option(command: F) -> F:
 
 
 def recorded_jobs_dir_option(command: F) -> F:
-    """The same for a command that reads either jobs or paths."""
+    """The same for a command that reads jobs or paths."""
     return _jobs_dir(_require_named_jobs_dir)(command)
 
 
 def new_jobs_dir_option(command: F) -> F:
-    """The same for a command that creates a job: it creates the directory too."""
+    """The same for a command that creates a job, and the directory if needed."""
     return _jobs_dir(_note_jobs_dir)(command)
 
 
 def job_option(command: F) -> F:
-    """--job: the job, for commands whose arguments may begin with one."""
-    text = "The job (instead of the argument)."
+    """--job: the job, for commands whose first argument may be a job."""
+    text = "Job id, instead of the argument."
     return click.option("--job", "job_option", metavar="ID", help=text, shell_complete=complete_job)(command)
 
 
@@ -129,14 +127,18 @@ def job_options(command: F) -> F:
 def agent_option(command: F) -> F:
     """--agent: the agent that answers."""
     text = (
-        "litellm, the name of an agent program (codex, claude, ...), or scripted:PATH for archived answers."
+        "Agent to use: litellm, an agent program (codex, claude, ...), or scripted:PATH for archived answers."
     )
     return click.option("--agent", metavar="AGENT", help=text, shell_complete=complete_agent)(command)
 
 
 def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:
     """--note: the steward's note for the history; `read` if the next prompt contains it too."""
-    text = "Why; the next agent reads it." if read else "Why; it is kept in the history."
+    text = (
+        "Reason, recorded in the history and added to the next prompt."
+        if read
+        else "Reason, recorded in the history."
+    )
     return click.option("--note", metavar="TEXT", required=required, help=text)
 
 
@@ -147,17 +149,21 @@ def wait_option(command: F) -> F:
         type=Amount(),
         default=0.0,
         metavar="SECONDS",
-        help="Wait this long for another command to finish.",
+        help="Wait up to this long for another command to finish.",
     )(command)
 
 
 def choose_job_id(environment: Environment, argument: str | None, option: str | None) -> str:
-    """Return the job a command is about: argument, --job, LOGIST_JOB_ID, then the selected one."""
+    """Return the job id: from the argument, --job, LOGIST_JOB_ID, or the selected job, in this order."""
     if argument and option and argument != option:
-        raise UsageError(f"two jobs named: {argument} and {option}", where="--job", fix="name one")
+        raise UsageError(
+            f"two different jobs: {argument} and {option}",
+            where="--job",
+            fix="use the argument or --job, not both",
+        )
     chosen = argument or option or environment.job_id() or find_selected_job(environment)
     if not chosen:
-        raise UsageError("no job named", fix="name one, or: logist job select JOB")
+        raise UsageError("missing job", fix="pass a job id, or run: logist job select JOB")
     return chosen
 
 
@@ -176,10 +182,10 @@ def parse_yaml_value(text: str) -> Any:
 
 
 def require_free(path: Path, *, force: bool) -> None:
-    """Refused if the place of a new file is taken, and --force does not say to replace it."""
+    """Raise Refused if the path exists and --force is not set."""
     if not os.path.lexists(path):
         return
     if path.exists() and not path.is_file():
-        raise Refused("is no regular file", where=str(path), fix="name another")
+        raise Refused("not a regular file", where=str(path), fix="choose another file")
     if not force:
-        raise Refused("there is such a file", where=str(path), fix="--force replaces it")
+        raise Refused("file already exists", where=str(path), fix="use --force to replace it")

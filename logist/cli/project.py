@@ -1,4 +1,4 @@
-"""Hands a command the project and the job that it is about, so that the command is its work and nothing else."""
+"""Passes the project and the job to a command, so that the command contains only its own work."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from logist.config.environment import Environment
 
 
 def on_job(command: Callable[..., Output]) -> Callable[..., Output]:
-    """For `command(project, job_id, ...)`: the options of `job_options`. With `agent_option`, the project asks that agent."""
+    """Add the options of `job_options` to `command(project, job_id, ...)`. With `agent_option`, the project uses that agent."""
     return job_options(hand_over_job(command))
 
 
 def hand_over_job(command: Callable[..., Output]) -> Callable[..., Output]:
-    """The same for a command that has the options already."""
+    """The same for a command that already has the options."""
 
     @click.pass_obj
     def with_job(

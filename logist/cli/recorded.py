@@ -1,4 +1,4 @@
-"""Finds the recorded jobs that a command is about: by paths, or all of the project."""
+"""Finds the recorded jobs for a command: by paths, or all jobs of the project."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def list_recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | None) -> list[Archive]:
-    """Return the histories; nothing of them is read. Raises UsageError where there is none."""
+    """Return the histories without reading them. Raises UsageError if there are none."""
     from logist.jobs.archive.recorded_jobs import Archive, find_histories
     from logist.store import JobDir, list_jobs
 
     if paths and jobs_dir:
-        raise UsageError("name paths or --jobs-dir, not both", where="--jobs-dir")
+        raise UsageError("can't use paths and --jobs-dir together", where="--jobs-dir")
     jobs = environment.jobs_dir(jobs_dir, Path(get_current_directory()))
     if paths:
         try:
@@ -30,19 +30,21 @@ def list_recorded(environment: Environment, paths: Sequence[str], jobs_dir: str 
             matching = [name for name in paths if not os.path.lexists(name) and name in list_jobs(jobs)]
             if not matching:
                 raise
-            fix = f"the job of that name is {os.path.relpath(jobs / matching[0], get_current_directory())}"
-            raise UsageError(f"no history at {matching[0]}", where=error.where, fix=fix) from None
+            fix = (
+                f"for the job of that id, use {os.path.relpath(jobs / matching[0], get_current_directory())}"
+            )
+            raise UsageError(f"history not found: {matching[0]}", where=error.where, fix=fix) from None
     ids = list(list_jobs(jobs))
     if not ids:
-        fix = "name a job directory, its jobHistory.json, or a folder that holds such"
-        raise UsageError("no recorded jobs here", where=str(jobs), fix=fix)
+        fix = "pass a job directory, a jobHistory.json, or a folder that contains them"
+        raise UsageError("no recorded jobs found", where=str(jobs), fix=fix)
     return [Archive.from_job(JobDir.open(jobs, job_id)) for job_id in ids]
 
 
 def find_recorded_job(environment: Environment, name: str, jobs_dir: str | None) -> Archive:
-    """Return the history of the job with that id, else the one at that path.
+    """Return the history of the job with that id, else the history at that path.
 
-    Raises UsageError where there is neither.
+    Raises UsageError if there is neither.
     """
     from logist.jobs.archive.recorded_jobs import find_history
 
@@ -50,14 +52,14 @@ def find_recorded_job(environment: Environment, name: str, jobs_dir: str | None)
     if job is not None:
         return job
     if not os.path.lexists(name):
-        fix = "'logist job list' shows the jobs; a path is a job directory, a fixture or a history file"
-        raise UsageError(f"no job and no file named {name!r}", fix=fix)
+        fix = "run 'logist job list' to see the jobs; a path must be a job directory, a fixture or a history file"
+        raise UsageError(f"no job or file named {name!r}", fix=fix)
     return find_history(Path(name))
 
 
 def find_recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str | None) -> list[Archive]:
-    """Return the histories of jobs named by their ids, and of all at paths, each once; without a name, of
-    every job here.
+    """Return the histories for ids of jobs and for paths, each once; without names, those of all jobs of the
+    project.
     """
     from logist.jobs.archive.recorded_jobs import find_histories
 

@@ -1,4 +1,4 @@
-"""Shared by `logist replay` and `logist job replay`: their options, and how they present a result."""
+"""Options and output shared by `logist replay` and `logist job replay`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ANOTHER_WAY = "would not go the same way today"
+ANOTHER_WAY = "replayed with a different result"
 MARKS = {"    -": "red", "    +": "green"}
-"""How a line of a diff begins, and its colour; as in `logist job history --diff`."""
-BY_CHANGED_RULES = "would go another way today by a rule that has changed (an error because of --strict)"
-UNCOMPARED = "can't be compared with today's, none of them (--prompts warn only tells)"
-OTHERWISE = "would be put in another way today (--prompts warn only tells)"
+"""Colors of the lines of a diff by their prefixes, as in `logist job history --diff`."""
+BY_CHANGED_RULES = "replayed with a different result because of a changed rule (an error with --strict)"
+UNCOMPARED = "can be compared with the current ones (to get only a warning: --prompts warn)"
+OTHERWISE = "no longer match the recorded ones (to get only a warning: --prompts warn)"
 
 
 def replay_options(command: F) -> F:
@@ -38,23 +38,23 @@ def replay_options(command: F) -> F:
         type=click.Choice(["fail", "warn", "accept"]),
         default="warn",
         show_default=True,
-        help="If agents would be told something else today: fail, warn, or (accept) do not look.",
+        help="What to do if a prompt would now be different: fail, warn, or accept (don't compare).",
     )
     junit = click.option(
-        "--junit", metavar="FILE", type=click.Path(), help="Write a JUnit report too, for a CI."
+        "--junit", metavar="FILE", type=click.Path(), help="Also write a JUnit report, for CI."
     )
     strict = click.option(
         "--strict",
         is_flag=True,
-        help="Fail also where a rule that a newer Logist has changed is the only cause.",
+        help="Also fail if the only cause is a rule that changed in a newer Logist.",
     )
     return prompts(strict(junit(command)))
 
 
 def load_prompts(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
-    """Return what compares a recorded prompt with today's; None if prompts are not to be compared.
+    """Return a function that compares recorded prompts with current ones; None for the choice `accept`.
 
-    With `fail`, raises InvalidFile for a config that is not valid: then today's prompts are unknown.
+    With `fail`, raises InvalidFile for an invalid config, because then the current prompts are unknown.
     """
     if choice == "accept":
         return None
@@ -67,24 +67,22 @@ def load_prompts(environment: Environment, jobs_dir: str | None, choice: str) ->
         if choice == "fail":
             raise
         project = surroundings(environment, jobs_dir)
-        project.say(f"warning: prompts are compared with the defaults of Logist: {error}")
+        project.say(f"warning: comparing prompts with the default settings: {error}")
     return build_drift_finder(project)
 
 
 def require_junit_file(name: str | None) -> Path | None:
-    """Return the path of the report. Raises UsageError, before any work is
-    done, for a path that can't be written.
-    """
+    """Return the path of the report. Raises UsageError, before any work, if it can't be written."""
     if name is None:
         return None
     path = Path(os.path.realpath(name))
     if not path.parent.is_dir():
-        raise UsageError("there is no such directory", where=f"--junit {name}", fix=f"mkdir -p {path.parent}")
+        raise UsageError("directory not found", where=f"--junit {name}", fix=f"mkdir -p {path.parent}")
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise UsageError("it is no regular file", where=f"--junit {name}", fix="name a file")
+        raise UsageError("not a regular file", where=f"--junit {name}", fix="choose another file")
     if path.exists() and not _is_report(path):
-        fix = "name another file; only a report is written over"
-        raise UsageError("there is a file that is no report", where=f"--junit {name}", fix=fix)
+        fix = "choose another file; only JUnit reports are overwritten"
+        raise UsageError("the file exists and is not a JUnit report", where=f"--junit {name}", fix=fix)
     return path
 
 
@@ -94,7 +92,7 @@ def _is_report(path: Path) -> bool:
 
 
 def write_junit(path: Path | None, report: Junit) -> None:
-    """Write the report, completely or not at all."""
+    """Write the report completely or not at all."""
     if path is not None:
         from logist.store import files
 
@@ -102,14 +100,14 @@ def write_junit(path: Path | None, report: Junit) -> None:
 
 
 def color_report(lines: Iterable[str]) -> Iterator[Line]:
-    """Return the lines of a report, with the colours of a diff."""
+    """Return the lines of a report, with diff colors."""
     for line in lines:
         style = MARKS.get(line[:5])
         yield (StyledText(line, style),) if style else line
 
 
 def build_replay_row(found: Replayed) -> dict[str, Any]:
-    """Return one history as `--json` prints it."""
+    """Return the result of one history for `--json`."""
     return {
         "source": found.name,
         "interactions": found.interactions,
@@ -125,26 +123,25 @@ def build_replay_row(found: Replayed) -> dict[str, Any]:
 
 
 def list_replay_notes(found: Replayed, name: str | None = None) -> tuple[Diagnostic, ...]:
-    """Return notes on a history that are no differences; `name` is the history's, where there are many."""
+    """Return the notes on a history that are not differences; `name` identifies it among several."""
     newer = tuple(Diagnostic("warning", "newer", text, name) for text in found.skipped)
     return (*newer, *(Diagnostic("info", "note", text, name) for text in found.notes))
 
 
 def judge_history(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
-    """Return the exit code of one history that was read to its end, and its reason."""
+    """Return the exit code for one history that was read completely, and the reason."""
     if not found.has_failed(prompts=prompts, rules=rules):
         return 0, ()
-    prompts_are = OTHERWISE if found.drifts else UNCOMPARED
-    message = f"its prompts {prompts_are}"
+    message = f"its prompts {OTHERWISE}" if found.drifts else f"none of its prompts {UNCOMPARED}"
     if found.is_different:
-        message = f"it {ANOTHER_WAY}"
+        message = f"the history {ANOTHER_WAY}"
     elif rules and found.changed_rules:
-        message = f"it {BY_CHANGED_RULES}"
+        message = f"the history {BY_CHANGED_RULES}"
     return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, message, found.name),)
 
 
 def judge_totals(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
-    """Return the exit code of many, and its reasons: what can't be read comes before what differs."""
+    """Return the exit code for several histories, and the reasons; unreadable histories take precedence."""
     from logist.jobs.archive.recorded_jobs import exit_code_of_errors
 
     of = f"of {format_count(totals.histories, 'history')}"
@@ -152,7 +149,7 @@ def judge_totals(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[i
     reasons = []
     if totals.unreadable:
         reasons.append(
-            Diagnostic("error", "unreadable", f"{totals.unreadable:,} {of} can't be read to the end")
+            Diagnostic("error", "unreadable", f"{totals.unreadable:,} {of} can't be read completely")
         )
     if totals.differ:
         reasons.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
@@ -162,7 +159,7 @@ def judge_totals(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[i
     if drift:
         reasons.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
     if prompts and totals.uncompared:
-        prompts_of = f"the prompts of {totals.uncompared:,} {of}"
+        prompts_of = f"none of the prompts of {totals.uncompared:,} {of}"
         reasons.append(Diagnostic("error", ReplayDiffers.code, f"{prompts_of} {UNCOMPARED}"))
     differs = ReplayDiffers.exit_code if reasons else 0
     return exit_code_of_errors(totals.errors) or differs, tuple(reasons)

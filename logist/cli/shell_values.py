@@ -1,6 +1,6 @@
-"""What a shell offers to complete a word: jobs, roles, models, files, ....
+"""Values for shell completion: jobs, roles, models, files and so on.
 
-A shell waits for it, so files are read directly: no model, no YAML parser, no package's metadata.
+The shell waits for the result, so files are read directly: no pydantic models, no YAML parser, no package metadata.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ TAKEN_BY = {
     "poststep": frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"}),
     "merge": frozenset({"SUCCESS", "STUCK"}),
 }
-"""The states in which a job takes a command, as the state machine has them; the other commands take all jobs."""
+"""The states in which a job accepts a command, as in the state machine; the other commands accept all jobs."""
 
 OVERRIDDEN = frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"})
-"""The states in which `approve --override` may accept work."""
+"""The states in which `approve --override` is allowed."""
 ANSWERABLE = ("agent", "attempts", "in_doubt")
-"""Kinds of STUCK for which an answer is still owed."""
+"""Kinds of STUCK in which the job still needs an answer."""
 
 PROGRAMS = ("aider", "claude", "cline", "codex", "gemini", "goose", "llm", "mini", "opencode")
 MODELS = ("gemini-2.5-flash", "grok-code-fast-1")
-"""Shipped, as logist.config.sections has them."""
+"""Shipped with Logist; same as in logist.config.sections."""
 SETTINGS = (
     "agent",
     "agent_timeout_minutes",
@@ -111,7 +111,7 @@ SETTINGS = (
     "workspace.setup.rerun",
     "workspace.setup.timeout_minutes",
 )
-"""The keys of a config, as logist.config.settings has them."""
+"""The keys of a config; same as in logist.config.settings."""
 
 MODEL_FIELDS = (
     *("provider_model", "endpoint", "api_key_env", "input_price", "output_price", "cached_price"),
@@ -120,7 +120,7 @@ MODEL_FIELDS = (
 
 _LONGEST_CONFIG = 1 << 20
 _ENTRY = re.compile(rb'^,?\{"sequence":(\d+),[^\n]{0,100}?"kind":"(\w+)"', re.MULTILINE)
-"""How an entry begins in the history that Logist writes."""
+"""The start of an entry in a history that Logist wrote."""
 _KEY = re.compile(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote):(\s|$)""")
 
 
@@ -152,12 +152,12 @@ def _is_taken(state: dict[str, Any], command: str, options: dict[str, Any]) -> b
 def complete_job_or_file(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete jobs; where none matches, any file."""
+    """Complete jobs; if none matches, any file."""
     return complete_job(ctx, param, incomplete) or complete_file(ctx, param, incomplete)
 
 
 def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of roles, by their files."""
+    """Complete names of roles, from their file names."""
     from logist.resources import find_resource
 
     folders = (str(find_resource("roles")), *(f"{layer}/roles" for layer in _list_layers()))
@@ -169,14 +169,14 @@ def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def complete_role_or_file(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete names of roles; where none matches, any file."""
+    """Complete names of roles; if none matches, any file."""
     return complete_role(ctx, param, incomplete) or complete_file(ctx, param, incomplete)
 
 
 def complete_workflow(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete names of workflows, by their files; where none matches, any file."""
+    """Complete names of workflows, from their file names; if none matches, any file."""
     names = (
         name.rpartition(".")[0] for layer in _list_layers() for name in _list_names(f"{layer}/workflows")
     )
@@ -184,7 +184,7 @@ def complete_workflow(
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete any file: the shell itself offers those best."""
+    """Complete any file; the shell itself does this best."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -198,12 +198,12 @@ def complete_directory(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of models: the shipped ones, and those of the config files."""
+    """Complete names of models: shipped ones and those in the config files."""
     return _filter_by_prefix((*MODELS, *_list_configured("models")), incomplete)
 
 
 def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete keys of a config, with the prices and addresses of the models that it already has."""
+    """Complete keys of a config, including the fields of known models."""
     models = [
         f"models.{name}.{field}" for name in (*MODELS, *_list_configured("models")) for field in MODEL_FIELDS
     ]
@@ -211,12 +211,12 @@ def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete agents: litellm, archived answers, the shipped programs, and those of the config files."""
+    """Complete agents: litellm, archived answers, known programs, and those in the config files."""
     return _filter_by_prefix(("litellm", "scripted:", *PROGRAMS, *_list_configured("agents")), incomplete)
 
 
 def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete tags that jobs have."""
+    """Complete tags of existing jobs."""
     states = (each.state or {} for each in read_glances(_find_jobs_dir(ctx)))
     lists = (state.get("tags") for state in states)
     return _filter_by_prefix(
@@ -225,7 +225,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the people that jobs wait for."""
+    """Complete assignees of manual steps that jobs wait for."""
     from logist.cli.show.glance import find_assignee
 
     names = (find_assignee(each.state or {}) for each in read_glances(_find_jobs_dir(ctx)))
@@ -235,26 +235,26 @@ def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: st
 def complete_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete numbers of all interactions of the job."""
+    """Complete the numbers of all interactions of the job."""
     return _complete_numbers(ctx, incomplete, lambda number, kind: True)
 
 
 def complete_earlier_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete numbers of interactions that a job can go back before: all but the one that created it."""
+    """Complete the numbers of interactions that a job can go back to: all except the one that created it."""
     return _complete_numbers(ctx, incomplete, lambda number, kind: number > 1)
 
 
 def complete_answered_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete numbers of the interactions in which an agent was asked."""
+    """Complete the numbers of interactions that are answers of an agent."""
     return _complete_numbers(ctx, incomplete, lambda number, kind: kind == "ask")
 
 
 def complete_step(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete ids of the steps of the workflow that the job follows."""
+    """Complete the step ids of the job's workflow."""
     try:
         flow = json.loads(_read_job_file(ctx, "workflow.json"))
         return [step["id"] for step in flow["steps"] if step["id"].startswith(incomplete)]
@@ -265,7 +265,7 @@ def complete_step(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def _complete_numbers(
     ctx: click.Context, incomplete: str, is_wanted: Callable[[int, str], bool]
 ) -> list[str] | list[CompletionItem]:
-    """Complete numbers from the live file of a history; those of closed segments have to be typed."""
+    """Complete numbers from the current history file; numbers in closed segments have to be typed."""
     from click.shell_completion import CompletionItem
 
     try:
@@ -281,11 +281,9 @@ def _complete_numbers(
 
 
 def _read_job_file(ctx: click.Context, name: str) -> bytes:
-    """Return the content of a file of the job that the command is about.
-    Raises OSError where there is none.
-    """
+    """Return the content of a file of the job that the command is about. Raises OSError if it can't be read."""
     environment = Environment.from_process()
-    # While an option lacks its value, click has parsed no argument: the words are still in `args`.
+    # While an option has no value yet, click has not parsed the arguments: they are still in `args`.
     argument = ctx.params.get("job_argument") or next(iter(ctx.args), None)
     chosen = (
         argument or ctx.params.get("job_option") or environment.job_id() or find_selected_job(environment)
@@ -300,14 +298,14 @@ def _find_jobs_dir(ctx: click.Context) -> str:
 
 
 def _list_layers() -> list[str]:
-    """Return the user's and the project's directories, as plain strings: creating Path objects takes long."""
+    """Return the user's and the project's directories, as strings: creating Path objects is slow."""
     environment = Environment.from_process()
     home = environment.home_name(get_current_directory())[0]
     return [str(environment.user_config_dir()), *filter(None, [find_coven_directory(home)]), home]
 
 
 def _list_configured(section: str) -> list[str]:
-    """Return the keys under a section of the config files, in block style or as JSON."""
+    """Return the keys below a section of the config files, in YAML block style or JSON."""
     names: list[str] = []
     for layer in _list_layers():
         names += _read_yaml_keys(_read_text(f"{layer}/config.yaml"), section)
@@ -316,9 +314,7 @@ def _list_configured(section: str) -> list[str]:
 
 
 def _read_yaml_keys(text: str, section: str) -> list[str]:
-    """Return the keys one level below a top-level key of YAML. A parser
-    would take longer than all the rest.
-    """
+    """Return the keys one level below a top-level key of a YAML text. A YAML parser would be too slow here."""
     lines = iter(text.splitlines())
     names: list[tuple[int, str]] = []
     if not any(re.match(rf"{section}:\s*(#|$)", line) for line in lines):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one lets the current work reach a point where it can stop. Imports little."""
+"""Ctrl-C and SIGTERM: the first one lets the current work reach a safe point to stop. Has few imports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _stop = _Stop()
 
 
 def get_stop_code() -> int:
-    """Return the exit code of the requested stop: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
+    """Return the exit code if a stop was requested: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
     return _stop.code
 
 
@@ -32,9 +32,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def stop_on_signals(command: Command) -> Command:
-    """Let Ctrl-C or SIGTERM stop the current work at a point where it can stop; a second one ends at once.
+    """Let Ctrl-C or SIGTERM stop the current work at the next safe point; a second signal exits at once.
 
-    To be called before the work is loaded: an exception in the middle of an import would break it.
+    Must be called before the modules of the work are imported: an exception in the middle of an import would break
+    it.
     """
 
     @wraps(command)
@@ -58,6 +59,6 @@ def _handle_signals() -> None:
 
 
 def _exit_at_once(code: int) -> NoReturn:
-    """Exit without waiting for anything, including other threads: the files survive that at any instant."""
+    """Exit without waiting for anything, including other threads: the files stay valid at any moment."""
     render.flush_output()
     os._exit(code)

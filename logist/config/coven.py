@@ -1,4 +1,4 @@
-"""`.coven/config.json`: the settings of a project made for Coven, translated to those of Logist."""
+"""`.coven/config.json`: the settings of a Coven project, translated to those of Logist."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ FILE = "config.json"
 
 PERMISSIONS = "agentPermissions"
 INSTEAD = {
-    PERMISSIONS: "the permissions of a role decide what its agents may do",
-    "agent_command": "write `agent` in .logist/config.yaml",
-    "agentTimeoutMs": "write orchestration.agent_timeout_minutes",
-    "maxConcurrentAgents": "write orchestration.max_concurrent_agents",
-    "poll_interval": "write orchestration.poll_interval_seconds",
-    "preMergeChecks": "write a check with a command in review.checks",
+    PERMISSIONS: "set the permissions of the role instead",
+    "agent_command": "set `agent` in .logist/config.yaml instead",
+    "agentTimeoutMs": "set orchestration.agent_timeout_minutes instead",
+    "maxConcurrentAgents": "set orchestration.max_concurrent_agents instead",
+    "poll_interval": "set orchestration.poll_interval_seconds instead",
+    "preMergeChecks": "add a check with a command to review.checks instead",
 }
-"""What Logist has in place of keys that only Coven uses."""
-LEFT_TO_COVEN = "leave it to Coven"
+"""What to use in Logist instead of keys that only Coven uses."""
+LEFT_TO_COVEN = "only Coven uses it"
 OF_COVEN = frozenset(
     {
         *INSTEAD,
@@ -36,7 +36,7 @@ OF_COVEN = frozenset(
         "worktreeBasePath",
     }
 )
-"""Keys that Coven is known to write for itself."""
+"""Keys that only Coven itself uses."""
 AGENTS = "max_concurrent_agents"
 
 
@@ -112,7 +112,7 @@ def _move_agents_key(document: Document) -> Document:
 def _is_covens(key: str, settings: Collection[str]) -> bool:
     """Whether a key belongs to Coven alone: neither a setting of Logist nor a misspelled section.
 
-    Coven may write keys that this Logist does not know; that must not prevent anybody from working.
+    Coven may write keys that this version of Logist does not know; these must not be errors.
     """
     if key in settings or key in CovenConfig.model_fields:
         return False
@@ -120,9 +120,9 @@ def _is_covens(key: str, settings: Collection[str]) -> bool:
 
 
 def _build_misplaced_error(document: Document, key: str) -> InvalidFile:
-    fix = f"it belongs in .logist/config.yaml; here stand {_list_fields(CovenConfig)}"
+    fix = f"move it to .logist/config.yaml; this file can have {_list_fields(CovenConfig)}"
     if key in Orchestration.model_fields:
-        fix = f"it belongs under `orchestration`: orchestration.{key}"
+        fix = f"move it under `orchestration`: orchestration.{key}"
     return InvalidFile(f"unknown key `{key}`", where=f"{document.path}:{document.lines.get(key, 1)}", fix=fix)
 
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 PROJECT_DIRECTORY = ".logist"
 COVEN_DIRECTORY = ".coven"
-"""Of projects that were made for Coven: settings, roles and workflows, under those in `.logist`."""
+"""The directory of Coven projects: its settings, roles and workflows are overridden by those in `.logist`."""
 
-# What a program that Logist starts may see. The model's key is handed over by name, to the courier alone.
+# The variables that Logist passes to programs. Only the courier gets the model's key, separately.
 _CHILD = (
     "PATH",
     "HOME",
@@ -31,18 +31,20 @@ _CHILD = (
     "HTTP_PROXY",
     "NO_PROXY",
 )
-_PROXIES = frozenset(name.lower() for name in _CHILD if name.endswith("_PROXY"))  # the usual spelling
+_PROXIES = frozenset(
+    name.lower() for name in _CHILD if name.endswith("_PROXY")
+)  # proxy variables are usually lower-case
 
 _SHORTEST_SECRET = 8
 
 IGNORED = "jobs/\ncurrent_job\n"
-"""The .gitignore of a home: its settings and roles may be shared, its jobs may not."""
+"""The .gitignore of a home: settings and roles can be shared, jobs can't."""
 
 Source = Literal["project", "LOGIST_HOME", "user"]
 
 
 class Home(NamedTuple):
-    """The directory with config.yaml, roles/ and jobs/, and what determined it."""
+    """The directory with config.yaml, roles/ and jobs/, and how it was found."""
 
     path: Path
     source: Source
@@ -54,7 +56,7 @@ class Environment:
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
         self.named_jobs_dir: str | None = None
-        """What --jobs-dir says, for the commands that are printed."""
+        """The value of --jobs-dir, for commands that are printed."""
 
     @classmethod
     def from_process(cls) -> Environment:
@@ -64,8 +66,8 @@ class Environment:
     def find_home(self, cwd: Path) -> Home:
         """Return the `.logist` of the nearest directory upward that has one or a `.coven`.
 
-        Else $LOGIST_HOME, else the user's. It may not exist: jobs of a Coven project are in a `.logist` as
-        well, which the first job creates.
+        Otherwise $LOGIST_HOME, otherwise the user's. It may not exist: jobs of a Coven project are in a `.logist`
+        too, which the first job creates.
         """
         name, source = self.home_name(str(cwd))
         return Home(_to_path(name), source)
@@ -86,8 +88,8 @@ class Environment:
         return os.path.join(self._find_xdg_directory("XDG_DATA_HOME", ".local/share"), "logist"), "user"
 
     def jobs_dir(self, option: str | None, cwd: Path) -> Path:
-        """Return the absolute path of the jobs: the option, else
-        $LOGIST_JOBS_DIR, else `jobs` in the home.
+        """Return the absolute path of the jobs: the option, otherwise
+        $LOGIST_JOBS_DIR, otherwise `jobs` in the home.
         """
         return _to_path(self.jobs_dir_name(option, str(cwd)))
 
@@ -96,7 +98,7 @@ class Environment:
         return self.chosen_jobs_dir(option, cwd) or os.path.join(self.home_name(cwd)[0], "jobs")
 
     def chosen_jobs_dir(self, option: str | None, cwd: str) -> str | None:
-        """Return the option, else $LOGIST_JOBS_DIR, as an absolute path; None if neither is set."""
+        """Return the option, otherwise $LOGIST_JOBS_DIR, as an absolute path; None if neither is set."""
         named = option or self._get_value("LOGIST_JOBS_DIR")
         return os.path.abspath(os.path.join(cwd, named)) if named else None
 
@@ -119,11 +121,11 @@ class Environment:
         )
 
     def job_id(self) -> str | None:
-        """Return the current job, if the environment names one."""
+        """Return the id of the current job from $LOGIST_JOB_ID, if set."""
         return self._get_value("LOGIST_JOB_ID")
 
     def agent_name(self) -> str | None:
-        """Return the agent to use instead of the configured one, as in `scripted:answers/`."""
+        """Return the agent to use instead of the configured one, for example `scripted:answers/`."""
         return self._get_value("LOGIST_AGENT")
 
     def is_debugging(self) -> bool:
@@ -138,10 +140,10 @@ class Environment:
             or self._get_value("LOGNAME")
             or _get_account_name()
         )
-        return name.encode("utf-8", "replace").decode("utf-8")  # bytes that are no UTF-8 come as surrogates
+        return name.encode("utf-8", "replace").decode("utf-8")  # bytes that are not UTF-8 are surrogates here
 
     def has_color(self, stream_is_tty: bool) -> bool:
-        """Whether to write colours; NO_COLOR wins over everything else."""
+        """Whether to use colors; NO_COLOR wins over everything else."""
         if self._get_value("NO_COLOR"):
             return False
         forced = self._get_value("FORCE_COLOR")
@@ -150,28 +152,28 @@ class Environment:
         return stream_is_tty and self._get_value("TERM") != "dumb"
 
     def turn_colors_off(self) -> None:
-        """Turn colours off for this process, like NO_COLOR."""
+        """Turn off colors for this process, like NO_COLOR."""
         self._values["NO_COLOR"] = "1"
 
     def get_key(self, name: str) -> str | None:
-        """Return the value of the variable that a model names for its key."""
+        """Return the key in the variable that a model names in `api_key_env`."""
         value = self._get_value(name)
         return value.strip() or None if value else None
 
     def select_variables(self, names: Iterable[str]) -> dict[str, str]:
-        """Return those of the named variables that are set: for programs that a config passes them to."""
+        """Return the named variables that are set, for programs to which a config passes them."""
         return {name: self._values[name] for name in names if name in self._values}
 
     def list_secrets(self, *named: str) -> tuple[str, ...]:
         """Return the values that must not reach a file, longest first.
 
-        These are the values of variables with names of secrets, and of the `named` ones.
+        These are the values of variables whose names look like secrets, and of the `named` ones.
         """
         return tuple(sorted(self.map_secrets(*named), key=lambda value: (-len(value), value)))
 
     def map_secrets(self, *named: str) -> dict[str, str]:
         """Return the values that must not reach a file, each with the name of its variable."""
-        from logist.core.secrets.secret_names import find_variable_secrets  # noqa: PLC0415 - `job list` needs none
+        from logist.core.secrets.secret_names import find_variable_secrets  # noqa: PLC0415 - `job list` doesn't need it
 
         return {
             secret: name
@@ -189,7 +191,7 @@ class Environment:
 
     def _find_xdg_directory(self, name: str, otherwise: str) -> str:
         named = self._get_value(name)
-        if named and os.path.isabs(named):  # the specification: relative ones are invalid, ignore them
+        if named and os.path.isabs(named):  # the XDG specification says to ignore relative paths
             return named
         return os.path.join(self._get_value("HOME") or _get_account_home(), otherwise)
 
@@ -202,13 +204,13 @@ def find_coven_directory(home: str) -> str | None:
 
 
 def list_config_directories(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
-    """Return the directories with settings, roles/ and workflows/, which may not exist; a later one wins."""
+    """Return the directories with settings, roles/ and workflows/; they may not exist; later ones override."""
     coven = find_coven_directory(str(home))
     return (user_config_dir, *((_to_path(coven),) if coven else ()), home)
 
 
 def _to_path(name: str) -> Path:
-    from pathlib import Path  # noqa: PLC0415 - a tenth of what `job list` costs to start, which needs none
+    from pathlib import Path  # noqa: PLC0415 - takes a tenth of the start time of `job list`, which doesn't need it
 
     return Path(name)
 
@@ -216,7 +218,7 @@ def _to_path(name: str) -> Path:
 def _get_account_name() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container's user without an account
+    except KeyError:  # a user without an account, as in containers
         return str(os.getuid())
 
 

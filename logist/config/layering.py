@@ -1,4 +1,4 @@
-"""One file of settings: its owner, its short forms, and how it is merged over the files below it."""
+"""One settings file: its owner, its short forms, and how it is merged with the files that it overrides."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from logist.errors import InvalidFile
 
 
 def require_owner(path: Path) -> None:
-    """Raise InvalidFile for another user's file: it names programs that are
-    run, and servers that get keys.
+    """Raise InvalidFile if the file belongs to another user: it names programs
+    to run, and servers that get keys.
     """
     for stat_file in (os.lstat, os.stat):
         try:
             owner = stat_file(path).st_uid
         except OSError:
-            return  # whoever reads it says what is wrong
+            return  # reading the file reports the problem
         if stranger := find_foreign_owner(owner, os.geteuid()):
             place = shlex.quote(str(path))
             raise InvalidFile(
-                f"it belongs to another user, {stranger}: what it says could run programs as you",
+                f"the file belongs to another user, {stranger}, and could run programs as you",
                 where=str(path),
-                fix=f"if you trust it: chown {os.geteuid()} {place}; else move it away: mv {place} {place}.foreign",
+                fix=f"if you trust it, run: chown {os.geteuid()} {place}; if not, move it away: mv {place} {place}.foreign",
             )
 
 
 def find_foreign_owner(uid: int, own: int) -> str | None:
-    """Return the name and number of a user whose files must not be trusted; None for oneself and root."""
+    """Return the name and number of a user whose files must not be trusted; None for this user and root."""
     if uid in (own, 0):
         return None
     try:
@@ -42,7 +42,7 @@ def find_foreign_owner(uid: int, own: int) -> str | None:
 
 
 def drop_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return `own`, where a model with another endpoint does not inherit the key, nor another model the prices.
+    """Return `own`; a model with a changed endpoint doesn't inherit the key, a changed model also not the prices.
 
     Otherwise the config of a cloned project could have the user's key sent to its own server.
     """
@@ -66,7 +66,7 @@ def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, Non
 
 
 def check_endpoints(document: Document) -> None:
-    """Raise the model's error without the address in it: it may contain a key, and messages are visible."""
+    """Raise InvalidFile for an invalid endpoint, without the URL in the message, because it may contain a key."""
     models = document.data.get("models")
     for name, entry in models.items() if isinstance(models, dict) else ():
         endpoint = entry.get("endpoint") if isinstance(entry, dict) else None
@@ -76,7 +76,7 @@ def check_endpoints(document: Document) -> None:
             raise InvalidFile(
                 f"`{field}` {fault}",
                 where=f"{document.path}:{document.lines.get(field, 1)}",
-                fix="write the bare address; a key belongs in the environment variable that `api_key_env` names",
+                fix="use a URL without a key; put the key in the environment variable that `api_key_env` names",
             )
 
 
@@ -108,9 +108,9 @@ def drop_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[str
 
 
 def append_patterns_below(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return `own` with the patterns of `below` after its own: no project can remove what the user redacts.
+    """Return `own` with the patterns of `below` added: no project can remove the user's patterns.
 
-    Its own come first, so that an error names the place of a wrong one in the file.
+    Its own patterns come first, so that errors name the right position in the file.
     """
     if (written := get_patterns(own)) is None:
         return own

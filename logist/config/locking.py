@@ -11,7 +11,7 @@ from pathlib import Path
 from logist.errors import Busy, InvalidFile, StorageError, storage_advice
 
 PATIENCE_SECONDS = 20.0
-"""How long a command waits for another one; each holds the lock for a fraction of a second."""
+"""Seconds that a command waits for another one; each holds the lock for a fraction of a second."""
 
 
 @contextmanager
@@ -26,13 +26,15 @@ def hold_lock(path: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout  # noqa: PLC0415 - it imports asyncio, which most commands don't need
 
     _require_regular(path)
-    # Readable and writable for all: else a lock file that root made would keep the owner of the directory out.
+    # Readable and writable for all: otherwise the owner of the directory couldn't use a lock file that root created.
     lock = FileLock(path, timeout=PATIENCE_SECONDS, mode=0o666, fallback_to_soft=False)
     try:
         lock.acquire()
     except Timeout as error:
         message = "another command is changing the settings"
-        raise Busy(message, where=str(path), fix="run the command again when it has ended") from error
+        raise Busy(
+            message, where=str(path), fix="run the command again when that command has finished"
+        ) from error
     except OSError as error:
         message = f"can't lock: {error.strerror or error}"
         raise StorageError(message, where=str(path), fix=storage_advice(error.errno)) from error
@@ -43,9 +45,9 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 def _require_regular(path: Path) -> None:
-    """Raise InvalidFile for what may have come with a clone, such as a pipe.
+    """Raise InvalidFile for a file that is not regular, such as a pipe that came with a clone.
 
-    Opening the file follows no link either.
+    Opening the file doesn't follow links either.
     """
     try:
         mode = os.lstat(path).st_mode

@@ -1,4 +1,4 @@
-"""Agent programs described in the config: how a program is started, and where in its output the answer is."""
+"""Agent programs described in the config: how a program is started, and how its output is read."""
 
 from __future__ import annotations
 
@@ -16,70 +16,70 @@ Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 def _check_inside(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise ValueError("must be a relative path that stays inside")
+        raise ValueError("must be a relative path without `..`")
     return path
 
 
 Inside = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_inside)]
-"""A file in the program's home: a relative path that stays there."""
+"""A file in the home of the program, as a relative path."""
 ProgramName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
 
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 COMMON = frozenset({"model", "provider_model", "workspace", "home", "endpoint", "name", "prompt_file"})
-"""What may stand in `argv`, `environment` and `files`."""
+"""Placeholders allowed in `argv`, `environment` and `files`."""
 
 
 class UsagePaths(Frozen):
-    """Where the numbers of tokens are, as dotted paths."""
+    """The dotted paths of the token counts."""
 
     input: Text
     output: Text
     cached: Text | None = None
     cached_in_input: bool = True
-    """Whether `input` counts what came from a cache as well."""
+    """Whether `input` includes cached tokens."""
 
 
 class ProgramEntry(Frozen):
-    """An agent program of the user; placeholders are written in braces, as `{model}`."""
+    """An agent program of the user; placeholders are in braces, for example `{model}`."""
 
     argv: Annotated[tuple[Text, ...], Field(min_length=1)]
     prompt: Literal["stdin", "file", "argument"] = "stdin"
-    """How the prompt reaches it: piped, in the file `{prompt_file}`, or as the argument `{prompt}`."""
+    """How the program gets the prompt: on stdin, in the file `{prompt_file}`, or as the argument `{prompt}`."""
     output: Literal["text", "json", "jsonl"] = "text"
     read_from: Inside | None = None
-    """The file in its home that holds the output; None is standard output."""
+    """The file in its home with the output; None means standard output."""
     where: dict[Text, str] = Field(default_factory=dict)
-    """Of `jsonl`: which lines count, by the texts at these paths; the last of them is read."""
+    """For `jsonl`: use only lines with these texts at these paths; the last such line is read."""
     text: Text | None = None
-    """The path of the final message, as `result` or `messages.-1.text`."""
+    """The path of the final message, for example `result` or `messages.-1.text`."""
     error: Text | None = None
-    """The path of what is there only if it failed."""
+    """The path of a value that exists only after a failure."""
     usage: UsagePaths | None = None
     cost: Text | None = None
-    """The path of what it says it has cost, in US dollars."""
+    """The path of the cost that the program reports, in US dollars."""
     session: Text | None = None
     environment: dict[Variable, str] = Field(default_factory=dict)
     files: dict[Inside, str] = Field(default_factory=dict)
-    """To write into its home before it starts; `{key}` stands for the API key here."""
+    """Files to write to its home before the start; here `{key}` is replaced by the API key."""
     pass_key_as: Variable | None = None
     """The variable that gets the API key."""
     metered: bool = True
-    """`false` allows it to work without telling what it uses."""
+    """`false` allows a program that doesn't report its usage."""
     read_only_argv: tuple[Text, ...] = ()
-    """Added for a role that may change nothing."""
+    """Arguments added for a role that may only read."""
     edit_argv: tuple[Text, ...] = ()
-    """Added for a role that may change files, but run no commands."""
+    """Arguments added for a role that may change files, but not run commands."""
     full_argv: tuple[Text, ...] = ()
-    """Added for a role that may run commands."""
+    """Arguments added for a role that may run commands."""
     results: tuple[Inside, ...] = ()
-    """Files in its home to keep with its output."""
+    """More files in its home to keep with its output."""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.output != "text" and self.text is None:
-            raise ValueError(f"`output: {self.output}` needs `text`, the path of the final message")
+            raise ValueError(f"with `output: {self.output}` must have `text`, the path of the final message")
         if self.metered and (self.usage is None or self.output == "text"):
-            raise ValueError("say where `usage` stands in its JSON, or allow it with `metered: false`")
+            raise ValueError("must have `usage`, the paths of the token counts, or `metered: false`")
         arguments = (*self.argv, *self.read_only_argv, *self.edit_argv, *self.full_argv)
         for place, values, more in (
             ("argv", arguments, {"prompt"} if self.prompt == "argument" else set()),
@@ -88,9 +88,9 @@ class ProgramEntry(Frozen):
         ):
             if unknown := sorted(set(_list_placeholders(values)) - COMMON - more):
                 known = ", ".join(sorted(COMMON | more))
-                raise ValueError(f"`{place}` has the unknown placeholder {{{unknown[0]}}}; known: {known}")
+                raise ValueError(f"has in `{place}` the unknown placeholder {{{unknown[0]}}}; known: {known}")
         if self.prompt == "file" and "prompt_file" not in _list_placeholders(self.list_texts()):
-            raise ValueError("`prompt: file` needs {prompt_file} in `argv`")
+            raise ValueError("with `prompt: file` must have {prompt_file} in `argv`")
         return self
 
     def list_texts(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ APPROVAL_OF_MODE: dict[Mode, Approval] = {
 
 
 class Review(Frozen):
-    """Whether a second agent checks the work of the doer, and what its findings lead to."""
+    """Whether a second agent checks the work of the doer, and what happens after its findings."""
 
     enabled: bool = True
     role: Name = "Supervisor"
@@ -34,11 +34,11 @@ class Review(Frozen):
     checks: dict[Name, ConfiguredCheck] = CHECKS
     check_timeout_minutes: Above = CHECK_MINUTES
     auto_merge: bool | None = None
-    """None is what the mode implies: `can_merge_automatically`."""
+    """None: the mode decides, see `can_merge_automatically`."""
 
 
 class RoleChoice(Frozen):
-    """Which role does a job that names none."""
+    """The role for a job that names none."""
 
     default: Name = "Worker"
     type_mapping: dict[str, Name] = Field(default_factory=dict)
@@ -52,19 +52,19 @@ def _check_endpoint(endpoint: str) -> str:
 
 
 def endpoint_fault(endpoint: str) -> str | None:
-    """What is wrong with the address of a model, without repeating it, because it may contain a key.
+    """Return the problem with the endpoint of a model; None if it is valid.
 
-    None if it is valid.
+    The text doesn't contain the endpoint, because that may contain a key.
     """
     try:
         parts = urlsplit(endpoint)
-        host, _ = parts.hostname, parts.port  # looked at: only that shows what is no address
+        host, _ = parts.hostname, parts.port  # reading these raises ValueError for an invalid URL
     except ValueError:
-        return "is not an address"
+        return "must be a URL"
     if "@" in parts.netloc:
-        return "must not hold a user or a password"
+        return "must not contain a user name or password"
     if parts.scheme not in ("http", "https") or not host:
-        return "must begin with http:// or https:// and a host"
+        return "must start with http:// or https:// and a host"
     return None
 
 
@@ -72,7 +72,7 @@ Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check
 
 
 class ModelEntry(Frozen):
-    """The model that a short name stands for; prices in US dollars per million tokens."""
+    """The model for a short name; prices are in US dollars per million tokens."""
 
     provider_model: Name
     endpoint: Endpoint | None = None
@@ -85,23 +85,23 @@ class ModelEntry(Frozen):
 
 
 Command = Annotated[tuple[Name, ...], Field(min_length=1)] | Name
-"""A program and its arguments, or a line for the shell."""
+"""A program with its arguments, or a shell command."""
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class SetupRules(Frozen):
-    """How a workspace gets the dependencies that its commands need."""
+    """How the dependencies of a workspace are installed."""
 
     commands: tuple[Command, ...] = ()
     """Run in order before the first step, with network access."""
     timeout_minutes: Above = 15
     """For all commands together."""
     lock_files: tuple[Name, ...] = ()
-    """Patterns of the files that decide what is installed; none means those of the package managers Logist knows."""
+    """Patterns of the files that determine what is installed; empty means those of package managers that Logist knows."""
     environment: tuple[VariableName, ...] = ()
     """Names of variables that the commands get from your environment."""
     rerun: Literal["auto", "always", "never"] = "auto"
-    """Whether they run again when an agent has changed a lock file; `auto`: if that agent could use the network."""
+    """Whether they run again if an agent has changed a lock file; `auto`: only if that agent had network access."""
 
 
 class WorkspaceRules(Frozen):
@@ -120,25 +120,25 @@ class ContextRules(Frozen):
     max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
     listing_limit: Annotated[int, Field(ge=0)] = 500
     budget_tokens: Count = 100_000
-    """Of a whole prompt; a model with a smaller window has less."""
+    """Maximum tokens of a prompt; less for a model with a smaller context window."""
     relevant_files_limit: Annotated[int, Field(ge=0)] = 10
     prior_attempts_limit: Annotated[int, Field(ge=0)] = 3
-    """Earlier runs at the job that a role is shown which asks for them."""
+    """Maximum number of earlier attempts in a prompt, for roles that request them."""
     excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")
-    """Names of directories and files, paths, or patterns as in .gitignore: no prompt shows what they match."""
+    """Names of directories and files, paths, or patterns as in .gitignore: prompts never contain files that match."""
     custom_instructions: str | None = None
-    """What every agent is told about the project."""
+    """Instructions about the project for all agents."""
 
 
 class Retries(Frozen):
-    """How often one paid exchange is repeated within a step, and the first wait."""
+    """How often a step tries one paid exchange, and the first pause between two tries."""
 
     max_tries: Count = 4
     backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
 
 
-# As in the price table inside the litellm we lock; a test compares, so that they can't drift. Where long
-# prompts cost more (grok: above 200,000 tokens), it is the higher price: a limit on cost is never overshot.
+# The prices of the litellm version that we lock; a test compares them. If long prompts cost more (grok: above
+# 200,000 tokens), this is the higher price, so that cost limits are never exceeded.
 SHIPPED_MODELS = {
     "grok-code-fast-1": ModelEntry(
         provider_model="xai/grok-code-fast-1",
@@ -161,14 +161,14 @@ class HistoryRules(Frozen):
     """How the history of a job is stored."""
 
     rotate_at: Annotated[int, Field(ge=0)] = 16_000_000
-    """Bytes from which on jobHistory.json is closed, compressed, and a new one begun; 0: never."""
+    """Size in bytes at which jobHistory.json is compressed and a new one is started; 0: never."""
 
 
 def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"is not a regular expression: {error}") from None
+        raise ValueError(f"must be a valid regular expression ({error})") from None
     return text
 
 
@@ -176,7 +176,7 @@ Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1000), After
 
 
 class RedactRules(Frozen):
-    """What else is private when a history is exported to be shared."""
+    """What else to redact when a history is exported for sharing."""
 
     patterns: tuple[Pattern, ...] = ()
-    """Regular expressions; of a match the group named `secret` is replaced, or all of it."""
+    """Regular expressions; the group named `secret` of a match is replaced, otherwise the complete match."""

@@ -56,21 +56,21 @@ class Settings(Frozen):
     limits: ConfiguredLimits = ConfiguredLimits()
     review: Review = Review()
     approval: Approval | None = None
-    """None is what the mode of the review says: `choose_approval`."""
+    """None: the mode of the review decides, see `choose_approval`."""
     roles: RoleChoice = RoleChoice()
     models: dict[Name, ModelEntry] = SHIPPED_MODELS
     agent: Annotated[str, StringConstraints(pattern=r"^(scripted:.+|[a-z][a-z0-9_-]*)$")] = "litellm"
     """`litellm`, `scripted:PATH`, or the name of an agent program."""
     agents: dict[ProgramName, ProgramEntry] = Field(default_factory=dict)
-    """Agent programs of one's own, by name."""
+    """The user's own agent programs, by name."""
     max_concurrent_agents: Count = 3
     agent_timeout_minutes: Above = 30
     poll_interval_seconds: Above = 5
     on_stuck: Annotated[list[Name], Field(min_length=1)] | Name | None = None
-    """A command run when a job becomes STUCK: a list of arguments, or a line for the shell."""
+    """The command to run when a job becomes STUCK: a list of arguments, or a shell command."""
     on_doubt: Literal["stuck", "retry"] = "stuck"
     response_format: Literal["json", "sections"] = "json"
-    """How agents answer: the JSON exit command, or five sections of Markdown; a step of a workflow may say."""
+    """How agents answer: JSON exit command, or five sections of Markdown; workflow steps can override it."""
     workspace: WorkspaceRules = WorkspaceRules()
     context: ContextRules = ContextRules()
     history: HistoryRules = HistoryRules()
@@ -87,8 +87,8 @@ def choose_approval(
 ) -> Approval:
     """Return when a steward has to approve a job that asks for `asked`, and for a review in `mode`.
 
-    An explicit setting wins over what a mode implies (strict is `each`, normal is `end`, yolo is `none`),
-    even if the config has the setting and the job has the mode. The job's own setting comes first.
+    An explicit setting overrides the default of a mode (strict: `each`, normal: `end`, yolo: `none`), even if the
+    setting is in the config and the mode in the job. The job's own setting comes first.
     """
     if isinstance(asked, bool):
         return Approval.END if asked else Approval.NONE
@@ -98,25 +98,25 @@ def choose_approval(
 def can_merge_automatically(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
     """Whether work is merged into the source repository without a steward, if a job asks for `asked` and `mode`.
 
-    An explicit setting, the job's before the config's, wins over what the mode implies: yolo merges.
+    An explicit setting (first the job's, then the config's) overrides the mode; of the modes, only yolo merges.
     """
     explicit = asked if asked is not None else settings.review.auto_merge
     return (mode or settings.review.mode) == "yolo" if explicit is None else explicit
 
 
 UNCHECKED_MERGES = (
-    "results will be merged on agents' words alone: no check that sends work back runs a command "
+    "results will be merged without approval, and no blocking check runs a command "
     "(add one to review.checks, or set approval: end)"
 )
 
 
 def can_merge_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
-    """Whether work is merged that neither a person nor a command has accepted (see UNCHECKED_MERGES)."""
+    """Whether work is merged that neither a person nor a command has checked (see UNCHECKED_MERGES)."""
     job = job or JobSpec()
     mode = job.review_mode or settings.review.mode
     reviewed = settings.review.enabled if job.review is None else job.review
     if not reviewed or not can_merge_automatically(settings, job.auto_merge, mode):
-        return False  # work that no agent has reviewed is not merged by itself either
+        return False  # work without a review is not merged automatically either
     if choose_approval(settings, job.approval, job.review_mode) is not Approval.NONE:
         return False
     checks = settings.review.checks.values()
@@ -135,7 +135,7 @@ class LoadedSettings:
     unused: tuple[coven.Unused, ...] = ()
     """Keys of a Coven project that Logist does not use."""
     below: Settings = field(default_factory=Settings)
-    """The settings without the files of the project: those of the user, over the defaults."""
+    """The settings without the files of the project: the defaults and the user's settings."""
     project_files: frozenset[str] = frozenset()
     """The files of the project that were read."""
     files: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Pa
 
 
 def _list_project_files(home: Path) -> list[Path]:
-    """Return where a project may have settings, the strongest last."""
+    """Return where a project may have settings, in the order of priority, highest last."""
     coven_directory = find_coven_directory(str(home))
     return [*([Path(coven_directory, coven.FILE)] if coven_directory else []), home / CONFIG_FILE]
 
@@ -205,7 +205,7 @@ def _list_existing_files(*paths: Path, new: Container[Path] = ()) -> list[Path]:
 
 
 def _read_settings_file(path: Path, document: Document | None = None) -> tuple[Document, list[coven.Unused]]:
-    """Read a file in the terms of config.yaml, and list which of its keys only Coven uses."""
+    """Read a file with its keys translated to those of config.yaml, and list keys that only Coven uses."""
     require_owner(path)
     document = document or read_document(path)
     document = replace(document, data=expand_short_forms(document.data, path.parent))

@@ -1,9 +1,8 @@
-"""What a project's files may do only with the user's permission: run programs, send keys, reach hosts, merge.
+"""What a project's files may do only with the user's permission: run programs, send keys, connect to hosts, merge.
 
-A config that came with a clone was not written by the user. Every key counts here unless a table below says
-that it is harmless, so that a new setting needs trust until it is listed. What the user has allowed is stored
-next to their own config, for each project as a digest of each of these keys: changing any other key does not
-ask again.
+A config in a cloned repository was not written by the user. Every key needs permission unless a table below lists
+it as harmless, so that new settings need it by default. Permissions are stored next to the user's own config: for
+each project, a digest of the value of each such key. Changing other keys needs no new permission.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Allowed = dict[str, str]
 HARMLESS = frozenset(
     tuple(pattern.split("."))
     for pattern in (
-        # What work costs and how long it takes. The user sees it before a step, and no key of theirs is named here.
+        # Cost and duration of work. The user sees them before a step, and no API key is named here.
         *("limits.cost_threshold", "limits.time_threshold_minutes"),
         *("limits.max_allowed_iterations", "limits.max_attempts"),
         *("models.*.input_price", "models.*.output_price", "models.*.cached_price"),
@@ -42,18 +41,18 @@ HARMLESS = frozenset(
         *("tools.max_turns", "tools.max_unknown_calls", "tools.max_result_chars", "tools.command_seconds"),
         *("review.check_timeout_minutes", "review.checks.*.timeout_minutes"),
         *("workspace.max_checkpoint_bytes", "workspace.setup.timeout_minutes", "history.rotate_at"),
-        # Who works: agent and network of a project's role count by themselves, and every role may run commands.
+        # Roles: `agent` and `network` of a project's role are checked separately, and every role may run commands.
         *("roles.default", "roles.type_mapping.*", "review.role"),
-        # Work that was not reviewed is never merged by itself.
+        # Work without a review is never merged automatically.
         "review.enabled",
-        # What a prompt holds, how an answer is written, and what `job export` leaves out of a local file.
+        # The content of prompts, the format of answers, and what `job export` removes from a local file.
         *("context.max_file_bytes", "context.max_total_bytes", "context.listing_limit"),
         *("context.budget_tokens", "context.relevant_files_limit", "context.prior_attempts_limit"),
         "context.excluded_paths",
         *("context.custom_instructions", "response_format", "redact.patterns"),
     )
 )
-"""Keys that run nothing, reach nothing and merge nothing, whatever their value; `*` is one name."""
+"""Keys that never run programs, connect to hosts or merge, with any value; `*` matches one name."""
 
 HARMLESS_IN_ROLES = frozenset(
     {
@@ -65,12 +64,12 @@ HARMLESS_IN_ROLES = frozenset(
             "context_requirements",
             "output_schema",
         ),
-        # Commands run in the sandbox without network, and the shipped default role may run them too.
+        # Commands run in a sandbox without network, and the default role that Logist ships may run them too.
         *("permissions", "can_delegate_to_roles"),
     }
 )
 ADDRESS = frozenset({"provider_model", "endpoint", "api_key_env"})
-"""What decides where the prompts and the key of a model go."""
+"""Fields that determine where the prompts and the key of a model are sent."""
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 TRUSTED_FILE = "trusted.json"
@@ -82,14 +81,14 @@ class Effect(StrEnum):
     """What a key can cause."""
 
     RUN = "run"
-    """Programs, keys, hosts; or that a step does without a question that the user would be asked."""
+    """Run programs, send keys, connect to hosts; or skip a question to the user."""
     MERGE = "merge"
-    """That work is merged without a person, or with fewer checks than the user wants."""
+    """Merge work without a person, or with fewer checks than the user wants."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A key that a project sets and that needs a look, with its current value."""
+    """A key that a project sets and that is not always harmless, with its current value."""
 
     path: FieldPath
     value: Any
@@ -99,7 +98,7 @@ class Claim:
 
     @property
     def key(self) -> str:
-        """The dotted path. Only one name in it is free, so that no two keys have the same."""
+        """The dotted path. It is unique, because at most one name in it is chosen by the user."""
         return ".".join(self.path)
 
 
@@ -111,7 +110,7 @@ class Trust:
     home: Path
     claims: tuple[Claim, ...] = ()
     merges: bool = False
-    """The config merges work by itself."""
+    """Whether the config merges work automatically."""
 
     @property
     def powers(self) -> dict[str, Any]:
@@ -119,9 +118,9 @@ class Trust:
         return {claim.key: claim.value for claim in self.claims if claim.effect}
 
     def require_to_run(self) -> None:
-        """Raise InvalidFile unless the user has allowed what the project runs, sends and reaches.
+        """Raise InvalidFile unless the user has allowed what the project runs, sends and connects to.
 
-        Merging counts too if the config merges automatically: better to ask before the work is paid for.
+        Includes merging if the config merges automatically: better to ask before the work is paid for.
         """
         self._require_allowed({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
 
@@ -145,8 +144,8 @@ class Trust:
     def allow_change(self, before: Iterable[Claim], path: FieldPath, file: str) -> None:
         """Record the values at and below one key that the user has just set in `file`, or removed.
 
-        Nothing else: what another person or program has changed in the same file, or what another file sets
-        below this key, still needs to be allowed. `before`: the claims before the change.
+        Only these: other changes in the same file, and values that another file sets below this key, still need
+        permission. `before`: the claims before the change.
         """
         old = {claim.key for claim in before if _is_below(claim.path, path) and claim.file == file}
         new = {
@@ -166,13 +165,13 @@ class Trust:
             raise InvalidFile(
                 "; ".join(reasons),
                 where=", ".join(sorted(files)) or str(self.home),
-                fix="look at it, then: logist trust",
+                fix="check it, then run: logist trust",
             )
 
     def _find_differences(self, effects: set[Effect]) -> dict[str, list[str]]:
         """Return the keys that differ from what the user has allowed, by the reason.
 
-        {} if none has such an effect.
+        Returns {} if no key has such an effect.
         """
         powers = [claim for claim in self.claims if claim.effect in effects]
         if not powers:
@@ -208,7 +207,7 @@ class Trust:
 
 
 _CAN = "can run programs, reach other hosts, or merge work without asking you;"
-NEW = f"{_CAN} you have not allowed that yet"
+NEW = f"{_CAN} you haven't allowed this yet"
 CHANGED = f"{_CAN} this changed since you allowed it"
 REMOVED = "was removed since you allowed the rest of this config"
 OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
@@ -219,14 +218,14 @@ def read_trust(
 ) -> Trust:
     """Return the trust of a project with these settings.
 
-    `roles`: those from its own role files, each with its file.
+    `roles`: the roles from its own role files, each with its file.
     """
     claims = (*_find_config_claims(loaded), *_find_role_claims(loaded.settings, roles))
     return Trust(user_config_dir, home, claims, can_merge_automatically(loaded.settings))
 
 
 def _find_config_claims(loaded: LoadedSettings) -> Iterable[Claim]:
-    """Yield the keys that a file of the project sets to another value than they have without the project."""
+    """Yield the keys that a file of the project sets to a different value than without the project."""
     below = _collect_leaves(loaded.below.model_dump(mode="json"))
     for path, value in _collect_leaves(loaded.settings.model_dump(mode="json")).items():
         file = loaded.sources.get(".".join(path), "")
@@ -239,7 +238,7 @@ def _find_role_claims(settings: Settings, roles: Iterable[tuple[Role, Path]]) ->
     for role, file in roles:
         values = role.model_dump(mode="json", exclude_defaults=True)
         for field, value in values.items():
-            # A name with a slash is no model of the config: it says itself which provider gets the prompts.
+            # A name with a slash is not a model of the config: the name itself selects the provider.
             is_configured_model = field == "llm_model" and ("/" not in value or value in settings.models)
             if field not in HARMLESS_IN_ROLES and not is_configured_model:
                 harmless = field == "agent" and _is_harmless_agent(value)
@@ -280,7 +279,7 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
 def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Effect | None:
     """Return what a value of a check can cause.
 
-    Only a check in the user's own config can be taken away from the user.
+    Only overriding a check of the user's own config can have an effect on merging.
     """
     stricter = {"enabled": True, "severity": "error"}
     if field not in (*stricter, "command") or (field == "command" and value is not None):
@@ -307,7 +306,7 @@ def _is_local_model(name: str, settings: Settings) -> bool:
 
 
 def _collect_leaves(data: Mapping[str, Any], above: FieldPath = ()) -> dict[FieldPath, Any]:
-    """Return every value that is not a mapping of others, by its path."""
+    """Return every value that is not a mapping, by its path."""
     leaves: dict[FieldPath, Any] = {}
     for key, value in data.items():
         path = (*above, key)
@@ -326,7 +325,7 @@ def _join_keys(keys: Iterable[str]) -> str:
 def _read_records(user_config_dir: Path) -> dict[str, Allowed | str]:
     """Read what is allowed, by project; a file that can't be read, or belongs to another user, counts as empty.
 
-    An earlier version stored one digest for a project: that is a text.
+    An earlier version stored one digest for each project, as text.
     """
     path = user_config_dir / TRUSTED_FILE
     try:

@@ -16,27 +16,27 @@ class ToolRules(Frozen):
     """The tools of a model that works in a workspace."""
 
     max_turns: Count = 60
-    """Answers of the model in one step; in the last one it can call no tool."""
+    """Answers of the model in one step; it can't call tools in the last one."""
     max_unknown_calls: Count = 5
-    """Calls in a row of tools that do not exist, after which the job is STUCK."""
+    """Calls of unknown tools in a row after which the job is STUCK."""
     max_result_chars: Count = 30_000
-    """Of what a tool gives back; the rest is cut, and the cut is told."""
+    """Maximum characters of a tool result; the rest is cut, with a note."""
     command_seconds: Annotated[float, Field(gt=0)] = 600
-    """How long one command may take."""
+    """Maximum seconds of one command."""
     require_approval: tuple[Name, ...] = ()
-    """Tools that a steward has to allow for each step: `job resubmit --allow NAME`."""
+    """Tools that a steward must allow for each step, with `job resubmit --allow NAME`."""
     disabled: tuple[Name, ...] = ()
-    """Tools that nobody gets."""
+    """Tools that are disabled for all roles."""
 
 
 class SandboxRules(Frozen):
     """The limits of commands and agent programs."""
 
     mode: Literal["auto", "required", "off"] = "auto"
-    """`auto`: the best that this machine has, with a warning where that is nothing."""
+    """`auto`: the best that works on this machine, with a warning if none does."""
     memory_bytes: Count = 8 << 30
     processes: Count = 512
     file_bytes: Count = 2 << 30
     output_bytes: Count = 16 << 20
     readable: tuple[Name, ...] = ()
-    """Further places that they may read, as absolute paths."""
+    """More paths that they may read, absolute."""

@@ -1,4 +1,4 @@
-"""Validates a document with a model; errors are in plain words and name the line and the field."""
+"""Validates a document with a model; errors name the line and the field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logist.errors import InvalidFile
 Checked = TypeVar("Checked", bound=BaseModel)
 
 _SLIP = 0.8
-"""How alike two words are that differ by a letter or two."""
+"""The least similarity of two words that differ in one or two letters."""
 
 
 def validate_document(model: type[Checked], document: Document) -> Checked:
@@ -90,7 +90,7 @@ def remove_keys(document: Document, keys: Iterable[Path]) -> Document:
 
 
 def suggest_names(word: str, known: Iterable[str]) -> str | None:
-    """Return advice for an unknown word: the similar known ones, or the whole list of known ones."""
+    """Return advice for an unknown word: the similar known ones, or the list of all known ones."""
     names = sorted(known)
     lower = {name.lower(): name for name in reversed(names)}
     similar = [lower[name] for name in _find_similar(word, lower)]
@@ -103,7 +103,7 @@ def find_key_path(model: type[BaseModel], key: str, *, entry: bool = False) -> t
     """Return the path that a dotted key means in documents of the model; None if no such document can have it.
 
     Names that a document chooses itself, like that of a model, may contain dots: such a name is taken as
-    short as possible. `entry`: the key may also end with such a name, and so mean a whole mapping.
+    short as possible. `entry`: the key may also end with such a name, and then means a complete mapping.
     """
     return next(_find_key_paths(model, tuple(key.split(".")), entry=entry), None)
 

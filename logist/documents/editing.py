@@ -39,23 +39,22 @@ def edit_text(text: str, name: str, changes: Mapping[Keys, object | None]) -> st
         data = parse_document(body, name).data
         if not _is_same_json(data, wanted):
             raise InvalidFile(
-                f"is written in a way in which `{'.'.join(keys)}` can't be changed safely",
+                f"can't change `{'.'.join(keys)}` safely because of how the file is formatted",
                 where=name,
-                fix="edit it by hand",
+                fix="edit the file by hand",
             )
     return byte_order_mark + body
 
 
 MUCH = 1000
-"""Values, or hundreds of characters of text, that a person no longer reads through."""
+"""More values, or hundreds of characters, than a person will read."""
 
 
 def dump_yaml(data: Mapping[str, object]) -> str:
     """Return the values as a new YAML text, in block style.
 
-    Texts of several lines are written as literal blocks.
-
-    Very large values are written as JSON, which is valid YAML and many times as fast to write and read.
+    Texts of several lines are written as literal blocks. Very large data is written as JSON, which is valid
+    YAML and much faster to write and read.
     """
     if _estimate_weight(data) > MUCH:
         return _dump_json(data) + "\n"
@@ -90,7 +89,7 @@ def _apply_change(data: dict[str, Any], keys: Keys, value: object | None, name: 
     if rest:
         inner = data.get(key)
         if not isinstance(inner, dict | None):
-            raise InvalidFile(f"`{key}` is not a mapping, so it holds no `{'.'.join(rest)}`", where=name)
+            raise InvalidFile(f"`{key}` is not a mapping, so it can't contain `{'.'.join(rest)}`", where=name)
         if inner is None and value is None:
             return data
         value = _apply_change(inner or {}, rest, value, name) or None
@@ -158,7 +157,9 @@ class _Edit:
         start = min(value.start_mark.index, end)
         gap = self.text[key.end_mark.index : start]
         tail = newline + rest + ("\n" if rest and end == len(self.text) else "")
-        if first and re.fullmatch(r"[ \t]*:[ \t]+", gap):  # on one line, and stays there: keep the spacing
+        if first and re.fullmatch(
+            r"[ \t]*:[ \t]+", gap
+        ):  # the value stays on the line of its key: keep the spacing
             return self._splice_text(start, end, first.lstrip() + tail)
         comment = re.search(r"[ \t]+#[^\r\n]*", gap)
         head = f":{first}{comment[0] if comment else ''}"
@@ -175,7 +176,7 @@ class _Edit:
         end: int = value.end_mark.index
         if value.start_mark.index < end:
             return end
-        if isinstance(key, SequenceNode):  # nothing is there, and its mark is at the next token
+        if isinstance(key, SequenceNode):  # an empty item: its mark is at the next token
             return len(self.text[:end].rstrip())
         return self.text.index(":", key.end_mark.index) + 1
 

@@ -32,7 +32,7 @@ from logist.errors import InvalidFile
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 
-# Without O_NONBLOCK a pipe in the place of a file would hold us for ever.
+# Without O_NONBLOCK, opening a named pipe would block forever.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _GIVEN = ("/dev/fd", "/proc/self/fd")
 
@@ -83,7 +83,7 @@ def open_file(path: str | Path) -> BinaryIO:
             raise _build_irregular_error(name) from error
         raise
     mode = os.fstat(fd).st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # what a directory is, the next line says
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a directory: os.fdopen raises the error
         os.close(fd)
         raise _build_irregular_error(name)
     try:
@@ -94,11 +94,11 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def _build_irregular_error(name: str) -> OSError:
-    return OSError(errno.EINVAL, "it is not a regular file", name)
+    return OSError(errno.EINVAL, "not a regular file", name)
 
 
 def read_content(path: str | Path, most: int = MAX_BYTES) -> bytes:
-    """Read a whole file that `open_file` accepts; at most one byte more than `most`."""
+    """Read all of a file that `open_file` accepts; at most one byte more than `most`."""
     with open_file(path) as file:
         return file.read(most + 1)
 
@@ -114,7 +114,7 @@ def read_document_text(path: Path) -> str:
     try:
         data = read_content(path)
     except OSError as error:
-        raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
+        raise InvalidFile(f"can't read the file: {error.strerror}", where=name) from error
     return _decode_text(data, name)
 
 
@@ -124,7 +124,7 @@ def parse_document(text: str, name: str) -> Document:
     The suffix of `name` distinguishes YAML from JSON; without one, `{` means JSON.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+        raise InvalidFile(f"must not be larger than {MAX_BYTES:,} bytes", where=name)
     body = text.removeprefix("\ufeff")
     pieces = _parse_json_pieces(body, name) if is_json(body, name) else _parse_yaml_pieces(body, name)
     builder = _DocumentBuilder(name, pieces)
@@ -137,7 +137,7 @@ def parse_document(text: str, name: str) -> Document:
 def is_json(text: str, name: str) -> bool:
     """Whether a text of this name is read as JSON.
 
-    So is YAML that is also valid JSON, because that is many times as fast.
+    This includes YAML that is also valid JSON, because reading JSON is much faster.
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix in {".yaml", ".yml"}:
@@ -172,13 +172,13 @@ def join_field_path(path: str, key: str | int) -> str:
 
 def _decode_text(data: bytes, name: str) -> str:
     if len(data) > MAX_BYTES:
-        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+        raise InvalidFile(f"must not be larger than {MAX_BYTES:,} bytes", where=name)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}:{column}") from error
+        raise InvalidFile("not valid UTF-8", where=f"{name}:{line}:{column}") from error
 
 
 class _DocumentBuilder:
@@ -195,7 +195,7 @@ class _DocumentBuilder:
             return {}
         self.lines[""] = first.line
         data = self._build_value(first, "", 0)
-        next(self.pieces, None)  # a second document is refused where the pieces are made
+        next(self.pieces, None)  # raises for a second document
         return {} if data is None else data
 
     def _build_value(self, piece: ParsedPiece, path: str, depth: int) -> Any:
@@ -213,7 +213,9 @@ class _DocumentBuilder:
             name = self._read_key(key)
             field = join_field_path(path, name)
             if name in mapping:
-                raise self._build_error(f"`{field}` is there twice, first on line {self.lines[field]}", key)
+                raise self._build_error(
+                    f"duplicate key `{field}`: already defined on line {self.lines[field]}", key
+                )
             self.lines[field] = key.line
             mapping[name] = self._build_value(next(self.pieces), field, depth + 1)
         return mapping
@@ -228,25 +230,27 @@ class _DocumentBuilder:
 
     def _read_key(self, piece: ParsedPiece) -> str:
         if piece.kind != "scalar":
-            raise self._build_error("a key must be text, not a list or a mapping", piece)
+            raise self._build_error("keys must be text, not a list or a mapping", piece)
         if not isinstance(piece.value, str):
             shown = json.dumps(piece.value)
-            raise self._build_error(f'the key {shown} is not text; write it in quotes: "{shown}"', piece)
+            raise self._build_error(f'keys must be text, not {shown}: write it in quotes: "{shown}"', piece)
         return str(self._read_scalar(piece, piece.value))
 
     def _read_scalar(self, piece: ParsedPiece, path: str) -> Any:
         value = piece.value
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._build_error(f"{_format_field(path)}is not a finite number", piece)
+            raise self._build_error(f"{_format_field(path)}must be a finite number", piece)
         if isinstance(value, str) and not value.isascii():
             return self._read_text(value, piece, path)
         return value
 
     def _read_text(self, value: str, piece: ParsedPiece, path: str) -> str:
-        try:  # YAML takes the two halves of an escaped surrogate pair as two characters
+        try:  # YAML reads the two halves of an escaped surrogate pair as two characters
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
-            message = f"{_format_field(path)}holds half of a surrogate pair, which is no character"
+            message = (
+                f"{_format_field(path)}contains half of a surrogate pair, which is not a valid character"
+            )
             raise self._build_error(message.encode("utf-8", "replace").decode(), piece) from error
 
     def _build_error(self, message: str, piece: ParsedPiece) -> InvalidFile:
@@ -262,7 +266,7 @@ def _parse_json_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
         json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
         where = f"{name}:{error.lineno}:{error.colno}"
-        raise InvalidFile(f"is not JSON: {error.msg}", where=where) from error
+        raise InvalidFile(f"invalid JSON: {error.msg}", where=where) from error
     except RecursionError as error:
         raise InvalidFile(f"nested more than {MAX_DEPTH} levels deep", where=name) from error
     line, line_start, counted_until = 1, 0, 0
@@ -282,8 +286,8 @@ def _to_json_piece(word: str, line: int, column: int, name: str) -> ParsedPiece:
         return ParsedPiece("end", None, line, column)
     try:
         return ParsedPiece("scalar", json.loads(word), line, column)
-    except ValueError as error:  # a whole number of thousands of digits
-        raise InvalidFile("a number is too long", where=f"{name}:{line}:{column}") from error
+    except ValueError as error:  # an integer with thousands of digits
+        raise InvalidFile("the number has too many digits", where=f"{name}:{line}:{column}") from error
 
 
 def _parse_yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
@@ -292,7 +296,7 @@ def _parse_yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
         for event in YAML(typ="safe", pure=True).parse(text):
             documents += isinstance(event, DocumentStartEvent)
             if documents > 1:
-                raise InvalidFile("holds more than one document", where=_format_place(event, name))
+                raise InvalidFile("must contain only one YAML document", where=_format_place(event, name))
             if piece := _to_yaml_piece(event, name):
                 yield piece
     except ReaderError as error:
@@ -300,16 +304,22 @@ def _parse_yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
     except YAMLError as error:
         raise _build_syntax_error(error, name) from error
     except (ValueError, OverflowError) as error:  # \U escapes beyond the last character
-        raise InvalidFile(f"is not YAML: {error}", where=name) from error
+        raise InvalidFile(f"invalid YAML: {error}", where=name) from error
 
 
 def _to_yaml_piece(event: Event, name: str) -> ParsedPiece | None:
     if isinstance(event, AliasEvent):
-        raise InvalidFile("aliases (`*name`) are not allowed; write it out", where=_format_place(event, name))
+        raise InvalidFile(
+            "YAML aliases (`*name`) are not allowed: repeat the value instead",
+            where=_format_place(event, name),
+        )
     if getattr(event, "anchor", None):
-        raise InvalidFile("anchors (`&name`) are not allowed; write it out", where=_format_place(event, name))
+        raise InvalidFile(
+            "YAML anchors (`&name`) are not allowed: repeat the value instead",
+            where=_format_place(event, name),
+        )
     if getattr(event, "tag", None):
-        raise InvalidFile("tags (`!name`) are not allowed", where=_format_place(event, name))
+        raise InvalidFile("YAML tags (`!name`) are not allowed", where=_format_place(event, name))
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
     if isinstance(event, MappingStartEvent):
         return ParsedPiece("mapping", None, line, column)
@@ -332,7 +342,7 @@ def _resolve_scalar(word: str, where: str) -> Any:
     whole = _INT.fullmatch(word)
     if whole or _BASED.fullmatch(word):
         if len(word) > MAX_DIGITS:
-            raise InvalidFile("a number is too long", where=where)
+            raise InvalidFile("the number has too many digits", where=where)
         return int(word, 10 if whole else 0)
     if _FLOAT.fullmatch(word):
         return float(word)
@@ -348,7 +358,7 @@ def _build_syntax_error(error: YAMLError, name: str) -> InvalidFile:
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     problem = error.problem if isinstance(error, MarkedYAMLError) else str(error)
     fix = "indent with spaces, not tabs" if "\\t" in str(problem) else None
-    return InvalidFile(f"is not YAML: {problem}", where=where, fix=fix)
+    return InvalidFile(f"invalid YAML: {problem}", where=where, fix=fix)
 
 
 def _build_character_error(error: ReaderError, text: str, name: str) -> InvalidFile:

@@ -1,4 +1,4 @@
-"""Runs jobs until none is ready: one job, or the queue in rank order, several at a time."""
+"""Runs jobs until none is ready: a single job, or the queue in rank order, several at a time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from logist.store import JobDir, list_jobs
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
 HOLDING = {
-    Status.STUCK: "its steward",
+    Status.STUCK: "a steward",
     Status.APPROVAL_REQUIRED: "approval",
-    Status.WAITING: "other jobs",
+    Status.WAITING: "child jobs",
     **dict.fromkeys(HALTED, "a higher limit"),
 }
-"""States that a job does not leave without a person, or other jobs, and what it waits for there."""
+"""States that a job leaves only after a person or other jobs act, and what it waits for in each."""
 FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
 """The exit code of a run over many jobs is the first of these that any job ended with, else 0.
 
-What is broken comes first, then what a person has to decide; last what only has to be put off or looked at.
+Damage comes first, then what a person has to decide; last what can wait.
 """
 
 
@@ -56,7 +56,7 @@ class HeldUp:
 
     job_id: str
     status: Status | None
-    """None where its files can't be read."""
+    """None if its files can't be read."""
     exit_code: int
     waits: str
     """What it waits for, and who has to act."""
@@ -73,7 +73,7 @@ def run_job(
 ) -> CommandResult:
     """Step one job until it waits for a person, ends, or its provider fails.
 
-    `family_too`: the jobs that it gives a step to run as well, several at a time; otherwise it rests there.
+    `family_too`: also run the child jobs that it waits for, several at a time; otherwise return when it waits.
     """
     while True:
         result = do_step(project, job_id, Choice(command="run", strict=strict))
@@ -97,7 +97,7 @@ def run_job(
 def _run_children(
     project: ProjectContext, waiting: CommandResult, on_step: Callable[[CommandResult], None]
 ) -> list[int] | None:
-    """Run the jobs that a job waits for, and theirs. None once all have ended, else the exit codes of all."""
+    """Run the child jobs that a job waits for, at all levels. None once all have ended, else their exit codes."""
     state, codes = waiting.state, []
     if not all(child.is_settled for child in family.load_children(project, state)):
         most, parent_id = project.settings.max_concurrent_agents, waiting.job_id
@@ -138,8 +138,8 @@ def list_ready_jobs(project: ProjectContext) -> list[str]:
 def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> list[HeldUp]:
     """The jobs that wait for a person after a run, by id: STUCK, at a limit, for approval, or damaged.
 
-    Excluded are jobs that wait only for agents, jobs that are set aside, and children of others. `ended`:
-    jobs whose end this run has reported. Writes nothing.
+    Jobs that wait only for agents, suspended jobs, and child jobs are excluded. `ended`: jobs whose end this
+    run has reported. Writes nothing.
     """
     return [
         held_job
@@ -170,7 +170,7 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
 
 
 def _describe_held_parent(project: ProjectContext, job_id: str, state: State) -> HeldUp | None:
-    """The HeldUp of a job that waits for others; None if those only wait for agents."""
+    """The HeldUp of a job that waits for child jobs; None if those only wait for agents."""
     halted = state.status in HALTED
     code = advice.exit_code(state.status) if halted else family.waiting_exit_code(project, state)
     why = f"{state.status}: {state.reason}; " if halted else ""
@@ -184,8 +184,8 @@ def _has_halted_ancestor(project: ProjectContext, state: JsonObject, known: dict
     if not isinstance(above, str):
         return False
     if above not in known:
-        known[above] = False  # a circle of parents ends here
-        with suppress(LogistError):  # without its parent, a job goes its own way
+        known[above] = False  # stops at a cycle of parents
+        with suppress(LogistError):  # a job without its parent runs on its own
             parent = read_current_state(project.open_job(above))
             is_halted = str(parent.get("status")) in HALTED
             known[above] = is_halted or _has_halted_ancestor(project, parent, known)
@@ -203,7 +203,7 @@ def _is_over(project: ProjectContext, job_id: str) -> bool:
     try:
         state = read_current_state(project.open_job(job_id))
     except LogistError:
-        return True  # the parent's step makes it, or says what is wrong
+        return True  # the parent's step creates it, or reports the problem
     stuck = state.get("stuck") or {}
     return state.get("status") in TERMINAL or stuck.get("kind") == StuckKind.ATTEMPTS
 
@@ -261,7 +261,7 @@ def _run_one(project: ProjectContext, job_id: str, on_step: Callable[[CommandRes
             job_id, record_decision(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None
         )
     except (Busy, family.SetAside) as error:
-        project.say(f"{job_id}: passed over, {error.message}")
+        project.say(f"{job_id}: skipped: {error.message}")
         return EndedJob(job_id, None, None)
 
 
@@ -278,8 +278,8 @@ def _collect_end(future: Future[EndedJob], job_id: str) -> EndedJob:
 
 
 def is_left_behind(project: ProjectContext, ended: EndedJob) -> bool:
-    """True if a job was a child that its parent does not wait for any more:
-    its state does not concern the run.
+    """True if a job was a child that its parent no longer waits for: its
+    state does not matter for the run.
     """
     parent = ended.result.state.parent if ended.result else None
     if parent is None:

@@ -47,7 +47,7 @@ from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered
 
 MOST_TRIES = 3
-"""How often a step looks again at limits that were changed while it looked."""
+"""How often a step checks the limits again if they change while it checks them."""
 AT_A_LIMIT = exit_code(Status.HALTED_COST)
 NOTHING = Usage()
 
@@ -63,10 +63,10 @@ class GivenAnswer:
 
 
 def do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
-    """Do one step. Raises Refused for a job that takes none, Busy while another process works on it."""
+    """Do one step. Raises Refused if the job can't do a step, Busy while another process works on it."""
     result = job_merge.merge_due(project, _step_locked(project, job_id, choice))
     steward_decisions.cancel_children(
-        project, gather.find_unended_children(result.entries), f"{job_id} goes on without it"
+        project, gather.find_unended_children(result.entries), f"{job_id} continues without it"
     )
     return result
 
@@ -81,16 +81,16 @@ def _step_locked(project: ProjectContext, job_id: str, choice: Choice) -> Comman
             session, goes_on=partial(_is_still_current, session, choice)
         )
         if pending_entries:
-            note = "concluded what an earlier step had left in flight; nothing new was asked"
+            note = "recorded the outcome of an interrupted step; no new request was sent"
             return _build_result(session, pending_entries, (note,))
         if session.lock is not None and session.lock.waited_for_courier and not unsent:
-            return _build_result(session, [], ("another command concluded the step that was under way",))
+            return _build_result(session, [], ("another command has finished the step that was in progress",))
         return _take_step(session, choice)
 
 
 def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
-    """True if a half-done answer would be requested in the same way now:
-    same spec, role, model, agent and rights.
+    """True if an unfinished request would be the same now: same spec, role,
+    model, agent and permissions.
     """
     spec, changed = session.detect_spec_change()
     phase = step.find_due_phase(session.state)
@@ -121,7 +121,7 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
         assert idle is not None
         return _build_result(session, [], (_describe_idle(idle),))
     spec, changed = session.detect_spec_change()
-    # Before anything is written: a role, model, price or script that won't do is told, and that is all.
+    # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
     if changed:
@@ -140,16 +140,16 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
 def _halt_limit_owner(
     session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int
 ) -> CommandResult:
-    """Halt the job whose limit it is: this one, or one above it, whose other children stop too."""
+    """Halt the job that owns the limit: this one, or one above it, whose other children stop too."""
     if not halt.job:
         return _build_result(session, [_record_halt(session, spec, halt)], ())
     above = family_limits.halt_above(session, halt)
     if above is None and tries == MOST_TRIES:
         raise Busy(
-            f"the limits of {halt.job} change while its jobs are at work",
+            f"the limits of {halt.job} keep changing while its child jobs run",
             fix=f"logist job step --job {session.job.id}",
         )
-    if above is None:  # there is room again: its limit was raised meanwhile
+    if above is None:  # its limit was raised in the meantime
         return _take_step(session, choice, tries + 1)
     note = f"{halt.job} is {above.status}: {above.reason}"
     return replace(_build_result(session, [], (note,)), exit_code=exit_code(above.status))
@@ -157,7 +157,7 @@ def _halt_limit_owner(
 
 def _spawn_children(session: Session, choice: Choice, tries: int) -> CommandResult:
     """Give the step to child jobs; they are created here and run by themselves."""
-    from logist.jobs.children import spawn  # noqa: PLC0415 - with all that reads and checks workflows
+    from logist.jobs.children import spawn  # noqa: PLC0415 - slow import: reads and checks workflows
 
     spec, changed = session.detect_spec_change()
     if changed:
@@ -193,12 +193,12 @@ def _ask_agent(session: Session, prepared: PreparedCall) -> Interaction:
     if project.has_local_agent:
         observation.record_restore_point(session, ask)
         return answer_recording.record_answer(session, Answered(ask, agent_calls.ask_in_place(session, ask)))
-    suffix = "" if plan.agent == LITELLM else f" by {plan.agent}"
+    suffix = "" if plan.agent == LITELLM else f" via {plan.agent}"
     project.say(f"asking {plan.role.name}{suffix} ({plan.model.provider_model})")
     if prepared.kept is None:
         agent_calls.ask_by_courier(session, ask, begun=prepared.begun)
     else:
-        project.say(f"going on after turn {len(prepared.kept.turns)}, which was answered before the doubt")
+        project.say(f"continuing after turn {len(prepared.kept.turns)}, the last one that was answered")
         agent_calls.ask_by_courier(
             session, unfinished_turns.resume_turns(session, prepared.kept, ask), begun=True
         )
@@ -235,10 +235,12 @@ def _poststep_locked(
         unsent = answer_recording.is_unsent(session)
         pending_entries = answer_recording.record_pending_answer(session)
         if pending_entries:
-            note = "concluded what an earlier step had left in flight; the given answer was not used"
+            note = "recorded the outcome of an interrupted step; the supplied answer was not used"
             return _build_result(session, pending_entries, (note,))
         if session.lock is not None and session.lock.waited_for_courier and not unsent:
-            note = "another command concluded the step that was under way; the given answer was not used"
+            note = (
+                "another command has finished the step that was in progress; the supplied answer was not used"
+            )
             return _build_result(session, [], (note,))
         return _record_supplied_answer(session, answer, choice)
 
@@ -259,14 +261,14 @@ def _record_supplied_answer(
     if not dry_run:
         if changed:
             session.record(*changed)
-        checkpoint = workspace.create_checkpoint("before an answer was given").commit
+        checkpoint = workspace.create_checkpoint("before a supplied answer").commit
     plan = next_request.plan_request(session, turn, next_request.gather_context(session, turn, workspace))
     assert isinstance(plan, StepPlan)
     ask = agent_calls.build_ask(session, spec, plan, checkpoint)
     answered = Answered(ask, _build_reply(session.project, answer), Steward(name=session.project.steward))
     if dry_run:
         return _simulate_answer(session, answered)
-    # Who says what the answer has cost knows better than the booking of what was in doubt.
+    # A cost that the steward supplies replaces the amount that was booked for a call in doubt.
     releases = answer.charge.source == "steward"
     entry = answer_recording.record_answer(session, answered, simulated=True, releases=releases)
     return _build_result(session, [entry], ())
@@ -310,7 +312,11 @@ def _describe_idle(waits: Idle) -> str:
 def _build_result(session: Session, entries: list[Interaction], notes: tuple[str, ...]) -> CommandResult:
     state = session.state
     warnings = [warning for entry in entries for warning in entry.response.warnings]
-    warnings += [f"not restorable: {name}" for entry in entries for name in _list_not_restorable(entry)]
+    warnings += [
+        f"not in any checkpoint, can't be restored: {name}"
+        for entry in entries
+        for name in _list_not_restorable(entry)
+    ]
     code = exit_code(state.status)
     if state.status is Status.WAITING:
         code = family.waiting_exit_code(session.project, state)
@@ -321,7 +327,7 @@ def _build_result(session: Session, entries: list[Interaction], notes: tuple[str
 
 
 def _list_not_restorable(entry: Interaction) -> list[str]:
-    """The files that no checkpoint contains; caches are left out, because they never are in one."""
+    """The files that no checkpoint contains, except caches, which are never in one."""
     names = entry.observed.not_restorable if entry.observed else []
     return [name for name in names if not name.endswith("(cache)")]
 

@@ -31,8 +31,8 @@ from logist.core.model import (
 from logist.core.template import data
 
 LONGEST = 60
-"""Characters of what is said beside a step or a child."""
-NOT_MADE = "not made yet"
+"""Maximum length of the text next to a step or a child, in characters."""
+NOT_MADE = "not created yet"
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class SeenChild:
 
     id: str
     status: str
-    """A Status; RUNNING or REVIEWING while an agent is out; else why it is not known."""
+    """A Status; RUNNING or REVIEWING while an agent works; else why the status is unknown."""
     awaiting: str | None = None
     stuck_kind: str | None = None
     reason: str = ""
     children: tuple[SeenChild, ...] = ()
-    """Of one that waits for others itself."""
+    """Its own child jobs, if it waits for some."""
     next_command: str = ""
-    """The command that answers its status; none where that is not known."""
+    """The command to run in this status; empty if the status is unknown."""
 
     @property
     def status_text(self) -> str:
@@ -80,19 +80,19 @@ class Way:
     """The path a job took through its workflow, without what a restep or a rerun has reverted."""
 
     decisions: Mapping[str, JsonObject] = field(default_factory=dict)
-    """What each decision was last, by its step."""
+    """The last result of each decision, by its step."""
     skipped: Mapping[str, JsonObject] = field(default_factory=dict)
-    """The steps that were passed over when they were last reached."""
+    """The steps that were skipped when they were last reached."""
     gathered: Mapping[str, tuple[JsonObject, ...]] = field(default_factory=dict)
-    """The children of each step that has gathered them, as they were then."""
+    """By step: the children whose work it has gathered, as they were then."""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Those of them whose work is not in the parent's."""
+    """Those of them whose work was not merged into the parent's."""
     lost: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    """By step and child: what of its work no checkpoint could bring over."""
+    """By step and child: the files that no checkpoint contains, so they were not copied."""
     times: Mapping[str, int] = field(default_factory=dict)
     """How often each step was done."""
     conflicts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Files by the child whose work did not fit, when it was last gathered."""
+    """By child: the files that had conflicts when its work was last gathered."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def mark_steps(
         marks_by_step[current_step.id] = _mark_current_step(current_step, state, way, children, running)
     decision = find_decision_without_branch(state, way)
     if decision is not None and flow.find_step(decision) is not None:
-        marks_by_step[decision] = Mark("stuck", "no branch holds")
+        marks_by_step[decision] = Mark("stuck", "no branch matches")
     return {step.id: marks_by_step[step.id] for step in flow.steps if step.id in marks_by_step}
 
 
@@ -214,9 +214,9 @@ def _mark_gathered_child(
 ) -> DrawnChild:
     name, status = str(child.get("id")), str(child.get("status"))
     if name in left_out:
-        return DrawnChild(name, "skipped", "left out")
+        return DrawnChild(name, "skipped", "not merged")
     if name in lost:
-        return DrawnChild(name, "done", _shorten_text(f"without {', '.join(map(str, lost[name]))}"))
+        return DrawnChild(name, "done", _shorten_text(f"not copied: {', '.join(map(str, lost[name]))}"))
     is_successful = status == Status.SUCCESS
     return DrawnChild(name, "done" if is_successful else "failed", "" if is_successful else status)
 
@@ -236,7 +236,7 @@ def _has_left_step(state: State) -> bool:
 
 
 def find_decision_without_branch(state: State, way: Way) -> str | None:
-    """The decision of which no branch applies; None if there is none."""
+    """The decision that has no matching branch; None if there is none."""
     if state.place.stuck is None or state.place.stuck.kind is not StuckKind.NO_BRANCH:
         return None
     return next((name for name, said in way.decisions.items() if said.get("branch") is None), None)
@@ -317,9 +317,9 @@ class Asked:
 
     prompt: str
     inputs: JsonObject
-    """What the data hold for it, by name."""
+    """The data that the step can use, by name."""
     notes: tuple[str, ...] = ()
-    """What of the prompt could not be filled."""
+    """The placeholders of the prompt that could not be filled."""
 
 
 def describe_manual_step(spec: EffectiveSpec, state: State) -> Asked | None:
@@ -341,7 +341,7 @@ def _has_content(value: Any) -> bool:
 
 
 def _is_within(output: Any, given: Any) -> bool:
-    """True if the input, over which the last output is laid, contains that output completely."""
+    """True if the input contains the last output completely, because the output was merged into it."""
     return output == given or (isinstance(output, dict) and isinstance(given, dict))
 
 

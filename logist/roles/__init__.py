@@ -1,4 +1,7 @@
-"""Role files: define who does the work; found in the shipped, the user's and the project's directories."""
+"""Role files define who does the work.
+
+They ship with Logist or come from the user's or the project's directory.
+"""
 
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem, Roles, role_hash
 from logist.roles.loading import load_roles

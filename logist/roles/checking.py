@@ -1,4 +1,4 @@
-"""Builds a role from its entry in a file and its base; every error has its line and field."""
+"""Builds a role from its entry in a file and its base; every error names the line and the field."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ TEMPLATE_NAMES = frozenset(
 """The names that a role's template may begin with."""
 MANDATORY = ("name", "description", "instructions", "llm_model")
 KEYS = (*Role.model_fields, "base")
-"""Of a role file."""
+"""The keys of a role file."""
 OUTPUT_SCHEMAS = ("plan", "assignments", "feedback", "test-report")
-"""Schemas of an output that ship with Logist, by the name that a role file may give instead."""
+"""The output schemas that ship with Logist; a role file can use their names."""
 MAX_BADGE = 2
-"""Characters of a badge: an emoji, or two letters."""
+"""The most characters of a badge: an emoji, or two letters."""
 
 _DELEGATES = "can_delegate_to_roles"
 _PERMISSIONS = "permissions"
 _FOR_ALL = "custom_instructions"
-"""May stand in a role's `context_requirements`, and changes nothing: every role is told these."""
+"""Allowed in `context_requirements` but without effect: every role gets these."""
 _LITERAL = re.compile(r":\s*\|[-+0-9]*\s*(#.*)?$")
 
 
 @dataclass(frozen=True)
 class Fallback:
-    """The model of a role that has a template and names no model."""
+    """The model of a role that has a template but no model."""
 
     model: str
     origin: Origin
@@ -53,10 +53,10 @@ def build_role(
     """Build the role of an entry over its base; return it, or None, and the problems, all errors before
     warnings.
 
-    `base` may be the error why there is none: the other problems of the entry are reported all the same.
+    `base` may be the error that explains why there is none: the other problems of the entry are still reported.
     """
     if not isinstance(entry.data, dict):
-        return None, [error_to_problem(entry.invalid_error("must be a mapping of its attributes"))]
+        return None, [error_to_problem(entry.invalid_error("must be a mapping of fields"))]
     baseless = isinstance(base, InvalidFile)
     errors_found = _Found([base] if isinstance(base, InvalidFile) else [])
     base = None if isinstance(base, InvalidFile) else base
@@ -78,7 +78,7 @@ def build_role(
     ]
     other_problems = [each for each in other_problems if each.severity != "error"]
     if entry.name == INTERNAL and data.get("applicable_task_types"):
-        message = f"the role `{INTERNAL}` is never chosen by the type of a task"
+        message = f"the role `{INTERNAL}` is never chosen by task type"
         other_problems.append(
             RoleProblem("warning", message, f"{entry.path}:{entry.find_line('applicable_task_types')}")
         )
@@ -92,7 +92,7 @@ def build_role(
 
 @dataclass
 class _Found:
-    """The errors of an entry so far, one a field."""
+    """The errors of an entry so far, one per field."""
 
     errors: list[InvalidFile]
     fields: set[str] = field(default_factory=set)
@@ -109,7 +109,7 @@ def error_to_problem(error: InvalidFile) -> RoleProblem:
 
 
 def _read_own_fields(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
-    """The fields that the entry sets itself, in the form that the model takes, and their lines."""
+    """Return the fields that the entry sets itself, as the model expects them, and their lines."""
     own_fields = {key: value for key, value in entry.data.items() if key in Role.model_fields}
     if AGENT_PROMPT in entry.data:
         message = f"`{AGENT_PROMPT}` and `instructions` are the same field"
@@ -119,9 +119,7 @@ def _read_own_fields(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], d
         own_fields["context_requirements"] = [part for part in requirements if part != _FOR_ALL]
     if isinstance(schema_name := own_fields.get("output_schema"), str):
         if schema_name not in OUTPUT_SCHEMAS:
-            schema_message = (
-                f"`output_schema` is {schema_name!r}; the shipped ones are {', '.join(OUTPUT_SCHEMAS)}"
-            )
+            schema_message = f"unknown `output_schema` {schema_name!r}: expected a schema or one of {', '.join(OUTPUT_SCHEMAS)}"
             found.add_error("output_schema", entry.invalid_error(schema_message, "output_schema"))
             del own_fields["output_schema"]
         else:
@@ -144,7 +142,7 @@ def _require_mandatory(entry: RoleEntry, data: dict[str, Any], found: _Found, *,
         if attribute not in data:
             suggestion = suggest_names(attribute, [key for key in entry.data if key not in KEYS])
             fix = (
-                f"is `{_extract_suggestion(suggestion)}` meant to be it?"
+                f"is `{_extract_suggestion(suggestion)}` a typo?"
                 if suggestion and suggestion.startswith("did")
                 else None
             )
@@ -169,21 +167,19 @@ def _extract_suggestion(advice: str) -> str:
 
 
 def _check_fields(entry: RoleEntry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
-    """Report what the model refuses, and the further requirements of a role."""
+    """Report what the model rejects, and violations of the other requirements of a role."""
     for path, error in find_document_faults(Role, Document(str(entry.path), data, lines)).items():
-        if path or not found.errors:  # of the role as a whole, only what its fields do not say already
+        if path or not found.errors:  # errors of the role as a whole only if no field has one
             found.add_error(
                 path, InvalidFile(entry.add_label(error.message), where=error.where, fix=error.fix)
             )
     name, badge = data.get("name"), data.get("badge")
     if isinstance(name, str):
         if not name.isprintable() or name != name.strip():
-            message = "`name` must be one line of printable text, without spaces around it"
+            message = "`name` must be one line of printable text without leading or trailing spaces"
             found.add_error("name", entry.invalid_error(message, "name"))
         if entry.key is not None and name != entry.key:
-            found.add_error(
-                "name", entry.invalid_error(f"is named `{name}` inside; make the two equal", "name")
-            )
+            found.add_error("name", entry.invalid_error(f"the key and the `name` differ: `{name}`", "name"))
     if isinstance(badge, str) and not _is_badge(badge):
         found.add_error(
             "badge", entry.invalid_error(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
@@ -217,28 +213,26 @@ def _find_written_path(name: str, entry: RoleEntry) -> str:
 
 
 def _normalize_permissions(entry: RoleEntry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """The attributes with `permissions` as a mapping of booleans, and the
-    delegates as an attribute outside of it.
-    """
+    """Return the fields with `permissions` as a mapping of booleans, and the delegates as a separate field."""
     permissions, lines = known["permissions"], entry.lines
     if isinstance(permissions, list):
         return {**known, "permissions": _parse_permission_list(entry, permissions)}, lines
     if not isinstance(permissions, dict):
         raise entry.invalid_error(
-            "`permissions` must be a mapping of true and false, or a list of names", "permissions"
+            "`permissions` must be a mapping to true or false, or a list of names", "permissions"
         )
     if _DELEGATES not in permissions:
         return known, lines
     inside = f"permissions.{_DELEGATES}"
     if _DELEGATES in known:
-        raise entry.invalid_error(f"`{_DELEGATES}` stands twice: beside `permissions`, and in it", inside)
+        raise entry.invalid_error(f"duplicate `{_DELEGATES}`: outside and inside `permissions`", inside)
     others = {name: value for name, value in permissions.items() if name != _DELEGATES}
     moved = {path.replace(inside, _DELEGATES, 1): line for path, line in lines.items()}
     return {**known, "permissions": others, _DELEGATES: permissions[_DELEGATES]}, moved
 
 
 def _parse_permission_list(entry: RoleEntry, names: list[Any]) -> dict[str, bool]:
-    """The mapping for a list of permission names; `can_read_files` is accepted for `read_files`."""
+    """Return the mapping for a list of permission names; `can_read_files` is accepted for `read_files`."""
     allowed: dict[str, bool] = {}
     for number, name in enumerate(names):
         permission = name.removeprefix("can_") if isinstance(name, str) else None
@@ -258,22 +252,23 @@ def _is_badge(badge: str) -> bool:
 
 
 def _check_template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
-    """Yield the problems of the role's own template, each at its line of the
-    file if that can be determined.
-    """
+    """Yield the problems of the role's own template, each with its line in the file if that is known."""
     if not isinstance(text, str):
         return
     first = _find_template_line(entry)
     for problem in template.find_template_problems(text, TEMPLATE_NAMES):
         inside = problem.line or 1
         line = first + inside - 1 if first else entry.find_line("prompt_template")
-        where = "" if first else f" (its line {inside})"
+        where = "" if first else f" (line {inside} of the template)"
         message = entry.add_label(f"`prompt_template`{where}: {problem.message}")
         yield RoleProblem(problem.severity, message, f"{entry.path}:{line}", problem.fix or None)
 
 
 def _find_template_line(entry: RoleEntry) -> int | None:
-    """The line of the file on which the template begins; None if its lines are not lines of the file."""
+    """Return the line of the file on which the template begins.
+
+    None if its lines are not lines of the file.
+    """
     line = entry.find_line("prompt_template")
     try:
         written = entry.path.read_text("utf-8").splitlines()[line - 1]
@@ -285,24 +280,25 @@ def _find_template_line(entry: RoleEntry) -> int | None:
 
 
 def _find_unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
-    """Yield keys without effect; one that was meant to be `permissions` is
-    an error: a role without them may do all.
+    """Yield keys without effect.
+
+    A misspelled `permissions` is an error: a role without permissions may do everything.
     """
     for key in entry.data:
         if key not in (*KEYS, AGENT_PROMPT):
             advice = suggest_names(key, KEYS)
             hint = advice if advice and advice.startswith("did") else None
             lacks = hint is not None and f"`{_PERMISSIONS}`" in hint and _PERMISSIONS not in entry.data
-            wider = ", so the role could do everything" if lacks else ""
+            wider = ", so the role would have all permissions" if lacks else ""
             yield RoleProblem(
                 "error" if lacks else "warning",
-                entry.add_label(f"`{key}` is not known to this version and has no effect{wider}"),
+                entry.add_label(f"unknown field `{key}` has no effect{wider}"),
                 f"{entry.path}:{entry.lines.get(key, 1)}",
                 hint,
             )
 
 
 def make_fallback(worker: LoadedRole) -> Fallback:
-    """The model of the loaded role FALLBACK, wherever its value comes from."""
+    """Return the model of the loaded role FALLBACK, wherever its value comes from."""
     origin = worker.origins["llm_model"]
     return Fallback(worker.role.llm_model, Origin("fallback", origin.path, origin.line, FALLBACK))

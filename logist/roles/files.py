@@ -24,7 +24,7 @@ FORM = frozenset(
         "later_attempts",
     }
 )
-"""What shows that a file holds one role, and not several by their names."""
+"""Keys that show that a file contains one role, and not several by their names."""
 
 _NAME_LINE = re.compile(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]+)", re.MULTILINE)
 
@@ -38,9 +38,9 @@ class RoleEntry:
     data: Any
     lines: dict[str, int]
     key: str | None = None
-    """Of a file that holds several: the key of this one."""
+    """The key of this role in a file with several roles."""
     strength: int = 0
-    """Of its directory."""
+    """The strength of its directory."""
 
     @property
     def base(self) -> str | None:
@@ -49,20 +49,20 @@ class RoleEntry:
         return base_name if isinstance(base_name, str) else None
 
     def find_line(self, attribute: str = "") -> int:
-        """The line of an attribute, or else of the role."""
+        """Return the line of a field, or else of the role."""
         return self.lines.get(attribute) or self.lines.get("", 1)
 
     def invalid_error(self, message: str, attribute: str = "", fix: str | None = None) -> InvalidFile:
-        """The error to raise for this role, with its location."""
+        """Return the error to raise for this role, with its location."""
         return InvalidFile(self.add_label(message), where=f"{self.path}:{self.find_line(attribute)}", fix=fix)
 
     def add_label(self, message: str) -> str:
-        """The message; in a file of several roles it names the role."""
+        """Return the message, with the name of the role in a file with several roles."""
         return f"role `{self.key}`: {message}" if self.key else message
 
 
 def list_role_files(place: Path) -> list[Path]:
-    """The role files of a directory, by name; a path to a file is returned as it is.
+    """Return the role files of a directory, by name; for the path of a file, that file.
 
     A Markdown file without front matter is not a role file. Raises InvalidFile for what can't be read.
     """
@@ -73,7 +73,7 @@ def list_role_files(place: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise InvalidFile(f"cannot be read: {error.strerror}", where=str(place)) from error
+        raise InvalidFile(f"can't read the directory: {error.strerror}", where=str(place)) from error
     paths = [place / name for name in names if not name.startswith(".")]
     return [path for path in paths if path.suffix.lower() in SUFFIXES and _is_role_file(path)]
 
@@ -86,10 +86,12 @@ def _is_role_file(path: Path) -> bool:
 
 def read_role_entries(path: Path, strength: int = 0) -> list[RoleEntry]:
     """Read the roles of a file. Raises InvalidFile, with the location, if it can't be read."""
-    if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
-        raise InvalidFile("is not a regular file", where=str(path))
+    if os.path.exists(path) and not os.path.isfile(path):  # reading a named pipe would block forever
+        raise InvalidFile("not a regular file", where=str(path))
     if path.suffix.lower() not in SUFFIXES:
-        raise InvalidFile("is no role file", where=str(path), fix=f"its name ends in {', '.join(SUFFIXES)}")
+        raise InvalidFile(
+            "not a role file", where=str(path), fix=f"the name must end in {', '.join(SUFFIXES)}"
+        )
     document = _load_document(path)
     return list(_split_entries(document, path, strength))
 
@@ -103,8 +105,8 @@ def _load_document(path: Path) -> Document:
 
 @lru_cache(maxsize=32)
 def _load_shipped(path: Path, changed: int, size: int) -> Document:
-    """Load a shipped file in its current version, once a process: that is
-    nine tenths of the time to load the roles.
+    """Load a shipped file once per process: without this cache, parsing takes 90 % of the time to load the
+    roles.
     """
     return _parse_file(path)
 
@@ -114,7 +116,9 @@ def _parse_file(path: Path) -> Document:
 
 
 def guess_role_names(path: Path) -> list[str]:
-    """The roles that an unreadable file seems to define: the names in its text, else the file's own name."""
+    """Return the roles that an unreadable file seems to define: the names in its text, else the name of the
+    file.
+    """
     if not os.path.isfile(path):
         return [path.stem]
     try:
@@ -148,8 +152,9 @@ def _split_entries(document: Document, path: Path, strength: int) -> Iterator[Ro
 
 
 def _rename_agent_prompt(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str, int]]:
-    """The fields and their lines, with `agentPrompt` renamed to
-    `instructions`; a role with both keeps both.
+    """Return the fields and their lines, with `agentPrompt` renamed to `instructions`.
+
+    A role with both keeps both.
     """
     if not isinstance(data, dict) or AGENT_PROMPT not in data or "instructions" in data:
         return data, lines
@@ -159,8 +164,9 @@ def _rename_agent_prompt(data: Any, lines: dict[str, int]) -> tuple[Any, dict[st
 
 
 def _split_lines(lines: dict[str, int], fields: dict[str, str]) -> dict[str, dict[str, int]]:
-    """The lines of each role by its key; `fields`: the key by the path of
-    its role, which precedes its content.
+    """Return the lines of each role by its key.
+
+    `fields`: the key of each role by its path, which comes before the paths of its content.
     """
     below: dict[str, dict[str, int]] = {}
     field = ""

@@ -14,9 +14,9 @@ from logist.documents import suggest_names
 from logist.errors import InvalidFile, UsageError
 
 FALLBACK = "Worker"
-"""Whose model a role has that has a template of its own, and names none."""
+"""The role whose model applies to a role that has a template but no model."""
 INTERNAL = "review"
-"""The role that judges what others did; no type of tasks is done by it."""
+"""The role that reviews the work of others; it is never chosen by task type."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Origin:
     """Where the value of a field comes from."""
 
     kind: Literal["file", "base", "fallback", "default"]
-    """The role's own file, its base, the model of the role FALLBACK, or no file at all."""
+    """The role's own file, its base, the model of the role FALLBACK, or no file."""
     path: str | None = None
     line: int | None = None
     role: str | None = None
-    """Of `base` and `fallback`: whose file that is."""
+    """For `base` and `fallback`: the role that the file defines."""
 
     @property
     def place(self) -> str:
-        """As `roles/fix.yaml:3`; empty for a default."""
+        """For example `roles/fix.yaml:3`; empty for a default."""
         return f"{self.path}:{self.line}" if self.path else ""
 
 
@@ -55,15 +55,14 @@ class LoadedRole:
     base: str | None = None
     """The role that it inherits from."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
-    """Of every field of the role, by its name."""
+    """The origin of each field, by its name."""
     strength: int = 0
-    """Of two with one name, or for one type of tasks, the greater holds: the number of the directory."""
+    """The number of its directory: of two roles with the same name or task type, the one with the higher
+    number applies."""
 
     @property
     def has_own_task_types(self) -> bool:
-        """True if the role sets its task types itself, instead of inheriting
-        them from a role that has them.
-        """
+        """True if the role sets its task types itself instead of inheriting them from another role."""
         origin = self.origins.get("applicable_task_types")
         return self.base in (None, self.role.name) or (origin is not None and origin.kind == "file")
 
@@ -75,13 +74,14 @@ class Roles:
     by_name: dict[str, LoadedRole]
     problems: list[RoleProblem]
     broken: dict[str, InvalidFile]
-    """Why a role can't be used, by its name or, where that can't be read, its file's."""
+    """Why a role can't be used, by its name, or by the name of its file if the role's name can't be read."""
     hidden: list[LoadedRole] = field(default_factory=list)
-    """Sound roles in whose place one of a stronger directory stands."""
+    """Valid roles that a role of a stronger directory overrides."""
 
     def get(self, name: str) -> Role:
-        """The role of exactly that name. Raises UsageError if there is none,
-        InvalidFile if its file is broken.
+        """Return the role of exactly that name.
+
+        Raises UsageError if there is none, InvalidFile if its file is broken.
         """
         if name in self.broken:
             raise self.broken[name]
@@ -93,9 +93,9 @@ class Roles:
         return self.by_name[name].role
 
     def find_for_task_type(self, task_type: str) -> str | None:
-        """The name of the role that does tasks of a type according to the role files; None if none does.
+        """Return the name of the role for a task type according to the role files; None if there is none.
 
-        It may be a broken one, if a broken file hides a role of that type: no other role takes over its tasks
+        It may be a broken role if its file hides a role of that type: no other role takes over its tasks
         silently.
         """
         hidden_by_broken = (one for one in self.hidden if one.role.name in self.broken)
@@ -104,7 +104,7 @@ class Roles:
 
 
 def find_claimants(roles: Iterable[LoadedRole], task_type: str) -> list[LoadedRole]:
-    """The roles that name a task type, in order of precedence.
+    """Return the roles that name a task type, in order of precedence.
 
     A role whose own file names the type precedes one that inherits it from its base: a role derived from
     `fix`, meant to be named explicitly, does not take all bugs away from `fix`. Then the stronger directory
@@ -125,7 +125,7 @@ def _precedence_key(loaded: LoadedRole) -> tuple[bool, int, str]:
 
 
 def role_hash(role: Role) -> str:
-    """sha256 (hex) of the role as canonical JSON; attributes left at their default do not count."""
+    """Return the sha256 (hex) of the role as canonical JSON, without fields that have their default value."""
     data = role.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -14,11 +14,10 @@ from logist.roles.files import RoleEntry, guess_role_names, list_role_files, rea
 from logist.roles.loaded import FALLBACK, LoadedRole, RoleProblem, Roles, find_claimants
 
 MOST_ADVICE = 50
-"""Unknown bases for which a near name is looked for: among many roles, that takes its time."""
-
+"""The most unknown bases to suggest a name for: among many roles, the search is slow."""
 
 MOST_BASES = 20
-"""Roles above each other; more are a mistake, or meant to take time."""
+"""The longest chain of bases; a longer one is a mistake or malicious."""
 
 
 def load_roles(directories: Sequence[Path]) -> Roles:
@@ -85,13 +84,13 @@ class _RoleBuilder:
         self._directories = directories
         self._fallback: Fallback | None = None
         self._unknown = 0
-        for directory in directories:  # one that names no model has that of the one it replaces
+        for directory in directories:  # one without a model gets that of the one it overrides
             entry = directory.entries.get(FALLBACK)
             worker = self._build_role(entry)[0] if entry and FALLBACK not in directory.broken else None
             self._fallback = make_fallback(worker) if worker else self._fallback
 
     def build_roles(self, directory: _RoleDirectory) -> dict[str, LoadedRole]:
-        """The valid roles of a directory; the others become its problems."""
+        """Return the valid roles of a directory; the others become its problems."""
         loaded: dict[str, LoadedRole] = {}
         for name, entry in directory.entries.items():
             role, problems = self._build_role(entry)
@@ -103,7 +102,7 @@ class _RoleBuilder:
         return {name: role for name, role in loaded.items() if name not in directory.broken}
 
     def _build_role(self, entry: RoleEntry) -> tuple[LoadedRole | None, list[RoleProblem]]:
-        """The role of an entry, or None, and all its problems."""
+        """Return the role of an entry, or None, and all its problems."""
         data = entry.data if isinstance(entry.data, dict) else {}
         if "base" not in data:
             return build_role(entry, None, self._fallback)
@@ -133,8 +132,9 @@ class _RoleBuilder:
                 )
 
     def _find_chain_end(self, entry: RoleEntry) -> RoleEntry | None:
-        """The entry at the end of its chain of bases; None if a base does not
-        exist, or the chain is too long.
+        """Return the entry at the end of its chain of bases.
+
+        None if a base is missing or the chain is too long.
         """
         for _ in range(MOST_BASES):
             if not isinstance(entry.data, dict) or "base" not in entry.data:
@@ -146,8 +146,9 @@ class _RoleBuilder:
         return None
 
     def _find_base_entry(self, entry: RoleEntry) -> RoleEntry | None:
-        """The entry that a base names: the strongest role of that name; for its
-        own name, the strongest below it.
+        """Return the entry that a base names: the strongest role of that name.
+
+        For its own name, the next weaker one.
         """
         name = entry.base
         for directory in reversed(self._directories):
@@ -160,7 +161,7 @@ class _RoleBuilder:
         return None
 
     def _load_base(self, entry: RoleEntry, name: str) -> LoadedRole:
-        """The base of an entry, with what it inherits itself."""
+        """Return the base of an entry, with the fields that the base inherits."""
         for directory in reversed(self._directories):
             if name == entry.name and directory.strength >= entry.strength:
                 continue
@@ -174,9 +175,7 @@ class _RoleBuilder:
             if self._unknown <= MOST_ADVICE
             else None
         )
-        raise entry.invalid_error(
-            f"the base `{name}` is no role{_except_itself(entry, name)}", "base", suggestion
-        )
+        raise entry.invalid_error(f"base `{name}` not found{_except_itself(entry, name)}", "base", suggestion)
 
     def _require_valid_base(self, entry: RoleEntry, base: RoleEntry) -> LoadedRole:
         role, problems = self._build_role(base)
@@ -186,7 +185,7 @@ class _RoleBuilder:
 
     @cached_property
     def _usable_base_names(self) -> set[str]:
-        """The names to suggest for an unknown base: roles whose chain of bases ends in a valid one."""
+        """Return the names to suggest for an unknown base: roles whose chain of bases ends in a valid role."""
         holding = {name: (each, entry) for each in self._directories for name, entry in each.entries.items()}
         return {
             name
@@ -203,21 +202,21 @@ def _first_error(told: Sequence[RoleProblem]) -> InvalidFile:
 
 
 def _except_itself(entry: RoleEntry, name: str) -> str:
-    return " but this one" if name == entry.name else ""
+    return " except this role itself" if name == entry.name else ""
 
 
 def _broken_base_error(entry: RoleEntry, name: str, error: InvalidFile) -> InvalidFile:
     return entry.invalid_error(
-        f"the base `{name}` is broken: {error.where}: {error.message}", "base", error.fix
+        f"the base `{name}` is invalid: {error.where}: {error.message}", "base", error.fix
     )
 
 
 def _duplicate_error(entry: RoleEntry, twin: RoleEntry) -> InvalidFile:
     names = f"`{twin.name}`" if entry.name == twin.name else f"`{twin.name}` and `{entry.name}`"
     return InvalidFile(
-        f"two roles in one directory are named {names}: in {twin.path} and in {entry.path}",
+        f"duplicate role {names} in one directory: in {twin.path} and in {entry.path}",
         where=str(entry.path),
-        fix="rename or remove one of them",
+        fix="rename or remove one of the two",
     )
 
 
@@ -227,7 +226,7 @@ def _find_unknown_delegates(roles: Roles) -> Iterator[RoleProblem]:
         for other in loaded.role.can_delegate_to_roles:
             if other not in roles.by_name and other not in roles.broken:
                 advice = suggest_names(other, roles.by_name)
-                message = f"role `{name}` may give work to `{other}`, which is no role"
+                message = f"role `{name}` may delegate to the unknown role `{other}`"
                 yield RoleProblem("warning", message, str(loaded.path), advice)
 
 
@@ -242,22 +241,20 @@ def _find_rivals(roles: Roles) -> Iterator[RoleProblem]:
             first, *others = group
             for other in others:
                 message = (
-                    f"`{first.role.name}` and `{other.role.name}` are both for tasks of type `{task_type}`"
+                    f"`{first.role.name}` and `{other.role.name}` both apply to tasks of type `{task_type}`"
                 )
-                fix = f"say which in the config: roles.type_mapping.{task_type}"
-                yield RoleProblem(
-                    "warning", f"{message}; `{first.role.name}` does them", str(other.path), fix
-                )
+                fix = f"choose one in the config: roles.type_mapping.{task_type}"
+                yield RoleProblem("warning", f"{message}; `{first.role.name}` is used", str(other.path), fix)
 
 
 def _find_other_spellings(
     found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]
 ) -> Iterator[RoleProblem]:
-    """Find roles whose name differs only in case from one in an earlier
-    directory, probably meant to replace it.
-    """
+    """Find roles whose name differs only in case from one in an earlier directory, and so don't override it."""
     spelled = {name.casefold(): name for name in earlier if name not in found}
     for name, role in found.items():
         if other := spelled.get(name.casefold()):
-            message = f"`{name}` does not replace `{other}`, which is written differently"
-            yield RoleProblem("warning", message, str(role.path), f"write it `{other}` to replace that one")
+            message = f"`{name}` does not override `{other}`: the names differ in case"
+            yield RoleProblem(
+                "warning", message, str(role.path), f"rename it to `{other}` to override that role"
+            )

@@ -1,6 +1,4 @@
-"""Reads a role from a Markdown page: its fields as YAML between two
-lines `---`, its instructions below them.
-"""
+"""Reads a role from a Markdown page: fields as YAML between two `---` lines, instructions below them."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from logist.errors import InvalidFile
 
 MARKDOWN = (".md", ".markdown")
 AGENT_PROMPT = "agentPrompt"
-"""Another name of `instructions`, as exported workflows have it."""
+"""Another name for `instructions`, used in exported workflows."""
 
 _FENCE = re.compile(r"---[ \t]*")
 
@@ -32,19 +30,19 @@ def read_markdown(path: Path) -> Document:
     """Read the fields of a page; every failure is an InvalidFile with its line.
 
     The text below the fields is `instructions`; if the fields include instructions, it is `prompt_template`.
-    Blank lines around it do not count.
+    Blank lines around it are removed.
     """
     name = os.fspath(path)
     try:
         data = read_content(path)
     except OSError as error:
-        raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
+        raise InvalidFile(f"can't read the file: {error.strerror}", where=name) from error
     if len(data) > MAX_BYTES:
-        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+        raise InvalidFile(f"must not be larger than {MAX_BYTES:,} bytes", where=name)
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InvalidFile("is not UTF-8 text", where=f"{name}:{_lines_before(data, error)}") from error
+        raise InvalidFile("not valid UTF-8", where=f"{name}:{_lines_before(data, error)}") from error
     return _parse_page(text.replace("\r\n", "\n"), name)
 
 
@@ -55,13 +53,13 @@ def _lines_before(data: bytes, error: UnicodeDecodeError) -> int:
 def _parse_page(text: str, name: str) -> Document:
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
-        fix = "begin with the fields of the role between two lines `---`"
-        raise InvalidFile("has no front matter", where=f"{name}:1", fix=fix)
+        fix = "begin with the fields of the role between two `---` lines"
+        raise InvalidFile("missing front matter", where=f"{name}:1", fix=fix)
     end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
     if end is None:
-        fix = "put a line `---` after the fields"
+        fix = "add a `---` line after the fields"
         raise InvalidFile("the front matter is not closed", where=f"{name}:1", fix=fix)
-    # A comment in the place of the first line: every line keeps its number, and it is never taken for JSON.
+    # A comment replaces the first line: line numbers stay the same, and the text is never read as JSON.
     fields = parse_document("\n".join(["#", *lines[1:end], ""]), name)
     return _add_body(fields, lines[end + 1 :], end + 2)
 
@@ -76,6 +74,6 @@ def _add_body(fields: Document, body: list[str], first: int) -> Document:
     key = "prompt_template" if has_instructions else "instructions"
     line = first + blank
     if fields.data.get(key) is not None:
-        message = f"`{key}` stands twice: in the front matter, and as the text below it"
+        message = f"duplicate `{key}`: in the front matter, and as the text below it"
         raise InvalidFile(message, where=f"{fields.path}:{line}", fix="remove one of them")
     return Document(fields.path, {**fields.data, key: text}, {**fields.lines, key: line})

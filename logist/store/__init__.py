@@ -1,6 +1,6 @@
 """The job directory: file names, lock, atomic replace, history append, exchanges in flight.
 
-Names are loaded on first use, so that importing `logist.store.listing` costs nothing more than itself.
+Names are loaded on first use, so that importing `logist.store.listing` loads no other module of this package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from logist.store.lock import Holder, Lock, LockProcess
 
 HISTORY = "jobHistory.json"
-"""The name of the file; a fixture and an archive have it too."""
+"""The file name of a history, in jobs, fixtures and archives."""
 
 __all__ = [
     "HISTORY",

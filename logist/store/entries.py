@@ -28,21 +28,21 @@ from logist.store import files
 
 CLOSING = b"]}\n"
 LONGEST = MOST
-"""Bytes of a line, its comma and newline with it; no more is read at once, and no longer one is written.
+"""The most bytes of a line, including comma and newline: longer lines are neither written nor read in one piece.
 
-The longest answer has 16 Mi characters, of which JSON makes six bytes each where they are control characters;
-what is left is for its prompt and the rest."""
+The longest answer has 16 Mi characters, and JSON writes a control character as six bytes; the rest is for the
+prompt and the other fields."""
 NOT_YET = (b"]", b"\0")
-"""How a line begins whose page did not reach the disk: as the old closing, or as nothing. An entry behind
-it is one that was cut off, however much of it is there."""
+"""How a line begins if its page did not reach the disk: with the old closing, or with zeros. Even if the rest of
+the entry is complete, its append was interrupted."""
 
 CLOSINGS = (b"", b"]", b"]}")
-"""The closing line, whole or in part, without white space."""
+"""The closing line, complete or in part, without whitespace."""
 MOST_TORN = LONGEST + len(b"\n" + CLOSING)
-"""Bytes of an append that was cut off: only one entry at a time is written in place."""
+"""The most bytes of an interrupted append: only one entry at a time is written in place."""
 
 _SHORT = 1000
-"""Bytes that a closing line takes, with whatever white space."""
+"""The most bytes of a closing line, including whitespace."""
 _HEADER = re.compile(
     rb'\{"version":(\d{1,9}),"segment":([1-9]\d{0,9}),"first_sequence":([1-9]\d{0,18}),'
     rb'"previous":(?:null|"([0-9a-f]{64})"),"interactions": \[\n'
@@ -81,10 +81,10 @@ class Header(NamedTuple):
 def suggest_restore(path: Path, name: str | None = None) -> str:
     """How to fix a damaged history: restore `name` (by default the file itself) from a backup."""
     advice = f"restore {name or path.name} from a backup"
-    # Archives and fixtures are read too, and those are no jobs: only a job has a lock.
+    # Archives and fixtures are not jobs, so `job verify` can't read them: only a job has a lock.
     if not os.path.lexists(path.with_name("lock")):
         return advice
-    return f"{advice}; 'logist job verify --job {path.parent.name}' shows what does not verify"
+    return f"{advice}; to see what is damaged, run: logist job verify --job {path.parent.name}"
 
 
 def format_header(segment: int = 1, first_sequence: int = 1, previous: str | None = None) -> bytes:
@@ -107,12 +107,16 @@ def read_header(file: BinaryIO, path: Path) -> Header:
         raise Damaged("the first line of the history is damaged", where=str(path), fix=suggest_restore(path))
     version, segment, first = (int(match[n]) for n in (1, 2, 3))
     if version > 1:
-        fix = "use the Logist that wrote it, or a newer one"
-        raise Refused(f"the history has version {version}, this Logist reads 1", where=str(path), fix=fix)
+        fix = "use the version of Logist that wrote it, or a newer one"
+        raise Refused(
+            f"unsupported history version {version}: this version of Logist reads version 1",
+            where=str(path),
+            fix=fix,
+        )
     previous = match[4].decode() if match[4] else None
     if version < 1 or not (segment == 1) == (first == 1) == (previous is None):
         raise Damaged(
-            "the first line of the history contradicts itself", where=str(path), fix=suggest_restore(path)
+            "the first line of the history is inconsistent", where=str(path), fix=suggest_restore(path)
         )
     return Header(segment, first, previous, len(line))
 
@@ -120,7 +124,7 @@ def read_header(file: BinaryIO, path: Path) -> Header:
 def seal_entry(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonObject, bytes]:
     """Complete an entry with its sequence, link and checksum; return it and its line, without comma and newline.
 
-    Raises StorageError if the line would be too long to be read again.
+    Raises StorageError if the line would be too long to read back.
     """
     own = ("sequence", "previous", "checksum")
     kept = {key: value for key, value in entry.items() if key not in own}
@@ -128,8 +132,8 @@ def seal_entry(entry: JsonObject, sequence: int, previous: str | None) -> tuple[
     body = files.dump_json(complete)
     complete["checksum"] = hashlib.sha256(body).hexdigest()
     if len(body) + _SEAL + len(b",\n") > LONGEST:
-        message = f"interaction {sequence} has {len(body):,} bytes, more than the {LONGEST:,} that can be read again"
-        raise StorageError(message, fix="nothing was written; a shorter answer can be")
+        message = f"interaction {sequence} is too large: {len(body):,} bytes, the limit is {LONGEST:,} bytes"
+        raise StorageError(message, fix="nothing was written; try again with a shorter answer")
     return complete, b'%b%b%b"}' % (body[:-1], _MEMBER, complete["checksum"].encode())
 
 
@@ -153,8 +157,7 @@ def read_lines(file: BinaryIO) -> Iterator[bytes]:
 def seek_afresh(file: BinaryIO, offset: int) -> None:
     """Seek to `offset` so that the next read comes from the file itself.
 
-    A plain seek within the buffer would return what was read before, though another process may have
-    appended.
+    A plain seek within the buffer would return old data even if another process has appended since.
     """
     file.seek(0, os.SEEK_END)
     file.seek(offset)
@@ -170,16 +173,16 @@ def read_closing(file: BinaryIO, end: int) -> bytes | None:
 
 
 def describe_excess(size: int) -> str | None:
-    """Why so many bytes can't be one append that was cut off; None if they can be."""
-    return f"and {size:,} bytes follow, more than one append writes" if size > MOST_TORN else None
+    """Why so many bytes can't be one interrupted append; None if they can be."""
+    return f"{size:,} bytes follow, more than one append can write" if size > MOST_TORN else None
 
 
 def is_complete_entry(line: bytes, *, next_one: bool) -> bool:
     """True if a line after the last good entry is a complete entry, whatever its number; then the middle is
     damaged.
 
-    `next_one`: it is the first such line. If that begins as NOT_YET describes, it is an entry that was cut
-    off.
+    `next_one`: it is the first such line. If that begins as NOT_YET describes, its append was
+    interrupted.
     """
     if next_one and line.startswith(NOT_YET):
         return False

@@ -15,20 +15,20 @@ from logist.errors import Damaged, StorageError, storage_advice
 from logist.regular_files import MOST, open_regular, read_regular
 
 if TYPE_CHECKING:
-    from pathlib import Path  # it costs more than all of this module
+    from pathlib import Path  # importing it takes longer than all of this module
 
 
 TEMPORARY = ".new"
-"""How the name of a half-written file ends; it begins with a dot."""
+"""Suffix of the name of a half-written file; the name also begins with a dot."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _unsynced: list[str] = []
-"""What could not be flushed in this process: after that nothing it writes can be vouched for."""
+"""Files that this process failed to flush. After such a failure, nothing that it writes is safe."""
 
 _unpublished: set[str] = set()
-"""The directories of this process that are still being made (see `defer_flushes`)."""
+"""The directories that this process is still creating (see `defer_flushes`)."""
 
 
 def dump_json(value: object) -> bytes:
@@ -53,8 +53,8 @@ def dump_pretty(value: object) -> bytes:
 
 def _not_storable_error(error: Exception) -> StorageError:
     return StorageError(
-        f"a value cannot be stored as JSON: {error}",
-        fix="this is an error in Logist: text must be cleaned before it is stored; nothing was written",
+        f"can't store a value as JSON: {error}",
+        fix="this is a bug in Logist, please report it; nothing was written",
     )
 
 
@@ -64,7 +64,7 @@ def convert_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"storage failed: {error.strerror or error}"
+        message = f"can't read or write: {error.strerror or error}"
         raise StorageError(message, where=str(path), fix=storage_advice(error.errno)) from error
 
 
@@ -72,7 +72,7 @@ def require_trust(path: Path) -> None:
     """Raise StorageError once an fsync has failed in this process; called before every write."""
     if _unsynced:
         raise StorageError(
-            f"nothing more is written, since {_unsynced[0]} could not be flushed to disk",
+            f"refusing to write: flushing {_unsynced[0]} to disk has failed",
             where=str(path),
             fix="check the disk, then run the command again",
         )
@@ -123,9 +123,7 @@ def _has_deferred_flushes(path: Path) -> bool:
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write every byte at `offset`; after a short write, go on with the rest
-    until done or an error is raised.
-    """
+    """Write every byte at `offset`; after a short write, continue with the rest."""
     remaining = memoryview(data)
     while remaining:
         count = os.pwrite(fd, remaining, offset)
@@ -146,12 +144,12 @@ def replace_chunks(path: Path, chunks: Iterable[bytes], mode: int = 0o600) -> No
     """`replace_file` for content that need not fit into memory."""
     require_trust(path)
     with convert_os_errors(path), open_directory_fd(path.parent) as parent:
-        # A name of its own: two writers without the lock must not share a half-written file.
+        # A unique name: two writers without the lock must not share a half-written file.
         temporary = f".{path.name}.{os.urandom(6).hex()}{TEMPORARY}"
         try:
             _write_new(parent, temporary, path, chunks, mode)
-            # The new content is on disk before the name changes, the name is on disk before we return: after
-            # a power cut there is the old file or the new one, never half of one.
+            # The new content is on disk before the name changes, and the name is on disk before we return. So
+            # after a power cut there is the old file or the new one, never half of one.
             os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             with suppress(OSError):
@@ -227,7 +225,7 @@ def _refuse_irregular(path: Path, error: OSError) -> None:
 
 
 def _is_irregular(error: OSError) -> bool:
-    # EINVAL is from open_regular; the others are of a socket, and of a device without a driver.
+    # open_regular raises EINVAL; the others are for a socket, and for a device without a driver.
     return error.errno in (errno.EINVAL, errno.ENXIO, errno.ENODEV)
 
 
@@ -245,7 +243,7 @@ def open_required_file(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
         except OSError as error:
             if _is_irregular(error):
                 raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix) from error
-            if os.path.islink(path):  # a loop of links further up is another matter
+            if os.path.islink(path):  # ELOOP can also come from a parent directory
                 raise _symlink_error(path, what, fix) from error
             raise
         with os.fdopen(descriptor, "rb") as file:
@@ -255,7 +253,7 @@ def open_required_file(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
 def _symlink_error(path: Path, what: str, fix: str) -> Damaged:
     if os.path.isfile(path):
         name = shlex.quote(str(path))
-        fix = f'put back a regular file, if the link leads to it: cp --remove-destination "$(readlink -f {name})" {name}'
+        fix = f'if the link leads to the right file, put the file in its place: cp --remove-destination "$(readlink -f {name})" {name}'
     return Damaged(f"{what} is a symbolic link", where=str(path), fix=fix)
 
 
@@ -263,9 +261,7 @@ def damaged_file_error(path: Path, message: str) -> Damaged:
     """The error for a file of a job that is not as Logist wrote it; its fix
     is the command to move it away.
     """
-    return Damaged(
-        message, where=str(path), fix=f"look at it, then move it away: {format_move_command(path)}"
-    )
+    return Damaged(message, where=str(path), fix=f"check it, then move it away: {format_move_command(path)}")
 
 
 def format_move_command(path: Path) -> str:

@@ -38,7 +38,7 @@ def require_local(path: Path) -> None:
     The parts of `path` that don't exist yet will be on the file system of its nearest existing parent.
     """
     if problem := describe_problem(path):
-        fix = "keep the project on a local disk of Linux, or only the jobs: --jobs-dir, or $LOGIST_JOBS_DIR"
+        fix = "move the project to a local Linux disk, or only the jobs: use --jobs-dir or $LOGIST_JOBS_DIR"
         raise Refused(f"can't keep jobs on {problem}", where=str(path), fix=fix)
 
 
@@ -48,9 +48,9 @@ def describe_problem(path: Path) -> str | None:
     if mount is None:
         return None
     if is_windows_drive(mount):
-        return f"a Windows drive ({mount.kind}): locks there don't hold, and a flush doesn't reach the disk"
+        return f"a Windows drive ({mount.kind}): file locks and flushes don't work there"
     if is_network(mount.kind):
-        return f"a network file system ({mount.kind}): locks there don't keep other machines out"
+        return f"a network file system ({mount.kind}): file locks there don't work between machines"
     return None
 
 

@@ -13,16 +13,16 @@ from logist.store import files
 from logist.store.filesystem import filesystem_type
 
 LITTLE = 100_000_000
-"""Bytes. A disk, fast or slow, writes about that much in the time that the fsyncs of a small job take."""
+"""Bytes. Any disk, fast or slow, writes about this much in the time that the fsyncs of a small job take."""
 MANY = 200
-"""From so many files on, one flush of everything is quicker than one for each, whatever else it writes out."""
+"""From this many files on, one flush of the file system is quicker than one for each file, whatever else it flushes."""
 
 _IN_MEMORY = ("tmpfs", "ramfs")
 _ON_DISK = ("ext4", "xfs", "btrfs", "f2fs")
-"""File systems whose syncfs is known to flush all. Of those on top of others, some flush only themselves (eCryptfs,
-FUSE), and one flushes all that lies below, of other containers too (overlay)."""
+"""File systems whose syncfs is known to flush everything. Of stacked file systems, some flush only their own layer
+(eCryptfs, FUSE), and overlay also flushes the files of other containers."""
 _REPORTS_ERRORS = (5, 8)
-"""The kernel since which syncfs says that something could not be written."""
+"""The first kernel version whose syncfs reports write errors."""
 
 
 def flush_tree(folder: Path, bulk: Path) -> None:
@@ -36,7 +36,7 @@ def flush_tree(folder: Path, bulk: Path) -> None:
         return
     paths: Iterable[Path] = _walk_tree(folder)
     if _has_many_files(bulk):
-        os.sync()  # it reports no error, so what is not bulk is flushed one by one all the same
+        os.sync()  # it reports no errors, so all other files are still flushed one by one
         paths = (path for path in paths if not path.is_relative_to(bulk))
     for path in paths:
         _flush_path(path)
@@ -71,7 +71,7 @@ def _count_unwritten_bytes() -> int:
 
 
 def _flush_file_system(folder: Path) -> None:
-    import ctypes  # noqa: PLC0415 - 3 ms, for those alone who make a job
+    import ctypes  # noqa: PLC0415 - takes 3 ms, and only creating a job needs it
 
     files.require_trust(folder)
     with (

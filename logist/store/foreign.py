@@ -1,4 +1,4 @@
-"""Reads histories that Logist did not write, or that were rewritten since: plain JSON, one entry at a time.
+"""Reads histories that another program wrote or rewrote: plain JSON, one entry at a time.
 
 Two shapes: a list of entries, or an object with such a list as `interactions`. Entries only have to be JSON
 objects here; core.replay.old_shapes interprets their content.
@@ -20,18 +20,18 @@ from logist.store import history
 
 LIST = "interactions"
 LONGEST = 64 << 20
-"""Characters of one entry, or of another value beside the list."""
+"""The most characters of one entry, or of another value next to the list."""
 
 _BEGIN = b'{"version":'
 _SIGNS = (_BEGIN, b',"segment":', b',"first_sequence":', b',"previous":', b',"interactions": [')
-"""Of the first line that Logist writes: with two of them it is one, though a byte of it was changed."""
+"""Parts of the first line that Logist writes. Two of them identify it, even if a byte was changed."""
 _WRITTEN_ANEW = b'"interactions":[{'
 _BLANKS = " \t\r\n"
 _SKIPPED = re.compile(r"[ \t\r\n]*+")
 _PEEKED = 4096
 _CHUNK = 1 << 16
 _CUT = 12
-"""Characters before the end of what was read in which an error can come from the rest being missing."""
+"""An error within this many characters before the end of the text in memory may only mean that the rest is missing."""
 
 
 def is_foreign(path: Path) -> bool:
@@ -71,24 +71,24 @@ def _open_text(path: Path) -> Iterator[_Text]:
         try:
             yield _Text(io.TextIOWrapper(file, encoding="utf-8-sig", newline="\n"))
         except UnicodeDecodeError as error:
-            raise Damaged("the history is not UTF-8 text", where=str(path)) from error
+            raise Damaged("the history is not valid UTF-8", where=str(path)) from error
         except _FaultError as error:
-            raise Damaged(f"the history does not read: {error}", where=str(path)) from error
+            raise Damaged(f"the history is invalid: {error}", where=str(path)) from error
 
 
 class _FaultError(Exception):
-    """The text is not a valid history; the message says what is wrong and where."""
+    """The text is not a valid history; the message says why and where."""
 
 
 class _Text:
-    """JSON text of which only a piece is in memory."""
+    """A JSON text. Only a part of it is in memory at a time."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._text = ""
         self._at = 0
         self._before = 0
-        """Characters that are not in memory any more."""
+        """The number of characters before those in memory."""
 
     def peek(self) -> str:
         """The next character that is not blank; "" at the end, without consuming it."""
@@ -104,7 +104,7 @@ class _Text:
         char = self.peek()
         if not char or char not in wanted:
             raise _FaultError(
-                f"{'the end' if not char else repr(char)} where {what} is due{self._describe_position()}"
+                f"expected {what}, got {'the end of the file' if not char else repr(char)}{self._describe_position()}"
             )
         self._at += 1
         return char
@@ -120,9 +120,9 @@ class _Text:
             except json.JSONDecodeError as error:
                 self._read_on_or_raise(error, what)
             except ValueError as error:
-                raise _FaultError(f"{what} holds a number that can't be read: {error}") from error
+                raise _FaultError(f"{what} contains an invalid number: {error}") from error
             else:
-                # A number may go on behind the end of what was read, and behind its point.
+                # A number may continue beyond the text in memory.
                 rest = len(self._text) - end
                 if rest >= _CUT or not self._read_more():
                     self._at = len(self._text) - rest
@@ -136,10 +136,10 @@ class _Text:
         place = self._describe_position(error.pos)
         if cut and len(self._text) - self._at > LONGEST:
             raise _FaultError(
-                f"{what} is longer than {LONGEST >> 20} million characters, or never ends{place}"
+                f"{what} is longer than {LONGEST >> 20} million characters, or has no end{place}"
             )
         if not cut or not self._read_more():
-            raise _FaultError(f"{what} is not JSON: {error.msg}{place}")
+            raise _FaultError(f"{what} is not valid JSON: {error.msg}{place}")
 
     def _read_more(self) -> bool:
         """Read at least as much again as is in memory; False at the end."""
@@ -154,7 +154,7 @@ class _Text:
 
 
 def _reject_constant(word: str) -> float:
-    raise _FaultError(f"{word} is not JSON")
+    raise _FaultError(f"{word} is not valid JSON")
 
 
 def _parse_finite_number(word: str) -> float:
@@ -177,18 +177,18 @@ def _read_entries(text: _Text) -> Iterator[JsonObject]:
         if name != LIST or text.peek() != "[":
             text.read_value(f"`{name}`")
         elif has_list:
-            raise _FaultError(f"`{LIST}` stands there twice")
+            raise _FaultError(f"duplicate `{LIST}`")
         else:
             has_list = True
             yield from _read_list(text)
     _require_end(text)
     if not has_list:
-        raise _FaultError(f"it has no list `{LIST}`")
+        raise _FaultError(f"missing list `{LIST}`")
 
 
 def _read_member_names(text: _Text) -> Iterator[str]:
     """Yield the names in an object; the caller must read each value before it takes the next name."""
-    text.take("{", "a list of entries, or an object with one,")
+    text.take("{", "a list of entries or an object with such a list")
     more = text.peek() != "}" or text.take("}", "`}`") == ""
     while more:
         if text.peek() != '"':
@@ -206,11 +206,11 @@ def _read_list(text: _Text) -> Iterator[JsonObject]:
         place += 1
         value = text.read_value(f"entry {place}")
         if not isinstance(value, dict):
-            raise _FaultError(f"entry {place} is not an object")
+            raise _FaultError(f"entry {place} is not a JSON object")
         yield value
         more = text.take(",]", f"`,` or `]` after entry {place}") == ","
 
 
 def _require_end(text: _Text) -> None:
     if char := text.peek():
-        raise _FaultError(f"{char!r} follows where it ends")
+        raise _FaultError(f"unexpected {char!r} after the end")

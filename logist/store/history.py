@@ -33,7 +33,7 @@ from logist.store.entries import (
 )
 
 NEVER = 0
-"""Of `rotate_at`: one file holds the whole history, however long."""
+"""As `rotate_at`: keep the history in one file, however long it is."""
 REPLACE_BELOW = 4_000_000
 """Bytes below which the whole file is replaced, so that readers without a lock always see valid JSON."""
 
@@ -87,7 +87,7 @@ def read_entries_after(path: Path, head: Position | None) -> tuple[list[JsonObje
     """
     with open_history(path) as file:
         header = read_header(file, path)
-        # state.json may be older than the last rotation: what it has not seen yet lies in segments then.
+        # state.json may be older than the last rotation; then the entries after its head are in segments.
         older = head is not None and head.sequence < header.first_sequence - 1
         entries: list[JsonObject] = []
         if older or head is None:
@@ -116,8 +116,8 @@ def find_entry_end(file: BinaryIO, header: Header, position: Position) -> int | 
     if not header.size <= offset < file.seek(0, os.SEEK_END):
         return None
     file.seek(offset - 1)
-    # The byte before has to end a line: an offset into the middle of an entry could otherwise hit text that
-    # an agent wrote to look like an entry.
+    # The byte before must end a line. Otherwise an offset into the middle of an entry could point to text
+    # that an agent wrote to look like an entry.
     boundary, line = file.read(1), file.readline(LONGEST)
     good = boundary == b"\n" and verify_line(
         extract_sealed_bytes(line, sequence, header.first_sequence) or b""
@@ -128,7 +128,7 @@ def find_entry_end(file: BinaryIO, header: Header, position: Position) -> int | 
 class HistoryScan:
     """The entries after `begin`, in order, each verified; afterwards, where they end and what follows.
 
-    What follows the last good entry is a torn tail: an append that was cut off and never acknowledged. If it
+    What follows the last good entry is a torn tail: an append that was interrupted and never acknowledged. If it
     contains a complete entry, or is longer than an append, the middle of the file is damaged instead: Damaged
     is raised. It is read a line at a time, and not kept.
     """
@@ -137,15 +137,15 @@ class HistoryScan:
         self.position = begin
         """The last good entry."""
         self.end = end
-        """Where the next entry goes."""
+        """The offset of the next entry."""
         self.closing: bytes | None = None
-        """What is there from `end` on, if it is the closing bytes, whole or in part."""
+        """The bytes from `end` on, if they are the closing, complete or in part."""
         self._file, self._path, self._first = file, path, header.first_sequence
         file.seek(end)
 
     def __iter__(self) -> Iterator[JsonObject]:
         size = -1
-        # A reader without the lock may have met an append half way; then the file has grown, and reads on.
+        # Without the lock, a reader may see an unfinished append; if the file has grown since, it reads on.
         while size != (size := os.fstat(self._file.fileno()).st_size):
             seek_afresh(self._file, self.end)
             yield from self._read_entries()
@@ -156,7 +156,9 @@ class HistoryScan:
         if damage:
             what = f"interaction {self.position.sequence + 1} (byte {self.end})"
             raise Damaged(
-                f"{what} does not verify, {damage}", where=str(self._path), fix=suggest_restore(self._path)
+                f"{what} failed verification: {damage}",
+                where=str(self._path),
+                fix=suggest_restore(self._path),
             )
 
     def read_torn_tail(self) -> bytes:
@@ -175,14 +177,14 @@ class HistoryScan:
             line = self._file.readline(LONGEST)
 
     def _describe_damage(self) -> str | None:
-        """Why the rest can't be an append that was cut off; None if it can be."""
-        # By the size alone, where that will do: a file that was put here may go on for gigabytes.
+        """Why the rest can't be an interrupted append; None if it can be."""
+        # Check the size first: a file that was put here by hand may have gigabytes.
         if excess := describe_excess(os.fstat(self._file.fileno()).st_size - self.end):
             return excess
         seek_afresh(self._file, self.end)
         for number, line in enumerate(read_lines(self._file)):
             if is_complete_entry(line, next_one=number == 0):
-                return "yet a complete one follows it"
+                return "a complete interaction follows it"
         return None
 
 
@@ -195,7 +197,9 @@ def scan_history(file: BinaryIO, path: Path, begin: Position | None = None) -> H
         begin = header.start_position()
     end = find_entry_end(file, header, begin)
     if end is None:
-        message = f"interaction {begin.sequence}, which state.json has seen, is not at byte {begin.offset}"
+        message = (
+            f"interaction {begin.sequence}, the last one in state.json, not found at byte {begin.offset}"
+        )
         raise Damaged(message, where=str(path), fix=suggest_restore(path))
     return HistoryScan(file, path, header, begin, end)
 
@@ -272,7 +276,7 @@ def _require_end(segment: segments.HistorySegment, expected: Position) -> None:
     for _ in segment:
         pass
     if segment.position is None or segment.position[:2] != expected[:2]:
-        raise Damaged("the segment is not the history that it was made of", where=str(segment.path))
+        raise Damaged("the new segment differs from the history", where=str(segment.path))
 
 
 def _confirm_end(
@@ -330,7 +334,7 @@ def _read_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: bool) -> None:
-    """Write once over the closing bytes; `whole`: they are complete, and nothing else is there."""
+    """Write once over the closing bytes; `whole`: they are complete, and nothing follows them."""
     with files.convert_os_errors(path):
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

@@ -37,7 +37,7 @@ def rechain_history(
 
 def _require_same_checksum(given: JsonObject, complete: JsonObject) -> None:
     if complete["checksum"] != given.get("checksum"):
-        raise Damaged(f"interaction {complete['sequence']} is not as its checksum says")
+        raise Damaged(f"checksum mismatch in interaction {complete['sequence']}")
 
 
 def _write_entries(

@@ -1,7 +1,7 @@
 """inflight/: what was requested of an agent and what came back, on disk before the history records it.
 
 One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each present
-only if that much has happened; and `<k>.tools`, the results of the tools that the response calls for.
+only if that much has happened; and `<k>.tools`, the results of the tools that the response calls.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response|tools)")
 
 
 class Exchange(NamedTuple):
-    """How far one paid call has come."""
+    """The files of one paid call, as far as it has progressed."""
 
     k: int
     request: JsonObject | None
     sent: bool
     response: JsonObject | None
     tools: JsonObject | None = None
-    """What the tools gave back that the response called for."""
+    """The results of the tools that the response called."""
 
 
 class Exchanges(list[Exchange]):
@@ -46,7 +46,7 @@ def begin_exchange(folder: Path, k: int, request: JsonObject) -> None:
     data = files.dump_json(request)
     files.make_directory(folder)
     files.replace_file(folder / f"{k}.request", data)
-    # Also where the directory was there: who made it may have been killed before its name was durable.
+    # Even if the directory existed: its creator may have been killed before the name was durable.
     if k == 1:
         files.sync_directory(folder.parent)
 
@@ -71,8 +71,7 @@ def put_back_exchanges(folder: Path, turns: Iterable[tuple[JsonObject, JsonObjec
 
     All of it appears at once, or nothing.
     """
-    # The name that a finished ask is moved to: if we are killed here, the next command removes it as
-    # left-over.
+    # Finished asks are moved to the same name, so if we are killed here, the next command removes it.
     unfinished = folder.with_name(".inflight-done")
     files.remove_tree(unfinished)
     files.make_directory(unfinished)
@@ -100,7 +99,7 @@ def read_exchanges(folder: Path) -> Exchanges:
         parts.setdefault(int(match[1]), set()).add(match[2])
     try:
         return Exchanges([_read_exchange(folder, k, parts[k]) for k in sorted(parts)], folder)
-    except FileNotFoundError:  # ended by its stepper while a reader looked
+    except FileNotFoundError:  # its stepper removed the directory meanwhile
         return read_exchanges(folder)
 
 
@@ -112,10 +111,10 @@ def _read_exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
 
 
 def damaged_exchange_error(folder: Path | None, message: str, where: Path | None = None) -> Damaged:
-    """The error for exchanges that make no sense; its fix is to move the directory away."""
-    fix = "look at it, then move it away: its exchange counts as not recorded"
+    """The error for unreadable or contradictory exchanges; its fix is to move the directory away."""
+    fix = "check it, then move it away: its exchange then counts as not recorded"
     if folder is not None:
-        fix = f"look at it, then move it away: {files.format_move_command(folder)} (it then counts as not recorded)"
+        fix = f"check it, then move it away: {files.format_move_command(folder)} (its exchange then counts as not recorded)"
     place = where or folder
     return Damaged(message, where=None if place is None else str(place), fix=fix)
 
@@ -129,7 +128,7 @@ def _read_record(path: Path) -> JsonObject:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise damaged_exchange_error(path.parent, "the record of an exchange does not read", path)
+        raise damaged_exchange_error(path.parent, "can't read the record of an exchange", path)
     return value
 
 

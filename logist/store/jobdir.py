@@ -27,7 +27,7 @@ from logist.store.settled_state import compute_checksum
 from logist.store.verification import Proof
 
 IN_THE_MAKING = ".new-"
-"""How the name of a directory begins that becomes a job, or was left by a command that was killed."""
+"""Prefix of the directory of a job that is being created. A killed command may leave one behind."""
 
 _UNFINISHED = re.compile(re.escape(IN_THE_MAKING) + JOB_ID_PATTERN.strip("^$") + "-[0-9a-f]{12}")
 
@@ -44,7 +44,7 @@ class LoadedJob(NamedTuple):
     position: Position
     """The last good entry."""
     torn: bytes
-    """An append that was cut off; the next one keeps it in logs/ and cuts it."""
+    """The bytes of an interrupted append; the next append saves them in logs/ and removes them."""
 
 
 class JobDir:
@@ -97,7 +97,7 @@ class JobDir:
                     yield job
                 job._move_to_final_path(final)
             except BaseException:
-                with suppress(StorageError):  # the first error is the one to tell
+                with suppress(StorageError):  # report the first error, not this one
                     files.remove_tree(job.path)
                 raise
         job._set_paths(final)
@@ -113,7 +113,7 @@ class JobDir:
             try:
                 os.rename(self.path, final)
             except OSError as error:
-                # rename replaces nothing but an empty directory, and no job is empty
+                # rename can only replace an empty directory, and no job is empty
                 if error.errno in _TAKEN:
                     raise _job_exists_error(final) from error
                 raise
@@ -124,8 +124,8 @@ class JobDir:
         """Open an existing job. Raises UsageError for an unknown job, or an invalid id."""
         path = _job_path(jobs_dir, job_id)
         if not _is_directory(path):
-            fix = "'logist job list' shows the jobs there are"
-            raise UsageError(f"there is no job {job_id!r}", where=str(jobs_dir), fix=fix)
+            fix = "to see all jobs, run: logist job list"
+            raise UsageError(f"job {job_id!r} not found", where=str(jobs_dir), fix=fix)
         return cls(path, job_id)
 
     @contextmanager
@@ -175,10 +175,10 @@ class JobDir:
         """Load the state, and what the history has after it; reads nothing before the head, writes nothing.
 
         Raises Damaged if state.json does not verify, if its head is not in the history, or if an entry after
-        it does not verify though a complete one follows: only an incomplete end can come from an append that
-        was cut off.
+        it does not verify although a complete one follows: an interrupted append only leaves an incomplete
+        end.
         """
-        # The state first: it is written after the history, so it can't be ahead by a writer's haste.
+        # Read the state first: it is written after the history, so a writer can't make it newer than what we read.
         state = self._verify_state(self.read_state())
         return LoadedJob(state, *history.read_entries_after(self.history_file, self._parse_head(state)))
 
@@ -191,7 +191,7 @@ class JobDir:
             last = entry["sequence"]
             yield entry
         if head and last < head.sequence:
-            message = f"interaction {last + 1} does not verify"
+            message = f"interaction {last + 1} is missing or damaged"
             raise Damaged(message, where=str(self.history_file), fix=suggest_restore(self.history_file))
 
     def append_entries(
@@ -224,8 +224,10 @@ class JobDir:
         body = {key: value for key, value in state.items() if key != "checksum"}
         data = files.dump_pretty({**body, "checksum": compute_checksum(body)})
         if len(data) > MOST:
-            message = f"the state has {len(data):,} bytes, more than the {MOST:,} that can be read again"
-            raise StorageError(message, where=str(self.state_file), fix="the history has all of it")
+            message = f"state.json is too large: {len(data):,} bytes, the limit is {MOST:,} bytes"
+            raise StorageError(
+                message, where=str(self.state_file), fix="nothing is lost: the history contains everything"
+            )
         files.replace_file(self.state_file, data)
 
     def read_state(self) -> JsonObject | None:
@@ -242,7 +244,7 @@ class JobDir:
         try:
             state = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self._damaged_state_error("state.json is not JSON") from error
+            raise self._damaged_state_error("state.json is not valid JSON") from error
         if not isinstance(state, dict):
             raise self._damaged_state_error("state.json is not a JSON object")
         return state
@@ -250,7 +252,7 @@ class JobDir:
     def _verify_state(self, state: JsonObject | None) -> JsonObject | None:
         if state is not None and state.get("checksum") != compute_checksum(state):
             raise self._damaged_state_error(
-                "state.json does not verify: it was changed, or the disk lost a part of it"
+                "state.json failed verification: it was changed, or a part of it was lost"
             )
         return state
 
@@ -261,7 +263,9 @@ class JobDir:
                 return None
             case {"head": {"sequence": int(sequence), "hash": str(digest), "offset": int(offset)}}:
                 return Position(sequence, digest, offset)
-        raise self._damaged_state_error("state.json does not say which interaction it has seen last")
+        raise self._damaged_state_error(
+            "state.json has no valid `head`, the last interaction that it includes"
+        )
 
     def _damaged_state_error(self, message: str) -> Damaged:
         return Damaged(message, where=str(self.state_file), fix=REBUILD)
@@ -269,7 +273,7 @@ class JobDir:
     def verify(self) -> list[HistoryProblem]:
         """Find all problems of the history and of the state's link to it. Repairs nothing."""
         problems = list(self.examine_history().problems)
-        message = "state.json is missing; the next command that writes makes it again"
+        message = "state.json is missing; the next command that changes the job recreates it"
         return problems if os.path.lexists(self.state_file) else [*problems, HistoryProblem(message)]
 
     def examine_history(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
@@ -287,13 +291,13 @@ class JobDir:
             state = self._verify_state(self._parse_state(data))
             head = self._parse_head(state)
             if state is not None and data != files.dump_pretty(state):
-                return HistoryProblem("state.json is not as Logist wrote it")
+                return HistoryProblem("state.json was changed after Logist wrote it")
         except Damaged as error:
             return HistoryProblem(error.message)
         try:
             is_lost = head is not None and not history.has_entry(self.history_file, head)
         except (Damaged, Refused):
-            return None  # no news: the history's own problems say so
+            return None  # already among the problems of the history
         return verification.lost_entries_problem(head, found) if head and is_lost else None
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
@@ -301,7 +305,7 @@ class JobDir:
         inflight.begin_exchange(self.inflight, k, request)
 
     def mark_sent(self, k: int) -> None:
-        """Record that call `k` is about to be sent; durable before it is."""
+        """Record durably that call `k` is about to be sent."""
         inflight.mark_exchange_sent(self.inflight, k)
 
     def save_response(self, k: int, response: JsonObject) -> None:
@@ -309,7 +313,7 @@ class JobDir:
         inflight.save_response(self.inflight, k, response)
 
     def save_tool_results(self, k: int, results: JsonObject) -> None:
-        """Record the results of the tools that the answer to call `k` called for, durably."""
+        """Record the results of the tools that the answer to call `k` called, durably."""
         inflight.save_tool_results(self.inflight, k, results)
 
     def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
@@ -321,7 +325,7 @@ class JobDir:
         return inflight.read_exchanges(self.inflight)
 
     def end_exchanges(self) -> None:
-        """Remove the paid calls, durably: they came to nothing, or the history has them."""
+        """Remove the paid calls, durably: nothing was sent, or the history has them."""
         inflight.end_exchanges(self.inflight)
 
     def set_aside_exchanges(self) -> None:
@@ -343,7 +347,7 @@ class JobDir:
         return restore_record.is_restore_for_setup(self.restoring)
 
     def find_unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
-        """The checkpoint to return to, if a restore was cut off (see
+        """The checkpoint to return to, if a restore was interrupted (see
         restore_record.find_unfinished_restore).
         """
         return restore_record.find_unfinished_restore(self.restoring, recorded)
@@ -370,8 +374,8 @@ def list_jobs(jobs_dir: Path) -> Iterator[str]:
 
 def _job_path(jobs_dir: Path, job_id: str) -> Path:
     if not is_job_id(job_id):
-        fix = f"an id matches {JOB_ID_PATTERN}; 'logist job list' shows the jobs there are"
-        raise UsageError(f"{job_id!r} is not a job id", where="job id", fix=fix)
+        fix = f"job ids match {JOB_ID_PATTERN}; to see all jobs, run: logist job list"
+        raise UsageError(f"invalid job id {job_id!r}", where="job id", fix=fix)
     return jobs_dir / job_id
 
 
@@ -386,7 +390,7 @@ def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
                 with files.convert_os_errors(path):
                     os.chmod(path, 0o700)  # whatever the umask is
                 return path
-            # Before it was locked, another command took it for one that was left behind, and removes it.
+            # Before we locked it, another command claimed it as left over, and removes it.
         except BaseException:
             with suppress(OSError):
                 os.rmdir(path)
@@ -407,7 +411,7 @@ def _remove_abandoned(jobs_dir: Path) -> None:
 
 
 def _job_exists_error(path: Path) -> Refused:
-    return Refused(f"the job {path.name!r} exists already", where=str(path), fix="choose another --id")
+    return Refused(f"job {path.name!r} already exists", where=str(path), fix="choose another --id")
 
 
 def _is_directory(path: Path) -> bool:

@@ -12,13 +12,13 @@ from logist.errors import StorageError, UsageError
 from logist.regular_files import READING, read_regular
 
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
-"""Where a job rests while an agent is out; the others are not looked at for one."""
+"""The states of a job while an agent works; in other states, no exchange is looked for."""
 
 REBUILD = "logist doctor --fix"
-"""Makes a state.json that does not read again, from the history."""
+"""Recreates an unreadable state.json from the history."""
 
 _ENDING = b'"checksum":"%b"}\n]}\n'
-"""How a history ends: the seal of its last entry, and the closing."""
+"""How a history ends: the checksum of its last entry, and the closing."""
 
 
 class Glance(NamedTuple):
@@ -26,13 +26,13 @@ class Glance(NamedTuple):
 
     id: str
     state: dict[str, Any] | None
-    """state.json, its checksum unproved; None if it is missing or does not read."""
+    """state.json, its checksum not verified; None if it is missing or unreadable."""
     problem: str | None = None
     """Why there is no state."""
     asked: bool = False
-    """An exchange is in flight, or was when a command was killed; who holds the lock knows."""
+    """An exchange is in flight, or was when a command was killed; the holder of the lock shows which."""
     behind: bool = False
-    """The history does not end with the interaction that `state` has seen last."""
+    """The history does not end with the last interaction that `state` includes."""
 
 
 def list_job_ids(jobs_dir: str) -> list[str]:
@@ -43,10 +43,10 @@ def list_job_ids(jobs_dir: str) -> list[str]:
     except FileNotFoundError:
         return []
     except NotADirectoryError as error:
-        fix = "check --jobs-dir, or $LOGIST_JOBS_DIR"
-        raise UsageError("not a directory of jobs", where=jobs_dir, fix=fix) from error
+        fix = "check --jobs-dir or $LOGIST_JOBS_DIR"
+        raise UsageError("must be a directory", where=jobs_dir, fix=fix) from error
     except OSError as error:
-        fix = "check who owns it, and its permissions"
+        fix = "check its owner and permissions"
         raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
 
 
@@ -60,12 +60,14 @@ def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance
             state = json.loads(read_regular(f"{folder}/state.json"))
         except FileNotFoundError:
             yield Glance(
-                job_id, None, "state.json is missing; the next change makes it again from the history"
+                job_id,
+                None,
+                "state.json is missing; the next change of the job recreates it from the history",
             )
         except OSError as error:
             yield Glance(job_id, None, f"state.json can't be read: {error.strerror}")
         except (ValueError, RecursionError):
-            yield Glance(job_id, None, "state.json is not JSON")
+            yield Glance(job_id, None, "state.json is not valid JSON")
         else:
             if isinstance(state, dict):
                 asked = state.get("status") in _ASKED and os.access(f"{folder}/inflight/1.request", os.F_OK)
@@ -77,12 +79,12 @@ def read_glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance
 def has_seen_all(folder: str, state: dict[str, Any]) -> bool:
     """True if the history of the job in `folder` ends with the entry that `state` names as its head.
 
-    False also for a history that needs a closer look: missing, or cut off or damaged at its end.
+    False also for a history that needs a closer look: missing, truncated, or damaged at its end.
     """
     try:
         ending: bytes = _ENDING % state["head"]["hash"].encode()
-        # A listing asks this of every job, so each system call counts. What is no regular file can't be sought in,
-        # or does not end like this; and no more is read than that.
+        # A listing does this for every job, so each system call counts. No check for a regular file is needed:
+        # others can't be seeked in, or don't end like this, and only these few bytes are read.
         history = os.open(f"{folder}/jobHistory.json", READING)
         try:
             os.lseek(history, -len(ending), os.SEEK_END)

@@ -25,12 +25,12 @@ SIGNATURES = "lock"  # the file in the job directory that its holders sign
 POLL_SECONDS = 0.05
 _RESERVING_SECONDS = 0.01
 _UNSURE_SECONDS = 0.25
-"""How long a lock that nobody signed is looked at again: its taker is about to."""
+"""How long an unsigned lock is checked again: a process that has just taken it is about to sign it."""
 _RECORDING_SECONDS = 10.0
-"""How long one who waited for a courier waits for the command that records its answer."""
+"""After a courier has ended: how long to wait for the command that records its answer."""
 
 # The file has two slots of fixed size, so that stepper and courier each write their own with one
-# pwrite and never read, change and write what the other wrote. Both together are one JSON object.
+# pwrite and never overwrites what the other wrote. Both together are one JSON object.
 _SLOT = 1024
 _LONGEST_COMMAND = 80
 _OPENINGS = {"stepper": b'{"stepper":', "courier": b',"courier":'}
@@ -60,15 +60,15 @@ class Holder(NamedTuple):
 
     @property
     def is_courier_alone(self) -> bool:
-        """True when the stepper is gone, but the agent's answer is still on its way."""
+        """True if the stepper is gone, but the courier still waits for the agent's answer."""
         return self.stepper is None
 
     def __str__(self) -> str:
         if self.stepper:
             return f"{self.stepper.command} (pid {self.stepper.pid}, since {self.stepper.since})"
         if self.courier:
-            return f"an agent still at work (courier pid {self.courier.pid}, since {self.courier.since})"
-        return "an agent still at work"
+            return f"an agent (courier pid {self.courier.pid}, since {self.courier.since})"
+        return "a running agent"
 
 
 class Lock:
@@ -105,7 +105,7 @@ class Lock:
         """Release the lock. Only by closing: LOCK_UN would also release it for a courier that shares it."""
         with ExitStack() as last:
             last.callback(os.close, self.fd)
-            with suppress(StorageError):  # it is for people: what was done is done, and is to be told
+            with suppress(StorageError):  # only people read it: a failure must not hide the result
                 _write_signature(self.fd, "stepper", None)
 
 
@@ -142,8 +142,8 @@ def acquire_lock(
         current_holder = _read_live_signers(folder, held=True)
         now = time.monotonic()
         unsigned_since = (unsigned_since or now) if current_holder == (None, None) else None
-        # Between taking the lock and signing it lies a moment in which it looks like a courier that died
-        # unsigned.
+        # In the moment between taking the lock and signing it, it looks like the lock of a courier that did
+        # not sign.
         if unsigned_since is not None and now - unsigned_since < _UNSURE_SECONDS:
             time.sleep(POLL_SECONDS)
             continue
@@ -199,7 +199,7 @@ def _try_lock_limits(folder: Path) -> int | None:
         fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Somebody may have removed the file, and another process made it again: two processes would then
+            # The file may have been removed and created again by another process: then two processes would
             # each hold the lock of "the" file.
             if os.path.samestat(os.stat(folder / SIGNATURES), os.fstat(fd)):
                 return fd
@@ -263,14 +263,14 @@ def _is_still_at(folder: Path, fd: int) -> bool:
 
 
 def _job_gone_error(folder: Path) -> UsageError:
-    fix = "'logist job list' shows the jobs there are"
-    return UsageError("the job is not there any more", where=str(folder), fix=fix)
+    fix = "to see all jobs, run: logist job list"
+    return UsageError("the job no longer exists", where=str(folder), fix=fix)
 
 
 def _busy_error(folder: Path, found: Holder) -> Busy:
-    fix = "wait until it is done, or give --wait SECONDS"
+    fix = "wait until it finishes, or use --wait SECONDS"
     if found.is_courier_alone:
-        fix = f"'logist job step --job {folder.name}' waits for the answer and records it"
+        fix = f"to wait for the answer and record it, run: logist job step --job {folder.name}"
     return Busy(f"the job is busy: {found}", where=str(folder), fix=fix)
 
 
@@ -370,7 +370,7 @@ def _format_slot(role: str, process: LockProcess | None) -> bytes:
 
 
 def _write_signature(fd: int, role: str, process: LockProcess | None) -> None:
-    # For people and readers; not flushed, for no signature outlives the machine it was made on.
+    # Not flushed: after a crash of the machine, no process that signed is alive.
     with files.convert_os_errors(_signature_path(fd)), _open_signatures(fd) as file:
         files.write_all(file, _format_slot(role, process), _OFFSETS[role])
 

@@ -26,7 +26,7 @@ def begin_restore(path: Path, sequence: int, kept: str, *, setup: bool = False) 
 
 
 def find_unfinished_restore(path: Path, recorded: Callable[[int], bool]) -> str | None:
-    """The checkpoint to return to, if a restore was cut off before its interaction was `recorded`.
+    """The checkpoint to return to, if a restore was interrupted before its interaction was `recorded`.
 
     Raises Damaged if the record can't be read.
     """
@@ -65,7 +65,7 @@ def _read_record(path: Path) -> _Begun | None:
     match begun:
         case {"sequence": int(sequence), "kept": str(kept)} if is_commit(kept):
             return {"sequence": sequence, "kept": kept, "setup": begun.get("setup") is True}
-    raise files.damaged_file_error(path, "the record of a restore does not read")
+    raise files.damaged_file_error(path, "can't read the record of a restore")
 
 
 def end_restore(path: Path) -> None:

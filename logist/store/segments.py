@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 NAME = re.compile(r"(.+)\.([1-9]\d{0,9})\.json\.gz")
-"""How a segment is called: as its history, and its number."""
+"""The file name of a segment: the name of its history, then its number."""
 
 _LEVEL = 6
-"""Of a history, a tenth is left; more effort gains nothing."""
+"""Reduces a history to a tenth; a higher level gains almost nothing."""
 _GZIP = 31
-"""What zlib calls one gzip member, with its checksum."""
+"""The `wbits` of zlib for one gzip member, with its checksum."""
 _RAW = -15
-"""What zlib calls the compressed bytes alone, without gzip's header and checksum."""
+"""The `wbits` of zlib for the compressed bytes only, without the header and checksum of gzip."""
 _HEADER = bytes.fromhex("1f8b 08 00 00000000 00 03")
 """How every segment begins: gzip, deflate, no flags, no time, no level, Unix.
 
-zlib would write the system it runs on, and ignores most of these bytes when it reads them.
+zlib would write the operating system it runs on. When reading, it ignores most of these bytes.
 """
 _CHUNK = 1 << 16
 _BLOCK = 1 << 18
@@ -84,16 +84,14 @@ def write_segment(history: Path, number: int, chunks: Iterable[bytes]) -> None:
 
 
 def find_later_segments(history: Path, number: int) -> list[int]:
-    """The segments numbered above `number`. A live file never leaves such:
-    an older file has replaced a later one.
-    """
+    """The segments numbered above `number`. If there are any, an older copy has replaced the live file."""
     return [each for each in find_segments(history) if each > number]
 
 
 def has_later_entries(history: Path, number: int, last: int) -> bool:
     """True if segments hold entries that a live file of this number, ending with interaction `last`, lacks.
 
-    These are segments with that number or a higher one; such a segment is no leftover and must not be
+    These are segments with that number or a higher one; such a segment is no leftover, and must not be
     overwritten.
     """
     if find_later_segments(history, number):
@@ -133,7 +131,7 @@ def read_older_entries(history: Path, live: Header, since: Position | None = Non
                 is_after_since = segment.position == since
         end, number = segment.position, number + 1
     if not is_after_since and since is not None:
-        message = f"interaction {since.sequence}, which state.json has seen, is not in its segment"
+        message = f"interaction {since.sequence}, the last one in state.json, not found in its segment"
         raise Damaged(message, where=str(history), fix=suggest_restore(history))
     if end is not None and end[:2] != live.start_position()[:2]:
         raise broken_link_error(history, segment_path(history, live.segment - 1), live.start_position(), end)
@@ -158,8 +156,10 @@ def is_in_segment(history: Path, live: Header, position: Position) -> bool:
 
 def broken_link_error(later: Path, earlier: Path, start: Position, end: Position) -> Damaged:
     """The error for a history file that does not continue where the one before it ends."""
-    message = f"{later.name} goes on from interaction {start.sequence}, and {earlier.name} ends with "
-    message += "another one of that number" if start.sequence == end.sequence else str(end.sequence)
+    message = f"{later.name} continues from interaction {start.sequence}, but {earlier.name} ends with "
+    message += (
+        "a different interaction with that number" if start.sequence == end.sequence else str(end.sequence)
+    )
     return Damaged(message, where=str(later), fix=suggest_restore(later, f"{earlier.name} and {later.name}"))
 
 
@@ -174,8 +174,8 @@ def _find_segment_number(history: Path, live: Header, sequence: int) -> int:
 class HistorySegment:
     """The entries of one segment, in order, each verified; afterwards, where they end.
 
-    Raises Damaged, with the name of the file, at the first entry that does not verify: nothing can be torn
-    here, because a segment is written completely or not at all.
+    Raises Damaged, with the name of the file, at the first entry that does not verify: a segment is
+    written completely or not at all, so it can't have an incomplete end.
     """
 
     def __init__(self, history: Path, number: int, after: Position | None = None) -> None:
@@ -184,9 +184,9 @@ class HistorySegment:
         self._before = segment_path(history, number - 1)
         self.number = number
         self.position: Position | None = after
-        """The last good entry, its offset within what is compressed."""
+        """The last good entry; its offset is in the decompressed bytes."""
         self.first = 0
-        """The number of its first entry; 0 if its first line does not read."""
+        """The number of its first entry; 0 if its first line is unreadable."""
 
     def load_header(self) -> Header:
         """Open the segment and parse its first line."""
@@ -206,7 +206,7 @@ class HistorySegment:
                 at += len(line)
                 yield entry
             if line != CLOSING or self._read_line(file) or self.position is begin:
-                raise self._damaged_error(f"interaction {self.position.sequence + 1} does not verify")
+                raise self._damaged_error(f"interaction {self.position.sequence + 1} failed verification")
 
     @contextmanager
     def _open_text(self) -> Iterator[BinaryIO]:
@@ -223,7 +223,7 @@ class HistorySegment:
         except Refused as error:
             raise Refused(f"{self.path.name}: {error.message}", where=error.where, fix=error.fix) from error
         if header.segment != self.number:
-            raise self._damaged_error(f"it is segment {header.segment}, and not {self.number}")
+            raise self._damaged_error(f"it contains segment {header.segment}, expected {self.number}")
         return header
 
     def _read_line(self, file: BinaryIO) -> bytes:
@@ -237,7 +237,7 @@ class HistorySegment:
         except (zlib.error, EOFError) as error:
             number = self.position.sequence + 1 if self.position else 1
             raise self._damaged_error(
-                f"it can't be unpacked from interaction {number} on ({error})"
+                f"can't decompress it from interaction {number} on ({error})"
             ) from error
 
     def _damaged_error(self, what: str) -> Damaged:
@@ -273,9 +273,9 @@ class _Inflated(io.RawIOBase):
                 view[: len(out)] = out
                 return len(out)
             if not data:
-                raise EOFError("it is cut off")
+                raise EOFError("the file is truncated")
         if self._member.unused_data or self._file.read(1):
-            raise EOFError("something follows its end")
+            raise EOFError("unexpected data after its end")
         return 0
 
 

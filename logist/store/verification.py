@@ -37,10 +37,10 @@ from logist.store.segments import (
 )
 
 NAMED = 20
-"""Problems and stretches that are named one by one: a damaged history may hold a million."""
+"""The most problems and stretches that are listed: a damaged history may have a million."""
 
-_BAD = "the entry does not verify"
-_OUT_OF_PLACE = "the entry is whole but does not follow the one before it"
+_BAD = "the entry failed verification"
+_OUT_OF_PLACE = "the entry is complete, but does not follow the previous one"
 
 
 class Stretch(NamedTuple):
@@ -58,17 +58,17 @@ class Proof(NamedTuple):
 
     problems: tuple[HistoryProblem, ...] = ()
     trusted: Stretch | None = None
-    """What verifies and chains from the first entry on; None if nothing does."""
+    """The entries from the first one on that verify and form a chain; None if there are none."""
     first_bad: HistoryProblem | None = None
-    """The first entry that does not; its sequence is None where the first line of the file is damaged."""
+    """The first entry that does not verify; its sequence is None if the first line of the file is damaged."""
     whole: tuple[Stretch, ...] = ()
-    """Behind the first bad one: whole in themselves, but no longer proven to follow."""
+    """Entries after the first bad one: complete, but not proven to belong to the chain."""
     position: Position | None = None
     """The last proven entry."""
     end: int = 0
     """Byte after it."""
     ending: HistoryProblem | None = None
-    """What the next append repairs: an append that was cut off, a closing that is not whole."""
+    """What the next append repairs: an interrupted append, or an incomplete closing."""
 
     @property
     def faults(self) -> tuple[HistoryProblem, ...]:
@@ -84,13 +84,11 @@ class Proof(NamedTuple):
 def lost_entries_problem(head: Position, found: Proof) -> HistoryProblem:
     """The problem that the state covers entries which its history does not have."""
     if head.sequence < found.next_sequence:
-        message = (
-            f"state.json is of another history: this interaction {head.sequence} is not the one it has seen"
-        )
+        message = f"state.json belongs to a different history: its interaction {head.sequence} differs from this one"
         return HistoryProblem(message, head.sequence, head.offset)
     lost = Stretch(found.next_sequence, head.sequence)
-    message = f"{'interaction' if lost.first == lost.last else 'interactions'} {lost}, seen by state.json,"
-    return HistoryProblem(f"{message} can't be found", found.next_sequence, found.end)
+    message = f"{'interaction' if lost.first == lost.last else 'interactions'} {lost} not found,"
+    return HistoryProblem(f"{message} but included in state.json", found.next_sequence, found.end)
 
 
 def _ignore_entry(entry: JsonObject) -> None:
@@ -165,7 +163,7 @@ def _find_later_segments(path: Path, live: Header) -> Iterator[HistoryProblem]:
         if numbers := [number for number in numbers if number > current]:
             name = segment_path(path, numbers[-1]).name
             yield HistoryProblem(
-                f"{name} is there, yet {path.name} is only segment {current}: it is older, and lacks what follows"
+                f"{name} exists, but {path.name} is only segment {current}: it is an older copy without the later interactions"
             )
 
 
@@ -177,11 +175,11 @@ def _find_changed_headers(path: Path, live: Header) -> Iterator[HistoryProblem]:
     for number in range(1, live.segment):
         if not has_own_header(path, number):
             name = segment_path(path, number).name
-            yield HistoryProblem(f"{name}: its gzip header has changed; the interactions in it verify")
+            yield HistoryProblem(f"{name}: the gzip header was changed; the interactions in it are intact")
 
 
 def _read_segment(segment: HistorySegment, each: Callable[[JsonObject], None]) -> str | None:
-    """Read a segment to its end; return what is wrong with it, None if nothing is."""
+    """Read a segment to its end; return its problem, None if there is none."""
     try:
         for entry in segment:
             each(entry)
@@ -216,7 +214,7 @@ def _add_stretch(whole: tuple[Stretch, ...], more: Stretch) -> tuple[Stretch, ..
 
 def _examine_live_file(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]) -> Proof:
     before, end, size = header.start_position(), header.size, -1
-    # An append in place may be met half way; then the file has grown, and reads on.
+    # The file may be in the middle of an append; if it has grown since, read on.
     while size != (size := os.fstat(file.fileno()).st_size):
         seek_afresh(file, end)
         for line in read_lines(file):
@@ -234,7 +232,7 @@ def _examine_live_file(file: BinaryIO, header: Header, each: Callable[[JsonObjec
     if closing == CLOSING:
         return proven
     if closing is not None:
-        message = "the closing line is not whole; the next append repairs it"
+        message = "the closing line is incomplete; the next append repairs it"
         ending = HistoryProblem(message, before.sequence + 1, end)
         return proven._replace(problems=(ending,), ending=ending)
     return _examine_rest(proven, file, _Rest(before, end, header.first_sequence))
@@ -248,7 +246,7 @@ def _examine_rest(proven: Proof, file: BinaryIO, rest: _Rest) -> Proof:
     if rest.holds_an_entry or describe_excess(size):
         problems = rest.list_problems()
         return proven._replace(problems=problems, first_bad=problems[0], whole=tuple(rest.whole))
-    message = f"{size} bytes of an append that was cut off; the next one keeps a copy in logs/"
+    message = f"{size} bytes of an incomplete append; the next append saves a copy in logs/"
     torn = rest.start._replace(message=message)
     return proven._replace(problems=(torn,), ending=torn)
 
@@ -267,7 +265,7 @@ class _Rest:
 
     def __init__(self, before: Position, offset: int, first: int) -> None:
         self.holds_an_entry = False
-        """A complete one: then this is damage, and no append that was cut off (as Scan has it)."""
+        """A complete entry: then this is damage, not an interrupted append (see history.HistoryScan)."""
         self.whole: list[Stretch] = []
         self._before, self._offset, self._first = before, offset, first
         self.start = HistoryProblem(_BAD, before.sequence + 1, offset)
@@ -287,7 +285,7 @@ class _Rest:
             self._extend_complete_stretches(entry["sequence"])
             self._before = Position(entry["sequence"], entry["checksum"], self._offset)
         else:
-            # What a good next line would follow: the checksum that this one claims.
+            # A good next line refers to the checksum that this line claims.
             claimed = bare[-66:-2].decode("ascii", "replace")
             self._before = Position(self._before.sequence + 1, claimed, self._offset)
         self._offset += len(line)
@@ -310,7 +308,7 @@ class _Rest:
         """The entries that do not verify or do not follow; of many, the first
         ones and the number of the rest.
         """
-        more = [HistoryProblem(f"{self._more} more entries do not verify, or do not follow")] * bool(
+        more = [HistoryProblem(f"{self._more} more entries failed verification or are out of order")] * bool(
             self._more
         )
         return (*(self._problems or [self.start]), *more)

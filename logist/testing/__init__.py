@@ -1,6 +1,6 @@
-"""Logist in users' own tests: the parts of the pytest plugin, and the job that it gives to a test.
+"""Logist in users' own tests: the parts of the pytest plugin, and the job of its fixture.
 
-Names are loaded on first use: a history is replayed without what is needed to create a job.
+Names are imported on first use, because a replay doesn't need what creates a job.
 """
 
 from __future__ import annotations

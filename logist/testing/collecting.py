@@ -1,4 +1,4 @@
-"""Recorded histories as tests: finds them, and makes pytest collect them."""
+"""Finds recorded histories and makes pytest collect them as tests."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from logist.testing.replayed import Replay, load_drift_finder
 
 @dataclass
 class Histories:
-    """The requested histories, and the folders on the way to them."""
+    """The requested histories, and the folders that contain them."""
 
     by_file: dict[Path, Archive] = field(default_factory=dict)
-    """With the names that tests are called by: the path below what was named."""
+    """Their names are the names of the tests: the path below the requested place."""
     jobs: set[Path] = field(default_factory=set)
-    """Folders of which nothing but the history is looked at: the rest is what agents have made."""
+    """Folders in which only the history is collected; agents made the rest."""
     below: dict[Path, list[Path]] = field(default_factory=dict)
-    """What lies in each folder on a way: histories, and folders that lead to some."""
+    """For each folder: the histories in it, and its subfolders that contain histories."""
     shut: set[Path] = field(default_factory=set)
-    """Folders that pytest would pass by, and that are entered for what leads to a history alone."""
+    """Folders that pytest would skip; only histories are collected in them."""
     arguments: set[Path] = field(default_factory=set)
-    """What is named on the command line."""
+    """The paths on the command line."""
     places: list[str] = field(default_factory=list)
-    """What pytest is to visit, of what was named; absolute."""
+    """The requested paths that pytest visits; absolute."""
 
     def add_place(self, place: str) -> None:
-        """Add all histories at `place`, an absolute path or a glob. Raises UsageError if there is none."""
+        """Add all histories at `place`, an absolute path or a glob. Raises UsageError if there are none."""
         is_glob = not os.path.lexists(place)
         if not is_glob:
             self.places.append(place)
@@ -62,7 +62,7 @@ class Histories:
 
 
 def _make_name(path: Path, place: Path) -> str:
-    """The name of a test: the path of the job below the requested place."""
+    """Return the name of a test: the path of the job below the requested place."""
     named_path = path.parent if path.name == HISTORY else path
     return (
         str(named_path.relative_to(place))
@@ -77,12 +77,12 @@ KEY = pytest.StashKey[Histories]()
 def find_requested_histories(
     config: pytest.Config, given: Sequence[str], listed: Sequence[str], named: Sequence[str] = ()
 ) -> None:
-    """Find the requested histories, and make pytest visit them: `given` on the command line, `listed` in the
+    """Find the requested histories and make pytest visit them: `given` on the command line, `listed` in the
     ini file.
 
-    `named` are histories among the arguments, which pytest visits anyway. Listed places are visited in a run
-    without arguments, else only if an argument leads there. Raises pytest.UsageError for a place without a
-    history.
+    `named` are histories among the arguments, which pytest visits anyway. Listed paths are visited in a run
+    without arguments, otherwise only if an argument includes them. Raises pytest.UsageError for a path without
+    a history.
     """
     histories = config.stash[KEY] = Histories()
     runs_everything = config.args_source is not config.ArgsSource.ARGS
@@ -109,12 +109,12 @@ def _add_requested(histories: Histories, place: str, visited: bool) -> None:
     for each in histories.places[len(before) :]:
         if "[" in each or "::" in each:
             raise pytest.UsageError(
-                f"logist: pytest takes no path with `[` or `::`: {each} (name a folder above it)"
+                f"logist: pytest doesn't support paths with `[` or `::`: {each} (use a parent folder)"
             )
 
 
 def decide_ignored(path: Path, config: pytest.Config, by_others: Callable[..., object]) -> bool | None:
-    """Whether pytest skips `path`; None leaves it to the other plugins, which `by_others` calls."""
+    """Return whether pytest skips `path`; None leaves that to other plugins, which `by_others` calls."""
     histories = config.stash[KEY]
     if not histories.is_on_the_way(path):
         return None
@@ -126,7 +126,7 @@ def decide_ignored(path: Path, config: pytest.Config, by_others: Callable[..., o
 
 
 def make_folder(path: Path, parent: pytest.Collector) -> Folder | None:
-    """The folder as a collector of its histories only; None if it is an ordinary folder."""
+    """Return a collector for only the histories of a folder; None for an ordinary folder."""
     histories = parent.config.stash[KEY]
     if path not in histories.jobs and path not in histories.shut:
         return None
@@ -135,15 +135,15 @@ def make_folder(path: Path, parent: pytest.Collector) -> Folder | None:
 
 
 def make_history_file(path: Path, parent: pytest.Collector) -> HistoryFile | None:
-    """The file as a collector of its replay, if it was requested or is named as an argument."""
+    """Return a collector for the replay of a file, if it was requested or is an argument."""
     archive = parent.config.stash[KEY].by_file.get(path)
     return HistoryFile.from_parent(parent, path=path, archive=archive) if archive else None
 
 
 class Folder(pytest.File):
-    """A folder of which pytest sees only the histories.
+    """A folder in which pytest collects only histories.
 
-    It is a File to pytest, because a Directory would run its conftest.py: no code from a job is ever run.
+    It is a pytest.File, because pytest would run the conftest.py of a Directory, and code of a job must never run.
     """
 
     def collect(self) -> Iterator[pytest.Collector]:
@@ -157,11 +157,13 @@ class Folder(pytest.File):
 
 
 class HistoryFile(pytest.File):
-    """A history file; its only test is that it replays."""
+    """A history file; its only test is its replay."""
 
     def __init__(self, *, archive: Archive, parent: pytest.Collector, **rest: Any) -> None:
         root = parent.config.rootpath
-        if not archive.path.is_relative_to(root):  # pytest would name it by the argument, and find it no more
+        if not archive.path.is_relative_to(
+            root
+        ):  # else pytest would use the argument as its id, and not find it again
             rest["nodeid"] = os.path.relpath(archive.path, root)
         super().__init__(parent=parent, **rest)
         self.archive = archive

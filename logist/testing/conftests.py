@@ -1,4 +1,4 @@
-"""Decides where pytest looks for conftest.py before it collects: not in fixtures, whose code must not run."""
+"""Decides where pytest looks for conftest.py before it collects: not in fixtures, because their code must not run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ CONFTEST = "conftest.py"
 
 
 def find_anchors(arguments: Sequence[str]) -> Iterator[str]:
-    """The paths for pytest to start from instead of the absolute `arguments`; nothing if no fixture is involved.
+    """Yield the paths where pytest starts instead of the absolute `arguments`; nothing if no fixture is involved.
 
-    Pytest loads the conftest.py of each named directory, of those above, and of those below with a name like
-    `test...`. Naming a conftest.py itself has the same effect, without the last ones.
+    For each directory argument, pytest loads the conftest.py of the directory, of its parents, and of direct
+    subdirectories with a name like `test...`. For a conftest.py as an argument, it skips the subdirectories.
     """
     anchors: list[str | None] = []
     has_fixture = False
@@ -32,7 +32,7 @@ def find_anchors(arguments: Sequence[str]) -> Iterator[str]:
         anchors += map(_find_nearest_conftest, others) if len(others) < len(places) else [argument]
     if has_fixture:
         yield from filter(None, anchors)
-        yield os.devnull  # without any, pytest would look in the current directory
+        yield os.devnull  # without arguments, pytest would look in the current directory
 
 
 def _is_fixture(folder: Path) -> bool:
@@ -40,6 +40,6 @@ def _is_fixture(folder: Path) -> bool:
 
 
 def _find_nearest_conftest(folder: Path) -> str | None:
-    """The conftest.py in a folder, or above it."""
+    """Return the conftest.py in a folder or in its nearest parent."""
     candidates = (each / CONFTEST for each in (folder, *folder.parents))
     return next((str(path) for path in candidates if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""A job for a test: its answers come from the test; everything else, files and git too, is real."""
+"""A job for a test: its answers come from the test; everything else, including files and git, is real."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from logist.roles import load_roles
 from logist.testing.offline import forbid_network
 
 Given: TypeAlias = str | Mapping[str, Any]
-"""An answer: the text of one, an exit command, or an answer as a script file has it."""
+"""An answer: text, an exit command, or an answer as in a script file."""
 
 BESIDE = frozenset({"files", "role", "usage", "finish"})
-"""What may stand beside the fields of an exit command: an answer's, not the agent's words."""
+"""Fields of an answer that may be mixed with the fields of an exit command."""
 WHOLE = frozenset({"text", "exit", "error"})
-"""What shows an answer as a script file has it."""
+"""Fields that only an answer of a script file has."""
 STEWARD = "tester"
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
-"""What a job of a test sees of the environment; no key is among them."""
+"""Environment variables that are passed to a job in a test; none of them is a key."""
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-"""When every test takes place: a history is the same in each run."""
+"""Start time of every test, so that histories are the same in each run."""
 
 
 def answer(
@@ -62,8 +62,8 @@ def to_script_answer(given: Given | object) -> dict[str, Any]:
     if isinstance(given, str):
         return {"text": given}
     if not isinstance(given, Mapping):
-        message = f"an answer is a text or a mapping, not {type(given).__name__}"
-        raise UsageError(message, where="answers", fix="answer(...), from logist.testing")
+        message = f"an answer must be a text or a mapping, got {type(given).__name__}"
+        raise UsageError(message, where="answers", fix="use answer(...) from logist.testing")
     if WHOLE & given.keys():
         return dict(given)
     exit_command = {name: value for name, value in given.items() if name not in BESIDE}
@@ -72,7 +72,7 @@ def to_script_answer(given: Given | object) -> dict[str, Any]:
 
 @dataclass
 class Ticking:
-    """A clock that moves one second with every look."""
+    """A clock that advances one second each time it is read."""
 
     looks: int = 0
 
@@ -112,11 +112,9 @@ class LogistJob(Job):
         return [entry.request.prompt for entry in self.history if entry.kind is Kind.ASK]
 
     def script(self, *answers: Given, steps: Mapping[str, Sequence[Given]] | None = None) -> None:
-        """Replace the answers from here on: a request gets the answer of its number, counted from the job's
-        first one.
+        """Replace the answers for later requests. Answers are numbered from the first request of the job.
 
-        `steps`: the answers at the steps of a workflow, by their ids. Raises InvalidFile for an invalid
-        answer.
+        `steps`: the answers at the steps of a workflow, by step id. Raises InvalidFile for an invalid answer.
         """
         path = Path(self.project.agent.removeprefix(SCRIPTED))
         by_step = {step: [*map(to_script_answer, given)] for step, given in (steps or {}).items()}
@@ -197,10 +195,12 @@ def _build_project(place: Path, home: Path, said: list[str]) -> ProjectContext:
 
 
 def _copy_project_files(project: Path, home: Path) -> None:
-    """Copy the config, roles and workflows of a project into that of the test, but not its jobs."""
+    """Copy the config, roles and workflows of a project, but not its jobs, into the test's project."""
     source = project if project.name == PROJECT_DIRECTORY else project / PROJECT_DIRECTORY
     if not source.is_dir():
-        raise UsageError(f"no {PROJECT_DIRECTORY} in {project}", where="project", fix="name its directory")
+        raise UsageError(
+            f"no {PROJECT_DIRECTORY} in {project}", where="project", fix="pass the directory of a project"
+        )
     if (source / CONFIG_FILE).is_file():
         shutil.copyfile(source / CONFIG_FILE, home / CONFIG_FILE)
     for folder in ("roles", "workflows"):
@@ -211,7 +211,7 @@ def _copy_project_files(project: Path, home: Path) -> None:
 def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -> None:
     """Write a role file from its fields, its text, or an existing file."""
     if Path(name).name != name:
-        raise UsageError(f"{name!r} is no name of a file", where="roles", fix="the name of the role")
+        raise UsageError(f"invalid file name {name!r}", where="roles", fix="use the name of the role")
     if isinstance(role, Mapping):
         defaults = {"description": name, "instructions": "Do what the task says.", "llm_model": "test"}
         _write_json(folder / f"{name}.json", {"name": name, **({} if "base" in role else defaults), **role})
@@ -223,17 +223,19 @@ def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -
 
 
 def _write_config(home: Path, config: Mapping[str, Any]) -> None:
-    """Write the config of the test, merged over that of the project it was copied from."""
+    """Write the config of the test, which overrides the copied config of the project."""
     path = home / CONFIG_FILE
     base = documents.read_document(path).data if path.is_file() else {}
     _write_json(path, merge_settings(base, dict(config)))
 
 
 def _write_workspace_file(workspace: Path, name: str, text: str) -> None:
-    """Write a file before the first step; UsageError for a path that leads out of the workspace."""
+    """Write a file before the first step. Raises UsageError for a path outside of the workspace."""
     path = workspace / name
     if Path(name).is_absolute() or ".." in Path(name).parts or not Path(name).parts:
-        raise UsageError(f"{name!r} does not stay in the workspace", where="files", fix="a relative path")
+        raise UsageError(
+            f"{name!r} is outside the workspace", where="files", fix="use a relative path without `..`"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
 

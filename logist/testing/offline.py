@@ -1,4 +1,4 @@
-"""Forbids network access while recorded answers replace a model: creating a socket fails the test."""
+"""Forbids network access while recorded answers are used: creating a socket fails the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 _OFFLINE: ContextVar[bool] = ContextVar("logist_offline", default=False)
-"""Of the thread that replays: what a test's other threads do, a server say, is its own business."""
+"""Set for the thread that replays; other threads of a test, such as a server, may use the network."""
 
 
 @contextmanager
@@ -27,11 +27,13 @@ def forbid_network() -> Iterator[None]:
 
 @cache
 def _add_audit_hook() -> None:
-    """Add the audit hook. It can't be removed, so there is only one, and only if it is needed."""
+    """Add the audit hook. It can't be removed, so it is added only once, and only when needed."""
     sys.addaudithook(_refuse_network)
 
 
 def _refuse_network(event: str, _arguments: tuple[object, ...]) -> None:
     if event.startswith("socket.") and _OFFLINE.get():
-        # Not an Exception: no handler on the way takes it for a failure of its own.
-        raise pytest.fail.Exception(f"the network was used ({event}), and a recorded answer needs none")
+        # This is not a subclass of Exception, so no `except Exception` on the way catches it.
+        raise pytest.fail.Exception(
+            f"unexpected network access ({event}): recorded answers don't need the network"
+        )

@@ -1,4 +1,4 @@
-"""`--logist-record rewrite`: calls the configured agent again for a recorded history, and replaces that."""
+"""`--logist-record rewrite`: calls the configured agent again for a recorded history, and replaces the history."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace
 
 BEFORE = fixture_export.BEFORE
-"""What the history was before it was recorded again; what lies there already gets a number, and stays too."""
+"""Name of the copy of the old history; an older copy of that name is kept with a number."""
 START = "workspace"
-"""A folder beside the history: what the workspace holds at the start."""
+"""Folder next to the history with the files of the workspace at the start."""
 OWN = ("job.yaml", "state.json", "git")
-"""What shows a job itself, and no fixture made of one."""
+"""Files that a job has, but a fixture doesn't."""
 
 
 class NotRecordedError(Exception):
-    """Why the old history was not replaced; the message is for a person."""
+    """The old history was not replaced; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Rewritten:
 
     asks: int
     microcents: int
-    """What they have cost."""
+    """Their cost."""
     changes: tuple[str, ...]
-    """Which interactions lead elsewhere than in the old one, and what was left out, in words."""
+    """Interactions with a different result than in the old history, and what was left out, as text."""
 
     def format_lines(self, name: str) -> Iterator[str]:
         """The summary for a person."""
-        yield f"{name}: recorded again with {format_count(self.asks, 'ask')} ({format_money(self.microcents)}); the old one is {BEFORE}"
+        yield f"{name}: recorded again with {format_count(self.asks, 'request')} ({format_money(self.microcents)}); old history saved as {BEFORE}"
         yield from (f"  {change}" for change in self.changes)
 
 
@@ -70,19 +70,19 @@ class _Course:
     job_id: str
     start: Path | None
     asked: dict[tuple[str, ...], object] = field(default_factory=dict)
-    """What the old job.yaml said so far, by the paths of its fields."""
+    """The values of the old job.yaml so far, by the paths of its fields."""
     numbers: dict[int, int] = field(default_factory=dict)
-    """The number of an old interaction in the new history."""
+    """Maps numbers of old interactions to those in the new history."""
     asks: int = 0
     microcents: int = 0
     changes: list[str] = field(default_factory=list)
 
 
 def rewrite_history(project: ProjectContext, archive: Archive, say: Callable[[str], None]) -> Rewritten:
-    """Repeat the requests of `archive` with today's prompts, and replace it with the result.
+    """Repeat the requests of `archive` with the current prompts, and replace it with the result.
 
-    Steps are done as by `job step`; a person's decision is repeated if the job has the same status as then.
-    Raises NotRecordedError if that is impossible; then the old history stays, and the new answers are kept.
+    Steps run as by `job step`; a decision of a person is repeated if the job has the same status as before.
+    Raises NotRecordedError if that is impossible; the old history and the new answers are then kept.
     """
     entries = list(archive.read_interactions())
     _require_fixture(archive, entries)
@@ -104,48 +104,50 @@ def rewrite_history(project: ProjectContext, archive: Archive, say: Callable[[st
         _replace_fixture(fixture_folder, archive.path)
     except (LogistError, NotRecordedError) as error:
         raise NotRecordedError(
-            f"{archive.name} stays as it was: {error}{_describe_kept_answers(course)}"
+            f"{archive.name} not changed: {error}{_describe_kept_answers(course)}"
         ) from error
-    except BaseException:  # a run that is stopped
-        say(f"{archive.name} stays as it was: the run was stopped{_describe_kept_answers(course)}")
+    except BaseException:  # an interrupted run
+        say(f"{archive.name} not changed: the run was interrupted{_describe_kept_answers(course)}")
         raise
     shutil.rmtree(scratch)
     return Rewritten(course.asks, course.microcents, tuple(course.changes))
 
 
 def _describe_kept_answers(course: _Course) -> str:
-    """Describe where the paid but unused answers are; empty if there are none."""
+    """Describe where the paid but unused answers are kept; empty if there are none."""
     if not course.asks:
         shutil.rmtree(course.project.jobs_dir.parent)
         return ""
-    cost = f"{format_count(course.asks, 'ask')}, {format_money(course.microcents)}"
-    return f"; what was answered ({cost}) is kept in {course.project.jobs_dir}"
+    cost = f"{format_count(course.asks, 'request')}, {format_money(course.microcents)}"
+    return f"; the new answers ({cost}) are kept in {course.project.jobs_dir}"
 
 
 def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:
     """Raise NotRecordedError for histories that can't be recorded again from their entries alone."""
     folder = archive.path.parent
     if archive.path.name != HISTORY or any((folder / name).exists() for name in OWN):
-        fix = "make a fixture of it: logist job export JOB --fixture DIR"
-        raise NotRecordedError(f"{archive.name} is no fixture, and only such are recorded again; {fix}")
+        fix = "create a fixture first: logist job export JOB --fixture DIR"
+        raise NotRecordedError(
+            f"{archive.name} is not a fixture, and only fixtures can be recorded again; {fix}"
+        )
     for entry in entries:
         if entry.kind in kinds.NEEDS_MORE:
             raise NotRecordedError(
-                f"{archive.name} stays as it was: interaction {entry.sequence} ({entry.kind}) needs more than a history"
+                f"{archive.name} not changed: interaction {entry.sequence} ({entry.kind}) can't be repeated from a history alone"
             )
     asks = [entry for entry in entries if entry.kind is Kind.ASK]
     if not entries or entries[0].spec is None or not asks:
-        raise NotRecordedError(f"{archive.name} stays as it was: it asks nothing")
+        raise NotRecordedError(f"{archive.name} not changed: it has no requests to an agent")
     if not (folder / START).is_dir() and any(_read_listed_files(asks[0])):
         first = ", ".join(list(_read_listed_files(asks[0]))[:3])
         raise NotRecordedError(
-            f"{archive.name} stays as it was: its workspace held files at the start ({first}); "
+            f"{archive.name} not changed: its workspace had files at the start ({first}); "
             f"put them into {folder / START}"
         )
 
 
 def _read_listed_files(ask: Interaction) -> Iterator[str]:
-    """The files in the listing of an agent's prompt."""
+    """Yield the files in the listing of an agent's prompt."""
     for part in ask.request.parts:
         if part.source == "listing":
             lines = ask.request.prompt[part.start : part.end].split("\n")
@@ -168,7 +170,7 @@ def _repeat_history(course: _Course, entries: list[Interaction], scratch: Path) 
 
 
 def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> ChildOrigin:
-    """What the job begins with: the original files as a checkpoint, and the frozen workflow."""
+    """Return the start of the job: the original files as a checkpoint, and the frozen workflow."""
     workspace = Workspace(scratch / "start", scratch / "git")
     workspace.populate(None)
     if course.start is not None:
@@ -177,7 +179,7 @@ def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> Chi
 
 
 def _repeat_interaction(course: _Course, entry: Interaction) -> bool:
-    """Repeat what `entry` did; False once the job makes no more requests."""
+    """Repeat what `entry` did; return False if the job makes no more requests."""
     if entry.kind is Kind.SPEC:
         _repeat_spec_change(course, entry)
         return True
@@ -185,7 +187,7 @@ def _repeat_interaction(course: _Course, entry: Interaction) -> bool:
         result = do_step(course.project, course.job_id, Choice())
         if not result.entries:
             course.changes.append(
-                f"it ended before interaction {entry.sequence}: it is {result.state.status} now"
+                f"the job ended before interaction {entry.sequence}, with status {result.state.status}"
             )
             return False
     elif entry.kind is Kind.ASK:
@@ -198,7 +200,7 @@ def _repeat_interaction(course: _Course, entry: Interaction) -> bool:
 
 
 def _repeat_spec_change(course: _Course, entry: Interaction) -> None:
-    """Repeat a person's changes of job.yaml; role files and config are used as they are today."""
+    """Repeat a person's changes of job.yaml; role files and config are used in their current version."""
     assert entry.spec
     fields = _flatten_fields(repairs.as_asked(entry.spec))
     changes = {
@@ -212,7 +214,7 @@ def _repeat_spec_change(course: _Course, entry: Interaction) -> None:
 
 
 def _flatten_fields(asked: JsonObject) -> dict[tuple[str, ...], object]:
-    """The fields of a job.yaml by their paths; only the limits are nested."""
+    """Return the fields of a job.yaml by their paths; only the limits are nested."""
     limits = asked.get("limits") or {}
     top_fields: dict[tuple[str, ...], object] = {
         (key,): value for key, value in asked.items() if key not in ("limits", "workflow")
@@ -221,7 +223,7 @@ def _flatten_fields(asked: JsonObject) -> dict[tuple[str, ...], object]:
 
 
 def _record_outcome(course: _Course, entry: Interaction, result: CommandResult) -> None:
-    """Record the outcome, and raise for a request without an answer."""
+    """Record the outcome. Raises NotRecordedError for a request without an answer."""
     course.numbers[entry.sequence] = result.entries[-1].sequence
     for made in result.entries:
         if made.kind is Kind.ASK and not made.simulated:
@@ -229,19 +231,19 @@ def _record_outcome(course: _Course, entry: Interaction, result: CommandResult) 
             course.microcents += fold.usage_microcents(made.usage)
         error = made.response.error
         if error is not None and entry.response.error is None:
-            raise NotRecordedError(f"interaction {entry.sequence} got no answer: {error.message}")
+            raise NotRecordedError(f"no answer for interaction {entry.sequence}: {error.message}")
     status = result.state.status
     if status is not entry.state_after:
-        course.changes.append(f"interaction {entry.sequence}: {entry.state_after} then, {status} now")
+        course.changes.append(f"interaction {entry.sequence}: was {entry.state_after}, now {status}")
 
 
 def _repeat_decision(course: _Course, entry: Interaction) -> CommandResult:
-    """Repeat a person's decision, if the job has the same status as then."""
+    """Repeat a person's decision, if the job has the same status as before."""
     project, job_id, command = course.project, course.job_id, kinds.command_of(entry)
     status = load_session(project, project.open_job(job_id)).state.status
     if status is not entry.state_before:
         raise NotRecordedError(
-            f"interaction {entry.sequence} ({entry.kind}) was decided where the job was {entry.state_before}, "
+            f"can't repeat interaction {entry.sequence} ({entry.kind}): the job was {entry.state_before}, "
             f"and now it is {status}"
         )
     note = entry.steward.note if entry.steward else None
@@ -257,11 +259,11 @@ def _repeat_decision(course: _Course, entry: Interaction) -> CommandResult:
     if entry.kind in kinds.DECISIONS:
         options = command.model_copy(update={"note": None})
         return steward_decisions.record_decision(project, job_id, entry.kind, note=note, command=options)
-    raise NotRecordedError(f"interaction {entry.sequence} ({entry.kind}) can't be done again")
+    raise NotRecordedError(f"can't repeat interaction {entry.sequence} ({entry.kind})")
 
 
 def _replace_fixture(made: Path, history: Path) -> None:
-    """Replace both files, the manifest last: until then it shows that the two don't belong together."""
+    """Replace both files, the manifest last: after an interruption it shows that the two don't match."""
     mode = history.stat().st_mode & 0o777
     before = history.with_name(BEFORE)
     if before.exists():
@@ -274,10 +276,10 @@ def _replace_fixture(made: Path, history: Path) -> None:
 
 
 class Rewrite(Replay):
-    """One history that is recorded again and then replayed, with the id of its replay."""
+    """One history that is recorded again and then replayed, with the test id of its replay."""
 
     def setup(self) -> None:
-        """Do nothing: there is nothing to replay before the history is recorded."""
+        """Do nothing: the history is recorded before it is replayed."""
 
     def runtest(self) -> None:
         try:
@@ -294,12 +296,12 @@ class Rewrite(Replay):
 
 
 TOLD = pytest.StashKey[list[str]]()
-"""What was recorded again in this run, for its summary."""
+"""Lines about recorded histories, for the summary of the run."""
 _PROJECT = pytest.StashKey[ProjectContext]()
 
 
 def _load_project(config: pytest.Config) -> ProjectContext:
-    """The project around the current directory, as `job step` finds it; the same for the whole run."""
+    """Return the project of the current directory, as for `job step`; the same for the entire run."""
     if _PROJECT not in config.stash:
         config.stash[_PROJECT] = context.open_project(Environment.from_process())
     return config.stash[_PROJECT]

@@ -1,4 +1,4 @@
-"""The replay of one history as a test: an error if it can't be read, a failure if the result differs."""
+"""The replay of one history as a test: an error if it can't be read, a failure if the result is different."""
 
 from __future__ import annotations
 
@@ -25,22 +25,18 @@ from logist.testing.offline import forbid_network
 
 
 class PromptDrift(UserWarning):
-    """A prompt would be different today from the one that was recorded."""
+    """A prompt would now be different from the recorded one."""
 
 
 class DiffersError(Exception):
-    """The replay has another result, or the history is not the one of its
-    manifest; the message says where.
-    """
+    """The replay gives a different result, or the history doesn't match its manifest; the message says where."""
 
 
 _PROMPTS = pytest.StashKey["Prompts | None"]()
 
 
 def load_drift_finder(config: pytest.Config) -> Prompts | None:
-    """The function that compares prompts with the project around the current
-    directory; one for the whole run.
-    """
+    """Return the function that compares prompts with those of the current project; the same for the entire run."""
     if _PROMPTS not in config.stash:
         config.stash[_PROMPTS] = load_prompts(
             Environment.from_process(), None, config.getoption("--logist-prompts")
@@ -49,9 +45,7 @@ def load_drift_finder(config: pytest.Config) -> Prompts | None:
 
 
 class Replay(pytest.Item):
-    """One history replayed under today's rules, as by `logist replay`: no
-    model, no network, nothing written.
-    """
+    """One history, replayed with the current rules as by `logist replay`: no model, no network, no writing."""
 
     def __init__(self, *, archive: Archive, prompts: Prompts | None, **rest: Any) -> None:
         super().__init__(**rest)
@@ -70,17 +64,17 @@ class Replay(pytest.Item):
             report = [*format_replay_lines(replace(self.found, drifts=())), f"  {self.path}"]
             pytest.fail(
                 clean_for_terminal("\n".join(report)), pytrace=False
-            )  # of a set-up, nothing else goes without traceback
+            )  # no other exception in a setup is printed without a traceback
 
     def runtest(self) -> None:
-        """Fail if the result differs, or if the history is not the one of its manifest."""
+        """Fail if the result is different, or if the history doesn't match its manifest."""
         assert self.found
         prompts, strict = map(self.config.getoption, ("--logist-prompts", "--logist-strict"))
         if self.found.has_failed(prompts=prompts == "fail", rules=strict):
             raise DiffersError("\n".join(format_replay_lines(self.found)))
         if self.found.drifts:
             drift = PromptDrift(clean_for_terminal("\n".join(_summarize_drifts(self.found))))
-            warnings.warn_explicit(drift, None, str(self.path), 0)  # no line of it is worth a look
+            warnings.warn_explicit(drift, None, str(self.path), 0)  # without a source line: it would not help
         if self.found.changed_rules:
             self.add_report_section(
                 "call",
@@ -94,7 +88,7 @@ class Replay(pytest.Item):
         self.found = None
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The output of `logist replay`, without a traceback."""
+        """Return the output of `logist replay`, without a traceback."""
         if isinstance(excinfo.value, DiffersError | LogistError | PromptDrift):
             return clean_for_terminal(str(excinfo.value))
         return super().repr_failure(excinfo, style)
@@ -104,13 +98,13 @@ class Replay(pytest.Item):
 
 
 def _summarize_drifts(found: Replayed) -> Iterator[str]:
-    """Each drift and its cause once, without the diffs."""
+    """Yield each drift and its cause once, without diffs."""
     yield f"{found.name}: {format_replay_verdict(found)}"
     yield from dict.fromkeys(f"  {each.source} {each.change}: {each.cause}" for each in found.drifts)
-    yield "  logist replay shows the diffs; --logist-prompts=accept does not look"
+    yield "  run `logist replay` to see the diffs; --logist-prompts=accept turns this comparison off"
 
 
 @cache
 def _load_schema() -> JsonObject:
-    """The schema, shared by all histories so that it is compiled once."""
+    """Return the schema, shared by all histories so that it is compiled once."""
     return load_schema("llm-chat-schema")

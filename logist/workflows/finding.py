@@ -1,4 +1,4 @@
-"""Finds workflows by name or by file: the project's over the user's over the shipped ones."""
+"""Finds workflows by name or by file: the project's first, then the user's, then the shipped ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from logist.errors import UsageError
 from logist.workflows.reading import SUFFIXES, read_workflow_file
 
 MAX_FILES = 1000
-"""Of one directory; the rest is not looked at."""
+"""The most files to read in one directory; the rest is ignored."""
 
 Held = Callable[[Path], "list[LoadedWorkflow]"]
-"""Every workflow of a file."""
+"""Returns every workflow of a file."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class LoadedWorkflow:
 
     workflow: Workflow | None
     problems: tuple[WorkflowProblem, ...]
-    """What reading it found, and what freezing it did; `find_workflow_problems` finds the rest."""
+    """Problems found while reading and freezing it; `find_workflow_problems` finds the rest."""
     path: Path
     places: Places = field(default_factory=Places)
     name: str = ""
     draft: Workflow | None = None
-    """Of one with errors: what could be read, in which more errors may be found."""
+    """The valid parts of a workflow with errors, used to find more errors."""
 
     @property
     def errors(self) -> list[WorkflowProblem]:
@@ -53,7 +53,10 @@ class ListedWorkflow:
 
 
 def list_workflow_search_path(layers: Sequence[Path]) -> tuple[Path, ...]:
-    """The directories to search for workflows, strongest first; in `layers`, a later one is stronger."""
+    """Return the directories to search for workflows, strongest first.
+
+    In `layers`, a later one is stronger.
+    """
     return tuple(layer / "workflows" for layer in reversed(layers))
 
 
@@ -71,7 +74,8 @@ def _find_workflow(name: str, directories: Sequence[Path], here: Path | None, he
     path, _, inner_name = name.partition("#")
     if not path:
         raise UsageError(
-            f"`{name}` names no workflow", fix="give a file or a name; FILE#NAME for one of several"
+            f"missing file or workflow name in `{name}`",
+            fix="use a file or a name; FILE#NAME for one of several",
         )
     if file := _resolve_file(path, here):
         return _choose_workflow(file, inner_name, held)
@@ -85,12 +89,15 @@ def _find_workflow(name: str, directories: Sequence[Path], here: Path | None, he
         return _choose_workflow(several_file, inner_name, held)
     known_names = [one.loaded.name for one in _list_workflows(directories, held)]
     raise UsageError(
-        f"there is no workflow `{name}`", fix=suggest_name(path, known_names) or "give the path of a file"
+        f"workflow `{name}` not found", fix=suggest_name(path, known_names) or "use the path of a file"
     )
 
 
 def list_workflows(directories: Sequence[Path]) -> list[ListedWorkflow]:
-    """Every workflow that can be named, broken ones too, by name; of two with one name, the stronger."""
+    """Return every workflow that can be named, including broken ones, by name.
+
+    Of two with the same name, the stronger is listed.
+    """
     return _list_workflows(directories, _read_all)
 
 
@@ -113,7 +120,10 @@ def _list_workflows(directories: Sequence[Path], held: Held) -> list[ListedWorkf
 
 
 def freeze_subflows(loaded: LoadedWorkflow, directories: Sequence[Path]) -> LoadedWorkflow:
-    """The same workflow with every workflow that its steps name in `subflows`; with an error, None."""
+    """Return the workflow with every workflow that its steps name in `subflows`.
+
+    If there is an error, its `workflow` is None.
+    """
     if loaded.workflow is None:
         return loaded
     nested_result = find_nested_workflows(
@@ -130,7 +140,7 @@ def freeze_subflows(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Load
 def find_workflow_problems(
     loaded: LoadedWorkflow, directories: Sequence[Path], around: Around | None = None
 ) -> list[WorkflowProblem]:
-    """All problems of a workflow, warnings included, in the order of the file.
+    """Return all problems of a workflow, warnings included, in the order of the file.
 
     `around` says which roles exist; other workflows are searched in its file and on the search path.
     """
@@ -150,7 +160,7 @@ class WorkflowFinder:
     """Finds the workflows that steps name; each file is read once.
 
     After the file itself and the search path, the directories of the files found so far are searched, so that
-    a workflow finds its neighbours.
+    a workflow finds the workflows next to it.
     """
 
     def __init__(self, path: Path, directories: Sequence[Path]) -> None:
@@ -160,7 +170,7 @@ class WorkflowFinder:
         self._add_neighbours(path)
 
     def __call__(self, name: str) -> Workflow:
-        """The workflow of that name. Raises LookupError with the reason."""
+        """Return the workflow of that name. Raises LookupError with the reason."""
         loaded = self._find_sibling(name)
         if loaded is None:
             try:
@@ -170,7 +180,7 @@ class WorkflowFinder:
         if loaded.workflow is None or loaded.errors:
             first = loaded.errors[0]
             place = f"{loaded.path}:{first.line}" if first.line else str(loaded.path)
-            raise LookupError(f"the workflow `{name}` is broken: {place}: {first.full_message}")
+            raise LookupError(f"the workflow `{name}` is invalid: {place}: {first.full_message}")
         self._add_neighbours(loaded.path)
         return loaded.workflow
 
@@ -194,27 +204,27 @@ def _remove_subflows(workflow: Workflow) -> Workflow:
 
 
 def _resolve_file(path: str, here: Path | None) -> Path | None:
-    """The file that a name means, if it is one: it has a workflow suffix, or a slash."""
+    """Return the file if the name is one: it has a workflow suffix or a slash."""
     if not path.lower().endswith(SUFFIXES) and "/" not in path:
         return None
     file = (here or Path()) / path
     if os.path.isfile(file):
         return file
     if "/" in path or os.path.exists(file):
-        raise UsageError(f"there is no workflow file `{path}`", fix="check the path")
+        raise UsageError(f"workflow file `{path}` not found", fix="check the path")
     return None
 
 
 def _choose_workflow(file: Path, wanted: str, held: Held) -> LoadedWorkflow:
-    """The workflow of that name in a file, or its only one."""
+    """Return the workflow of that name in a file, or its only one."""
     workflows = held(file)
     if not wanted and len(workflows) == 1:
         return workflows[0]
     names = [loaded.name for loaded in workflows]
     if not wanted:
         first = quote(f"{file}#{names[0]}")
-        fix = f"name one, as in {first}: {', '.join(names)}"
-        raise UsageError(f"{file} holds {len(workflows)} workflows", fix=fix)
+        fix = f"choose one, for example {first}: {', '.join(names)}"
+        raise UsageError(f"{file} contains {len(workflows)} workflows", fix=fix)
     best = _find_best_match(workflows, wanted) or _find_loop_body(
         workflows, lambda name: name == wanted or name.endswith(f"#{wanted}")
     )
@@ -227,7 +237,7 @@ def _choose_workflow(file: Path, wanted: str, held: Held) -> LoadedWorkflow:
 
 
 def _find_in_directory(directory: Path, name: str, wanted: str, held: Held) -> LoadedWorkflow | None:
-    """The workflow of that name, or of the file of that name, in one directory."""
+    """Return the workflow of that name, or of the file of that name, in one directory."""
     for file in _find_similar_files(directory, name):
         if wanted or len(held(file)) == 1:
             return _choose_workflow(file, wanted, held)
@@ -238,7 +248,7 @@ def _find_in_directory(directory: Path, name: str, wanted: str, held: Held) -> L
 
 
 def _find_similar_files(directory: Path, name: str) -> list[Path]:
-    """The files of a directory that a name may mean, exact matches first."""
+    """Return the files of a directory that a name may mean, exact matches first."""
     files = _list_files(directory)
     exact = [file for file in files if name in (file.stem, file.name)]
     return exact + [file for file in files if file not in exact and _is_similar_name(file.stem, name)]
@@ -247,7 +257,7 @@ def _find_similar_files(directory: Path, name: str) -> list[Path]:
 def _find_loop_body(
     found: Sequence[LoadedWorkflow], is_meant: Callable[[str], bool]
 ) -> LoadedWorkflow | None:
-    """The body of a loop as a separate workflow, with the others that its steps may name."""
+    """Return the body of a loop as a separate workflow, with the others that its steps may name."""
     for loaded in found:
         bodies = loaded.draft.subflows if loaded.draft else {}
         for name in filter(is_meant, bodies):
@@ -280,7 +290,7 @@ def _split_words(name: str) -> list[str]:
 
 
 def _list_files(directory: Path) -> list[Path]:
-    """The workflow files of a directory, which may not exist."""
+    """Return the workflow files of a directory; none if it does not exist."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:

@@ -21,10 +21,10 @@ _ROLES = frozenset({"agentRole", "agent_role"})
 
 
 def migrate_prompts(text: str, name: str) -> Migrated:
-    """The text with each leading `**Agent's Role:** ...` moved to the agentRole of its step.
+    """Return the text with each leading `**Agent's Role:** ...` moved to the agentRole of its step.
 
-    The suffix of `name` determines the format. A role that can't be moved stays, with a problem. Raises
-    InvalidFile if the file is not a valid document.
+    The suffix of `name` determines the format. A role that can't be moved stays where it is and is reported.
+    Raises InvalidFile if the file is not a valid document.
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix == ".json":
@@ -48,7 +48,7 @@ def _migrate_yaml(text: str, name: str) -> Migrated:
         field = f"{path}.prompt"
         if reason := explain_refusal(step["prompt"], mixed_prompt, bool(_ROLES & step.keys())):
             problems.append(
-                WorkflowProblem("warning", "not_moved", f"`{field}` stays: {reason}", field, line)
+                WorkflowProblem("warning", "not_moved", f"`{field}` is not changed: {reason}", field, line)
             )
             continue
         if mixed_prompt is None:
@@ -59,7 +59,7 @@ def _migrate_yaml(text: str, name: str) -> Migrated:
         moved.append(field)
         body = changed
     if parse_document(body, name).data != expected:
-        raise InvalidFile("is written in a way in which its prompts can't be changed safely", where=name)
+        raise InvalidFile("can't change the prompts safely because of how the file is formatted", where=name)
     return Migrated(mark + body, tuple(reversed(moved)), tuple(reversed(problems)))
 
 
@@ -78,7 +78,7 @@ def _find_prompts(node: Node | None, path: str) -> Iterator[tuple[str, ScalarNod
 
 
 def _get_at_path(data: Any, path: str) -> Any:
-    """The mapping at a path such as `steps[2]` or `workflow.steps[0].body[1]`."""
+    """Return the mapping at a path such as `steps[2]` or `workflow.steps[0].body[1]`."""
     for part in path.split("."):
         name, *indices = part.split("[")
         data = data[name]
@@ -88,9 +88,7 @@ def _get_at_path(data: Any, path: str) -> Any:
 
 
 def _replace_prompt(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
-    """The text with the prompt shortened, and the role as a key after it: on
-    its own line, or in the same mapping.
-    """
+    """Return the text with the prompt shortened, and the role as a key after it, on the next or the same line."""
     start, end = prompt.start_mark.index, prompt.end_mark.index
     line = text.rfind("\n", 0, start) + 1
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -110,7 +108,7 @@ def _replace_prompt(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
 
 
 def _shorten_literal(scalar: str, rest: str) -> str | None:
-    """A literal block with only the lines of `rest`, unchanged; None if they can't be identified."""
+    """Return a literal block with only the lines of `rest`, unchanged; None if they can't be identified."""
     lines = scalar.splitlines(keepends=True)
     count = len(rest.rstrip("\n").split("\n"))
     body = [number for number, line in enumerate(lines) if number and line.strip()]
@@ -126,7 +124,7 @@ def _shorten_literal(scalar: str, rest: str) -> str | None:
 
 
 def _append_role(literal: str, role: str) -> str:
-    """The block and, below its last line of text, the role."""
+    """Return the block with the role below its last line of text."""
     lines = literal.splitlines(keepends=True)
     end = len(lines)
     while end > 1 and not lines[end - 1].strip():

@@ -23,19 +23,20 @@ DIAGRAMS = (".mmd", ".mermaid")
 PAGES = (".md", ".markdown")
 DOCUMENTS = (".yaml", ".yml", ".json")
 SUFFIXES = (*DIAGRAMS, *PAGES, *DOCUMENTS)
-"""What a workflow file may be called."""
+"""The suffixes of workflow files."""
 
 _PLACE = re.compile(r":(\d+)(?::(\d+))?$")
 
 
 def read_workflow_file(path: Path) -> list[Read]:
-    """Read the workflows of a file, always at least one; if it can't be
-    read, the first has the reason as a problem.
+    """Read the workflows of a file, always at least one.
+
+    If it can't be read, the first has the reason as a problem.
     """
     try:
         text = read_file_text(path)
     except OSError as error:
-        failure = InvalidFile(f"cannot be read: {error.strerror}", where=os.fspath(path))
+        failure = InvalidFile(f"can't read the file: {error.strerror}", where=os.fspath(path))
         return [Read(path.stem, None, (_error_to_problem(failure),))]
     except InvalidFile as error:
         return [Read(path.stem, None, (_error_to_problem(error),))]
@@ -43,12 +44,13 @@ def read_workflow_file(path: Path) -> list[Read]:
 
 
 def parse_workflow_text(text: str, name: str) -> list[Read]:
-    """Read the workflows of a text; the suffix of its file `name` determines
-    the format, the stem is a name.
+    """Read the workflows of a text.
+
+    The suffix of the file `name` determines the format, the stem a default name.
     """
     stem, suffix = os.path.splitext(os.path.basename(name))
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        message = f"is larger than {MAX_BYTES:,} bytes"
+        message = f"must not be larger than {MAX_BYTES:,} bytes"
         return [Read(stem, None, (WorkflowProblem("error", "too_large", message, line=1),))]
     if suffix.lower() in PAGES:
         return _read_page(text, name, stem)
@@ -58,9 +60,7 @@ def parse_workflow_text(text: str, name: str) -> list[Read]:
 
 
 def _check_front_matter(diagram: str, reads: list[Read]) -> list[Read]:
-    """Add an error to the workflows of a diagram if its front matter is not
-    YAML: mermaid draws nothing then.
-    """
+    """Add an error to the workflows of a diagram if its front matter is not YAML: mermaid would draw nothing."""
     body = mermaid.extract_front_matter(diagram)
     try:
         parse_document("front:\n" + "".join(f"  {line}\n" for line in body.split("\n")), "front matter.yaml")
@@ -72,16 +72,19 @@ def _check_front_matter(diagram: str, reads: list[Read]) -> list[Read]:
 
 
 def read_file_text(path: Path) -> str:
-    """The text of a file. Raises InvalidFile if it is too large or not UTF-8, OSError if it can't be read."""
+    """Return the text of a file.
+
+    Raises InvalidFile if it is too large or not UTF-8, OSError if it can't be read.
+    """
     name = os.fspath(path)
     data = read_content(path)
     if len(data) > MAX_BYTES:
-        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+        raise InvalidFile(f"must not be larger than {MAX_BYTES:,} bytes", where=name)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}") from error
+        raise InvalidFile("not valid UTF-8", where=f"{name}:{line}") from error
 
 
 def _read_document(text: str, name: str, stem: str) -> list[Read]:
@@ -111,19 +114,22 @@ def _parse_with_twins(text: str, name: str) -> tuple[Document, list[WorkflowProb
     if not twin_keys or not isinstance(document.data.get("steps"), list) or not is_foreign(document.data):
         return None
     return document, [
-        WorkflowProblem("warning", "twice", f"`{twin.key}` is there twice: the last one holds", "", twin.line)
+        WorkflowProblem(
+            "warning", "twice", f"duplicate key `{twin.key}`: the last one is used", "", twin.line
+        )
         for twin in twin_keys
     ]
 
 
 def _read_page(text: str, name: str, stem: str) -> list[Read]:
-    """Read the flowcharts of a page: one is named by the front matter or the
-    file, several also by their headings.
+    """Read the flowcharts of a page.
+
+    A single one is named after the front matter or the file, several also after their headings.
     """
     markdown = read_page(text)
     flows = [block for block in markdown.blocks if block.is_flow]
     if not flows:
-        message = "holds no flowchart: a block fenced as ```mermaid that begins with flowchart or graph"
+        message = "no flowchart found: expected a ```mermaid block that begins with flowchart or graph"
         return [Read(stem, None, (WorkflowProblem("error", "no_diagram", message, line=1),))]
     front, problems = _parse_front_matter(markdown.front, name)
     title = _get_text(front, "name") or _get_text(front, "title") or stem

@@ -1,5 +1,5 @@
-"""Copies checkpoints of one job into the repository of another: those a
-fork begins with, and nothing later.
+"""Copies the checkpoints that a fork begins with from the repository of
+another job, and no later ones.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from logist.workspace.git import Git
 from logist.workspace.merge.children import COPYING
 from logist.workspace.workspace import Workspace
 
-FROM_BACKUP = "put the git directory of the job back from a backup"
+FROM_BACKUP = "restore the git directory of the job from a backup"
 
 
 def populate_fork(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
-    """Create the repository with these checkpoints of `original`, and the workspace as `at`, one of them,
-    holds it.
+    """Create the repository with these checkpoints of `original`, and the workspace from the checkpoint `at`, one of
+    them.
 
-    `original` is the repository of another job; it is only read, and a command may be at work on that job.
-    Nothing is flushed: that is for the maker of the job. Raises Damaged for a missing or incomplete
+    `original` is the repository of another job; it is only read, and another command may be using that job.
+    Nothing is flushed: the caller that creates the job does that. Raises Damaged for a missing or incomplete
     checkpoint, StorageError.
     """
     _require_commits(original, {*commits, at})
@@ -48,7 +48,7 @@ def _fetch_checkpoints(workspace: Workspace, original: Path, commits: Collection
         "fetch",
         "--quiet",
         "--stdin",
-        "--update-shallow",  # the first checkpoint may be a commit of the user's, without those before it
+        "--update-shallow",  # the first checkpoint may be a commit of the user without its ancestors
         "--update-head-ok",
         *COPYING,
         original,
@@ -61,13 +61,13 @@ def _require_commits(original: Path, commits: Collection[str]) -> None:
     git = Git(original, of_job=True)
     missing = packs.find_lacking(original, {objects.require_commit(commit, git) for commit in commits})
     if missing:
-        more = f", nor {len(missing) - 1} others" if len(missing) > 1 else ""
-        message = f"the checkpoint repository lacks {min(missing)}{more}"
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        message = f"missing in the checkpoint repository: {min(missing)}{more}"
         raise Damaged(message, where=str(original), fix=FROM_BACKUP)
 
 
 def _find_ends(git: Git, commits: Collection[str]) -> set[str]:
-    """Return those of the commits that are no ancestor of another: fetching them brings all."""
+    """Return the commits that are not an ancestor of another: fetching these fetches all."""
     revisions = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
     lines = git.run_with_input(revisions, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
     return set(commits) - {parent for line in lines for parent in line.split()[1:]}

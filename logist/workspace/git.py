@@ -1,5 +1,5 @@
-"""The only place that calls git: the repository is named, and no
-configuration of the caller or the agent is used.
+"""The only module that calls git: always with an explicit repository, and
+without configuration of the user or the agent.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ SETTINGS = (
     "submodule.recurse=false",
     "safe.directory=*",
     "init.defaultBranch=main",
-    # Always a pack, never loose objects: then two directories are all there is to make durable.
+    # Always a pack, never loose objects: then only two directories must be made durable.
     "fastimport.unpackLimit=0",
     "fetch.unpackLimit=1",
 )
 
 UPLOAD_PACK = "git -c safe.directory='*' upload-pack"
-"""git hides the caller's settings from the sender, so what it needs is said again (this goes through sh)."""
+"""git doesn't pass these settings to the sending process, so the needed one is repeated (this runs through sh)."""
 
 _OPENED = ("", "info", "objects/info", "objects/pack", "refs/heads")
-"""Directories of a repository of checkpoints: git opens what is in them whatever it is to do."""
+"""Directories of a repository of checkpoints whose files git opens for every command."""
 
 Argument = str | bytes | Path
 
 
 def build_git_environment(path: str) -> dict[str, str]:
-    """Return the complete environment of a git process; `path` is where programs are searched."""
+    """Return the complete environment of a git process; `path` is the PATH."""
     return {
         "PATH": path,
         "HOME": "/nonexistent",
@@ -73,15 +73,15 @@ def build_git_environment(path: str) -> dict[str, str]:
         "GIT_AUTHOR_EMAIL": "logist@localhost",
         "GIT_COMMITTER_NAME": "Logist",
         "GIT_COMMITTER_EMAIL": "logist@localhost",
-        # As in every checkpoint: when it was is in the history, and the same work gives the same id.
+        # As in every checkpoint: the history has the time, and the same content gets the same id.
         "GIT_AUTHOR_DATE": "@0 +0000",
         "GIT_COMMITTER_DATE": "@0 +0000",
     }
 
 
 def open_unnamed_file() -> IO[bytes]:
-    """Open a new file without a name, in memory where the system can: a command that only reads a job writes
-    to no disk.
+    """Open a new file without a name, in memory if possible, so that a command that only reads a job doesn't write
+    to disk.
     """
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("logist"), "w+b")
@@ -90,21 +90,21 @@ def open_unnamed_file() -> IO[bytes]:
 
 @dataclass(frozen=True)
 class Git:
-    """git on one repository; every call waits for the end and fails with a StorageError."""
+    """Runs git on one repository; every call waits for its end, and raises StorageError on failure."""
 
     git_dir: Path
     path: str = GIT_PATH
     settings: tuple[tuple[bytes, bytes], ...] = ()
-    """More settings, whatever is in their names: `-c` would end a name at its first `=`."""
+    """More settings, with any characters in their names; with `-c`, a name would end at its first `=`."""
     variables: tuple[tuple[str, str], ...] = ()
-    """More of its environment."""
+    """More environment variables."""
     umask: int = 0o077
-    """Of the files it makes."""
+    """The umask for files that git creates."""
     flushing: bool = True
-    """False while a job is made: nothing is flushed then, because its maker flushes all of it once."""
+    """False while a job is created: nothing is flushed then, because the caller flushes everything once at the end."""
 
     of_job: bool = False
-    """A repository of checkpoints, which may have come from elsewhere with its job: what is no file is refused."""
+    """A repository of checkpoints, which may come from elsewhere with its job: refuse it if it has irregular files."""
 
     def flush(self, descriptor: int) -> None:
         """Make a file or directory of the job durable."""
@@ -129,7 +129,7 @@ class Git:
                 return process.stdout.read()
 
     def run_for_status(self, *arguments: Argument) -> tuple[int, bytes, str]:
-        """Return `(status, output, error line)`, where a status that is not 0 is an answer too."""
+        """Return `(status, output, error line)`; a status other than 0 is not an error."""
         with open_unnamed_file() as complaints:
             process = self._start_process(arguments, subprocess.DEVNULL, complaints)
             assert process.stdout is not None
@@ -137,13 +137,13 @@ class Git:
                 printed = process.stdout.read()
             finally:
                 _end_process(process)
-            if process.returncode < 0:  # it was killed, which is no answer
+            if process.returncode < 0:  # it was killed, so there is no result
                 raise self._make_error(process.returncode, complaints, arguments)
             complaints.seek(0)
             return process.returncode, printed, _find_error_line(complaints.read())
 
     def read_beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
-        """Return the first `most` bytes of git's output, and whether that is all; then git is ended."""
+        """Return the first `most` bytes of git's output, and whether that is everything; then end git."""
         with open_unnamed_file() as complaints:
             process = self._start_process(arguments, subprocess.DEVNULL, complaints)
             assert process.stdout is not None
@@ -161,7 +161,7 @@ class Git:
     def open_stream(
         self, *arguments: Argument, stdin: int | IO[bytes] = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Run git with its stdout on a pipe; when the block is left, git is ended and its status checked."""
+        """Run git with its stdout on a pipe; at the end of the block, git is ended and its status checked."""
         with open_unnamed_file() as complaints:
             process = self._start_process(arguments, stdin, complaints)
             ended_early = False
@@ -193,7 +193,7 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 umask=self.umask,
-                # A Ctrl-C is for us: we stop between two pieces of work, git must not be cut off in one.
+                # Ctrl-C must go only to Logist, which stops between two operations; git must not be interrupted.
                 process_group=0,
             )
         except FileNotFoundError:
@@ -211,18 +211,18 @@ class Git:
 
     def _make_error(self, status: int, complaints: IO[bytes], arguments: Sequence[Argument]) -> StorageError:
         complaints.seek(0)
-        reason = _find_error_line(complaints.read()) or f"it ended with status {status}"
-        fix = "check the disk and the space on it, then run the command again"
+        reason = _find_error_line(complaints.read()) or f"exit status {status}"
+        fix = "check the disk and its free space, then run the command again"
         return StorageError(f"git {arguments[0]!s} failed: {reason}", where=str(self.git_dir), fix=fix)
 
 
 def require_files(git_dir: Path) -> None:
-    """Raise Damaged where a pipe or device replaces a file that git opens: git would wait for it for ever."""
+    """Raise Damaged where a pipe or device replaces a file that git opens: git would wait for it forever."""
     for folder in _OPENED:
         with suppress(OSError), os.scandir(git_dir / folder) as entries:
             irregular = next((entry.path for entry in entries if _is_irregular(entry)), None)
             if irregular is not None:
-                fix = "remove it, or put the repository back from a backup"
+                fix = "remove it, or restore the repository from a backup"
                 raise Damaged("not a regular file", where=irregular, fix=fix)
 
 

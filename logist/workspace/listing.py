@@ -13,7 +13,7 @@ from logist.workspace.files import file_names, safe_open
 
 @dataclass(frozen=True)
 class Listing:
-    """Sorted paths, and how many more there are. A directory that is locked appears as `<path>/ (unreadable)`."""
+    """Sorted paths, and how many more there are. A locked directory appears as `<path>/ (unreadable)`."""
 
     paths: tuple[str, ...]
     omitted: int

@@ -1,7 +1,7 @@
 """What the setup of a workspace creates: an environment, node modules, generated files.
 
-No checkpoint holds it. It can be copied to another workspace: text that names the old one is rewritten there,
-because a virtual environment has its own path in its programs.
+Checkpoints don't include it. It can be copied to another workspace: paths of the old workspace are replaced,
+because the programs of a virtual environment contain its path.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ from logist.workspace.files import file_names, removal, safe_open
 from logist.workspace.git import Git
 
 STAGING = "logist-setup"
-"""Beside the repository: copies are moved into the workspace when they are complete."""
+"""A directory in the repository: copies are moved from it into the workspace when they are complete."""
 MOST_LOCK_BYTES = 64 << 20
-"""Of a lock file that is read; a larger one counts by its size and time."""
+"""Maximum size of a lock file that is read; for a larger one, size and time are compared."""
 MOST_TEXT_BYTES = 16 << 20
-"""Of a file in which a path is rewritten; a larger one is taken for binary."""
+"""Maximum size of a file in which a path is replaced; a larger one is treated as binary."""
 COMPILED = ".pyc"
-"""Python corrects the path in these itself when it loads them."""
+"""Python itself corrects the path in these files when it loads them."""
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class SetupStamp:
-    """What a setup left in a workspace, and what it was made from: setup.json of a job."""
+    """The outputs of a setup in a workspace, and its inputs: setup.json of a job."""
 
     key: str
-    """Of the lock files and the commands; empty where none has succeeded."""
+    """Digest of the lock files and the commands; empty if no setup has succeeded."""
     lock_files: dict[str, str]
     place: str
-    """The workspace it was made in, or for: by path and inode, so that a copied job does not pass for it."""
+    """The workspace of the setup, by path and inode, so that the stamp is not valid for a copied job."""
     at: str
     outputs: tuple[str, ...] = ()
     digest: str = ""
-    """Of the outputs as they were left; empty while they are not all there."""
+    """Digest of the outputs; empty while they are incomplete."""
     source: str = "commands"
     """Or `cache`."""
     seconds: float = 0.0
     failed: str = ""
-    """Why the last run of the commands failed."""
+    """The reason why the last run of the commands failed."""
     failed_key: str = ""
-    """What it was for; the rest of the stamp is about what is there, which is from before."""
+    """The key of the failed run; the rest of the stamp describes the earlier outputs that are still there."""
     log: str = ""
-    """Where in logs/ the output of the commands is."""
+    """The file in logs/ with the output of the commands."""
 
     @classmethod
     def load(cls, path: Path) -> SetupStamp | None:
-        """Read the stamp; None where there is none, or the file is not valid:
-        then the setup has to be done again.
+        """Read the stamp; None if there is none, or if the file is invalid:
+        then the setup must run again.
         """
         try:
             with (
@@ -80,7 +80,7 @@ class SetupStamp:
             return None
 
     def belongs_to(self, root: Path) -> bool:
-        """Whether it describes the workspace that is at `root` now."""
+        """Whether it describes the workspace that is currently at `root`."""
         try:
             return self.place == identify_workspace(root)
         except OSError:
@@ -92,37 +92,37 @@ class SetupStamp:
 
 @dataclass(frozen=True)
 class SetupProducts:
-    """What a setup created: paths as `file_names.to_json` writes them."""
+    """The paths that a setup created, in the form of `file_names.to_json`."""
 
     outputs: tuple[str, ...]
     """Caches, and new files that git ignores."""
     others: tuple[str, ...]
-    """Other files that it changed or made."""
+    """Other files that it changed or created."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """Copies of outputs in a directory, each by its number."""
+    """Copies of outputs in a directory, named by number."""
 
     outputs: tuple[str, ...]
     places: tuple[str, ...]
-    """How the workspace they come from may be spelled in them."""
+    """The possible spellings of the path of their workspace."""
     naming: tuple[str, ...]
-    """Text files and links in the copies that name it."""
+    """Text files and links in the copies that contain this path."""
     movable: bool
-    """False: a binary file names it as well."""
+    """False if a binary file contains this path too."""
 
 
 def identify_workspace(root: Path) -> str:
-    """Return the name by which a stamp knows its workspace; another
-    workspace in the same place has another.
+    """Return the name of the workspace in stamps; another workspace with the
+    same path has another name.
     """
     status = os.stat(root, follow_symlinks=False)
     return f"{os.path.realpath(root)} {status.st_dev}:{status.st_ino}"
 
 
 def read_setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
-    """Return the paths that a setup made in this workspace; none where its stamp is of another one."""
+    """Return the paths that a setup created in this workspace; none if the stamp is for another one."""
     stamp = SetupStamp.load(file)
     return stamp.outputs if stamp is not None and stamp.belongs_to(root) else ()
 
@@ -154,7 +154,7 @@ def _hash_content(top: int, raw: bytes) -> str:
 def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
     """Return what differs from a checkpoint.
 
-    New files that git ignores are outputs, as the new directory that holds them.
+    New files that git ignores are outputs; for a new directory of such files, the directory is the output.
     """
     caches = (raw for raw, thing in now.unstored.items() if thing.why == CACHE)
     outputs = {raw for raw in caches if os.fsdecode(raw.rpartition(b"/")[2]) not in VOLATILE_CACHES}
@@ -169,8 +169,8 @@ def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Trac
 
 
 def _find_topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
-    """Return the outermost directory above a path that holds only what is
-    new and ignored, else the path itself.
+    """Return the outermost directory above a path that contains only new and
+    ignored files, otherwise the path itself.
     """
     parts = raw.split(b"/")
     for count in range(1, len(parts)):
@@ -187,7 +187,7 @@ def _to_sorted_json(paths: Iterable[bytes]) -> tuple[str, ...]:
 def compute_digest(top: int, outputs: Sequence[str]) -> str:
     """Return a digest of all names, sizes, times and inodes.
 
-    Only the kernel sets the time of a change, so no change goes unnoticed.
+    Only the kernel sets the change time, so every change is noticed.
     """
     hashed = hashlib.sha256()
     for output in outputs:
@@ -222,7 +222,7 @@ def _iter_stamps(top: int, raw: bytes) -> Iterator[bytes]:
 
 def save_outputs(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
     """Copy outputs of the workspace `root` into `folder`, and find the files
-    in them that name the workspace.
+    in them that contain the path of the workspace.
     """
     places = _list_spellings(root)
     naming: list[str] = []
@@ -266,28 +266,28 @@ def restore_outputs(git: Git, top: int, root: Path, saved: Saved, folder: Path) 
             except OSError as error:
                 if error.errno not in safe_open.GONE:
                     raise
-                continue  # its directory is gone: an agent removed that part of the project
+                continue  # its directory is missing: an agent removed that part of the project
             kept.append(output)
     removal.remove_directory(staging)
     return tuple(kept)
 
 
 def _list_spellings(root: Path) -> list[bytes]:
-    """Return the ways a workspace may be spelled: its real path, which is the one to write, its configured
-    path, and both in URLs.
+    """Return the possible spellings of the path of a workspace: its real path, which is used for writing, its
+    configured path, and both in URLs.
     """
     paths = dict.fromkeys([os.path.realpath(root), str(root)])
     return [os.fsencode(path) for path in dict.fromkeys([*paths, *map(quote, paths)])]
 
 
 def _make_fd_path(parent: int, name: bytes) -> bytes:
-    """Return a name in an opened directory, for another process that gets the descriptor."""
+    """Return the path of a name in an opened directory, for another process that gets the descriptor."""
     return b"/proc/self/fd/%d/%s" % (parent, name)
 
 
 def _copy_tree(source: bytes, target: bytes, *descriptors: int) -> None:
-    """Copy with cp, which is several times as fast as Python, and shares the
-    blocks where the file system can.
+    """Copy with cp, which is several times faster than Python, and shares
+    blocks if the file system supports it.
     """
     done = subprocess.run(
         ["cp", "-a", "--reflink=auto", "-T", "--", source, target],
@@ -299,7 +299,7 @@ def _copy_tree(source: bytes, target: bytes, *descriptors: int) -> None:
     )
     if done.returncode:
         errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        message = f"what the setup made can't be copied: {errors[-1] if errors else f'cp ended with {done.returncode}'}"
+        message = f"can't copy the output of the setup: {errors[-1] if errors else f'cp ended with {done.returncode}'}"
         raise StorageError(
             message, where=os.fsdecode(target), fix="check the disk, then run the command again"
         )
@@ -316,7 +316,7 @@ def _iter_files(path: bytes) -> Iterator[bytes]:
 
 
 def _classify_mention(path: bytes, places: Sequence[bytes]) -> str:
-    """Return how a file names one of these places: `text`, `link`, `binary`, or "" if it does not."""
+    """Return how a file contains one of these paths: `text`, `link`, `binary`, or "" if it doesn't."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         return "link" if any(os.readlink(path).startswith(place) for place in places) else ""
@@ -330,8 +330,8 @@ def _classify_mention(path: bytes, places: Sequence[bytes]) -> str:
 
 
 def _rewrite_place(path: bytes, old: Sequence[bytes], new: bytes) -> None:
-    """Put the new place into a file or link. Its time changes too: else
-    Python would trust what it has compiled.
+    """Write the new path to a file or link. Its time changes too, otherwise
+    Python would use its compiled version.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):

@@ -19,7 +19,7 @@ MAKING = "logist-making"
 MAIN = "refs/heads/main"
 PACKS = Path("objects", "pack")
 SHALLOW = "shallow"
-"""The file in which git names the commits that it has without those before them."""
+"""The file in which git lists the commits whose parents it doesn't have."""
 
 FETCH = (
     "fetch",
@@ -36,8 +36,8 @@ FETCH = (
 
 
 def find_repository(start: Path) -> Path | None:
-    """Return the git work tree that holds `start`: the nearest directory upward with a `.git` that is a
-    repository's.
+    """Return the git work tree of `start`: the nearest parent directory (or itself) whose `.git` is a valid
+    repository.
     """
     here = start.absolute()
     return next((place for place in (here, *here.parents) if _is_work_tree(place)), None)
@@ -52,7 +52,7 @@ def _is_work_tree(place: Path) -> bool:
 
 
 def _has_prefix(file: Path, wanted: bytes) -> bool:
-    """Whether the file begins with these bytes; no more of it is read."""
+    """Whether the file starts with these bytes; reads no more than these."""
     with open(file, "rb") as opened:
         return opened.read(len(wanted)) == wanted
 
@@ -62,26 +62,26 @@ def _is_repository(place: Path) -> bool:
 
 
 def resolve_source(source: Path) -> Path:
-    """Return the repository to fetch from: a bare one itself, else the work
-    tree around it. Raises UsageError.
+    """Return the repository to fetch from: a bare repository itself, otherwise
+    the work tree that contains `source`. Raises UsageError.
     """
     bare = _is_repository(source) and source.name != ".git"
     repository_path = source.absolute() if bare else find_repository(source)
     if repository_path is None:
         raise UsageError(
-            "not in a git repository", where=str(source), fix="name one, or start without a repository"
+            "not in a git repository", where=str(source), fix="choose a git repository, or start without one"
         )
     return repository_path
 
 
 def read_head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
-    """Return the commit HEAD names; None while there are no commits."""
+    """Return the commit at HEAD; None if there are no commits yet."""
     nowhere = Git(Path("/nonexistent"), path)
     try:
         fields = nowhere.run("ls-remote", f"--upload-pack={UPLOAD_PACK}", "--", repository, "HEAD").split()
     except StorageError as error:
         raise StorageError(
-            error.message, where=str(repository), fix="is it a sound git repository?"
+            error.message, where=str(repository), fix="check that it is a valid git repository"
         ) from None
     return fields[0].decode("ascii") if fields else None
 
@@ -94,12 +94,12 @@ def fetch_head(git: Git, repository: Path) -> None:
 
 
 def create_agent_git(git: Git, root: Path, only: str | None = None) -> None:
-    """Create `root/.git` for the agent's own use where there is none, with the first checkpoint as its only
+    """Create `root/.git` for the agent's own use if it is missing, with the first checkpoint as its only
     commit.
 
-    Logist never reads it again. Its objects are copies, so that nothing in it refers to anything else. It is
-    created out of reach and moved in when it is complete. `only` is the first checkpoint, if the repository
-    holds no other yet.
+    Logist never reads it again. Its objects are copies, so nothing in it refers to other places. It is created
+    outside of the workspace and moved in when it is complete. `only` is the first checkpoint, if the repository
+    has no other yet.
     """
     if os.path.lexists(root / ".git"):
         return
@@ -113,7 +113,7 @@ def create_agent_git(git: Git, root: Path, only: str | None = None) -> None:
         _copy_objects(git.git_dir, inner.git_dir, base)
     else:
         inner.run(*FETCH, git.git_dir, f"{base}:{MAIN}")
-    if not only or os.listdir(root):  # without files, no index is as good as an empty one
+    if not only or os.listdir(root):  # without files, no index is needed
         inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
     with safe_open.open_root(root) as top:
         safe_open.make_writable(top)

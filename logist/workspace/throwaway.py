@@ -1,5 +1,5 @@
-"""The workspace's own `.git`, which belongs to the agents: nothing that
-one planted there affects the next one.
+"""The `.git` of the workspace, which agents can change: hooks or settings
+that one agent adds must not affect the next one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from logist.workspace.files.removal import remove_tree
 from logist.workspace.git import Git
 
 PLANTED = (b"hooks", b"config", b"config.worktree", b"commondir", b"worktrees", b"modules")
-"""What can make git run programs, or lead it elsewhere."""
+"""Files that can make git run programs or use other directories."""
 PLANTED_BELOW = ((b"info", b"attributes"), (b"objects", b"info", b"alternates"))
 
 
 def disarm_git(git: Git, root: int) -> bool:
-    """Remove hooks, settings and references to elsewhere from `.git` in the workspace `root`; False if it has
-    to be created anew.
+    """Remove hooks, settings and references to other places from `.git` in the workspace `root`; return False if it
+    must be created again.
     """
     try:
         status = os.stat(b".git", dir_fd=root, follow_symlinks=False)

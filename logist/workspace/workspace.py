@@ -1,5 +1,5 @@
-"""One job's workspace: the directory an agent works in, and the repository of its checkpoints, which the
-agent can't reach.
+"""The workspace of a job: the directory in which agents work, and the repository of its checkpoints, which agents
+can't access.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merge_children
 
 OFFENCES = 100
-"""Of what an agent changed and may not: the rest is counted, and undone as well."""
+"""Maximum number of forbidden changes that are listed; the rest is only counted, but undone too."""
 NAMED = 100
-"""Of what a checkpoint does not hold: an agent can make a million pipes."""
+"""Maximum number of listed files that a checkpoint does not hold: an agent can create a million pipes."""
 
-_NO_GIT = "put it back from a backup: it holds the checkpoints, and nothing else does"
+_NO_GIT = "restore it from a backup: it has the only copy of the checkpoints"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A commit, and what it does not hold, each as `path (reason)`; of many, the first and how many more."""
+    """A commit, and what it does not hold, each as `path (reason)`; if many, the first ones and a count."""
 
     commit: str
     skipped: tuple[str, ...] = ()
@@ -59,19 +59,19 @@ class Undone:
     """The changes that were undone."""
 
     changes: list[Change]
-    """What was found, sorted by path; at most OFFENCES."""
+    """The forbidden changes, sorted by path; at most OFFENCES."""
     more: int
-    """How many more there were."""
+    """The number of other forbidden changes."""
     remaining: frozenset[str]
-    """Paths, of these, that could not be taken back."""
+    """The paths that could not be undone."""
     kept: Checkpoint
-    """The workspace after it."""
+    """The checkpoint after undoing."""
 
 
 class Workspace:
-    """One job's workspace.
+    """The workspace of a job.
 
-    The caller holds the job's lock for everything that writes: populate, create_checkpoint, restore.
+    The caller must hold the job's lock for methods that write: populate, create_checkpoint, restore.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Workspace:
         path: str | None = None,
         outputs: Collection[str] = (),
     ) -> None:
-        """`path` is where git is searched, as in PATH; `outputs` what a setup
-        made: no checkpoint holds it.
+        """`path` is the PATH in which git is searched; `outputs` are the paths that
+        a setup created: checkpoints don't include them.
         """
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
@@ -97,9 +97,9 @@ class Workspace:
     def populate(self, source_path: Path | None) -> str:
         """Create the repository, the workspace and its throw-away `.git`; return the first checkpoint.
 
-        From a git repository (or a directory in one), its commit at HEAD is the first checkpoint; without
-        one, or where it has no commit yet (`source_has_no_commits`), the workspace starts empty. The source
-        is only read. Nothing is flushed: that is for the maker of the job, once for all of it.
+        With a git repository (or a directory in one), its commit at HEAD is the first checkpoint; without a
+        repository or a commit (`source_has_no_commits`), the workspace starts empty. The source is only read.
+        Nothing is flushed: the caller that creates the job flushes everything once.
         """
         with self.without_flushing():
             origin = source.resolve_source(source_path) if source_path is not None else None
@@ -111,7 +111,7 @@ class Workspace:
             return self._create_workspace()
 
     def populate_from_parent(self, parent: Path, commit: str) -> str:
-        """The same from a checkpoint of another job, whose repository is `parent`."""
+        """Do the same from a checkpoint of another job, whose repository is `parent`."""
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
             merge_children.fetch_commit(
@@ -121,8 +121,8 @@ class Workspace:
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
-        """Flush nothing inside the block: the maker of the job flushes all of it
-        before the job gets its name.
+        """Flush nothing inside the block: the caller that creates the job flushes
+        everything before the job gets its name.
         """
         flushing = self.git
         self.git = replace(flushing, flushing=False)
@@ -136,14 +136,14 @@ class Workspace:
         self, ours: str, children: Sequence[merge_children.Theirs]
     ) -> merge_children.MergedChildren:
         """Merge the work of children into a checkpoint; the workspace itself
-        stays as it is (see `restore`).
+        does not change (see `restore`).
         """
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
             return merge_children.merge_children(self.git, ours, children)
 
     def _create_workspace(self) -> str:
-        """Make the workspace equal to the only checkpoint of a new repository; to an empty one where there is
+        """Make the workspace equal to the only checkpoint of a new repository; to an empty one if there is
         none yet.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,9 +176,9 @@ class Workspace:
     def restore(self, commit: str, *, clearing: bool = False) -> None:
         """Make the workspace equal to a checkpoint, which is then the last one.
 
-        Raises Damaged if the checkpoint is missing. Its `.git`, caches, and what no checkpoint holds stay,
-        unless they are in the way; with `clearing`, what no checkpoint holds and was not there then is
-        removed too. A lost `.git` is created again.
+        Raises Damaged if the checkpoint is missing. Its `.git`, caches, and files that no checkpoint holds are
+        kept, unless they are in the way; with `clearing`, files that no checkpoint holds and that did not exist
+        then are removed too. A missing `.git` is created again.
         """
         with self._wrap_os_errors():
             self._restore_commit(commit, clearing=clearing)
@@ -202,15 +202,15 @@ class Workspace:
         baseline.save_baseline(self.git, Baseline(commit, target, unstored, stamps))
 
     def disarm_git(self) -> None:
-        """Remove from the workspace's own `.git` what makes git run programs; create it again where it is not
-        sound.
+        """Remove from the workspace's own `.git` what makes git run programs; create it again if it is
+        invalid.
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             if not throwaway.disarm_git(self.git, top):
                 source.create_agent_git(self.git, self.root)
 
     def _move_tip(self, old: str | None, new: str) -> None:
-        """Make `new` the last checkpoint; what was checked in after it stays reachable."""
+        """Make `new` the last checkpoint; later checkpoints stay reachable."""
         if old == new:
             return
         if old is not None:
@@ -222,7 +222,7 @@ class Workspace:
         """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more
         there are.
 
-        None is the workspace as it is now, as if it had been checked in; nothing is written for that.
+        None means the current workspace, as if it were a checkpoint; nothing is written for that.
         """
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
@@ -236,11 +236,11 @@ class Workspace:
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False
     ) -> tuple[list[Change], int]:
-        """Return what differs between a checkpoint and the workspace as it is, except caches; nothing is
+        """Return what differs between a checkpoint and the current workspace, except caches; nothing is
         written.
 
-        A file whose size, times, inode and mode are as at the last checkpoint is taken for unchanged; with
-        `read_all`, every file is read. Raises Damaged, StorageError where the checkpoint is incomplete.
+        A file with the same size, times, inode and mode as at the last checkpoint counts as unchanged; with
+        `read_all`, every file is read. Raises Damaged or StorageError if the checkpoint is incomplete.
         """
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
@@ -252,14 +252,14 @@ class Workspace:
             return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
 
     def _require_contents(self, commit: str) -> None:
-        """Raise Damaged unless the repository names everything that a checkpoint holds."""
+        """Raise Damaged unless the repository has all objects of a checkpoint."""
         entries = objects.read_tree(self.git, commit).values()
         missing = packs.find_lacking(
             self.git.git_dir, {entry.id for entry in entries if entry.mode != objects.GITLINK_MODE}
         )
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            message = f"the checkpoint {commit} lacks the content {min(missing)}{more}"
+            message = f"the checkpoint {commit} is incomplete: missing {min(missing)}{more}"
             raise Damaged(message, where=str(self.git.git_dir), fix=_NO_GIT)
 
     def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
@@ -285,11 +285,11 @@ class Workspace:
         """Return the difference between two checkpoints as a patch of at most about `max_bytes`, and whether
         that is all.
 
-        For a reviewer's prompt: `build_patch(state.start_checkpoint, state.checkpoint, ...)` is all that the
-        job has changed, including the doer's last answer, in `step` as in `preview` (nothing is written).
-        What was there before comes before what is new, the shorter first. Binary files, and those above 1 MB,
-        are only named; of the others each has a share, in complete lines; cuts are noted in brackets.
-        `left_out` returns True for a path that is only named. Valid text, not redacted. Raises Damaged,
+        For a reviewer's prompt: `build_patch(state.start_checkpoint, state.checkpoint, ...)` has all changes of the
+        job, including those of the doer's last answer, for both `step` and `preview` (nothing is written).
+        Existing files come before new ones, shorter ones first. Binary files and files above 1 MB are only
+        named; each other file gets a share, in complete lines; notes in brackets mark cuts. `left_out` returns
+        True for a path that is only named. The patch is valid text, not redacted. Raises Damaged or
         StorageError.
         """
         with self._wrap_os_errors():
@@ -299,10 +299,10 @@ class Workspace:
     def undo_changes(
         self, before: str, after: str, forbidden: Collection[str], matters: Callable[[Change], bool]
     ) -> Undone | None:
-        """Undo every change between two checkpoints whose kind is forbidden; the workspace is as `after`.
+        """Undo all changes of a forbidden kind between two checkpoints; the workspace must be as in `after`.
 
-        Ends with its own checkpoint. `matters` selects those changes; None if there are none. What no
-        checkpoint holds can only be removed, not put back. `restore(after)` reverts this.
+        Creates a new checkpoint. `matters` selects those changes; returns None if there are none. Files that no
+        checkpoint holds can only be removed, not restored. `restore(after)` reverts this.
         """
         with self._wrap_os_errors():
             forbidden_changes, more = changes.list_changes_between(self.git, before, after, OFFENCES, matters)
@@ -333,9 +333,9 @@ class Workspace:
             return listing.list_files(self.root, self.caches, limit, left_out)
 
     def survey_files(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
-        """Return what a prompt may mention: no file that is git-ignored, a cache, `excluded`, or elsewhere.
+        """Return the files that a prompt may mention: no git-ignored, cached or `excluded` files, and none outside.
 
-        `first` is the job's first checkpoint (`state.start_checkpoint`): what is in it is not ignored.
+        `first` is the job's first checkpoint (`state.start_checkpoint`): files in it are not ignored.
         """
         with self._wrap_os_errors():
             return context.survey_workspace(
@@ -356,7 +356,7 @@ class Workspace:
         max_total_bytes: int,
         known: Collection[str] = (),
     ) -> list[Relevant]:
-        """Return at most `limit` files that matter for a task, the best first; not those in `known`, which
+        """Return at most `limit` files that are relevant for a task, the best first; without those in `known`, which
         the prompt contains anyway.
         """
         bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
@@ -364,8 +364,8 @@ class Workspace:
             return context.find_relevant_files(self.root, survey, task, bounds, known)
 
     def explain_withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
-        """Of paths that an agent named, return those whose text no prompt contains, with the reason:
-        git-ignored, or a place of keys.
+        """Return the paths named by an agent whose text must not be in a prompt, each with the reason:
+        git-ignored, or may contain secrets.
 
         `first` as in `survey_files`.
         """
@@ -385,14 +385,14 @@ class Workspace:
     def copy_file(self, path: str, target: Path) -> None:
         """Copy a regular file of the workspace to `target`, durably; an existing target is replaced.
 
-        The copy is 0600, in directories that are created 0700 where missing. Raises UsageError for a path
-        that is no such file (links, second names and what is locked are not).
+        The copy has the mode 0600; missing directories are created with 0700. Raises UsageError if the path is
+        not such a file, for example a link, a file with hard links or a locked file.
         """
         with self._wrap_os_errors():
             file_copy.copy_file(self.root, path, target)
 
     def hash_lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
-        """Return the files that decide what is installed (see core.text.lock_files), each with the sha256 of
+        """Return the files that determine what is installed (see core.text.lock_files), each with the sha256 of
         its content.
         """
         with self._wrap_os_errors(), self._open_root() as top:
@@ -401,7 +401,7 @@ class Workspace:
             )
 
     def find_setup_products(self, commit: str, first: str | None) -> prepared.SetupProducts:
-        """Return what a setup made since a checkpoint; `first` as in `survey_files`."""
+        """Return what a setup created since a checkpoint; `first` as in `survey_files`."""
         with self._wrap_os_errors(), self._open_root() as top:
             last = baseline.load_baseline(self.git)
             now = self._take_snapshot(top, last, last.list_directories(), writing=False)
@@ -409,12 +409,12 @@ class Workspace:
             return prepared.find_products(self.root, now, objects.read_tree(self.git, commit), tracked)
 
     def compute_prepared_digest(self, outputs: Sequence[str]) -> str:
-        """Return a digest by which a later change of these paths is noticed; no content is read."""
+        """Return a digest that shows later changes of these paths; no content is read."""
         with self._wrap_os_errors(), self._open_root() as top:
             return prepared.compute_digest(top, outputs)
 
     def remove_prepared(self, outputs: Sequence[str], *, caches: bool = False) -> None:
-        """Remove these paths, and with `caches` every cache that no checkpoint holds files of."""
+        """Remove these paths, and with `caches` all caches without files in a checkpoint."""
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             raw = set(map(file_names.from_json, outputs))
             if caches:
@@ -429,19 +429,17 @@ class Workspace:
             return prepared.save_outputs(top, self.root, outputs, folder)
 
     def restore_prepared(self, saved: prepared.Saved, folder: Path) -> tuple[str, ...]:
-        """Copy them back into this workspace, replacing what is there; return
-        those that have a place here.
+        """Copy them back into this workspace, replacing what exists; return
+        the restored paths.
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             return prepared.restore_outputs(self.git, top, self.root, saved, folder)
 
     @contextmanager
     def _open_root(self, *, unlocking: bool = False) -> Iterator[int]:
-        """Open the workspace. Raises Damaged where it, or the repository, is missing."""
+        """Open the workspace. Raises Damaged if it or the repository is missing."""
         _require_directory(self.git.git_dir, _NO_GIT)
-        _require_directory(
-            self.root, f"'logist doctor --fix' makes it again; or: mkdir -m 700 {quote(str(self.root))}"
-        )
+        _require_directory(self.root, f"run: logist doctor --fix; or: mkdir -m 700 {quote(str(self.root))}")
         with safe_open.open_root(self.root, unlocking=unlocking) as top:
             yield top
 

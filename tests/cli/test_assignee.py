@@ -127,16 +127,19 @@ def test_a_history_that_goes_on_after_its_state_names_the_assignee(waiting: Desk
     assert waiting("list", "--assignee", "Actor").out.split("\t")[0] == "j1"
 
 
+NO_NAME = "the assignee of step `a` must be one line of printable text (use at most 128 characters, "
+
+
 @pytest.mark.parametrize(
     ("step", "error"),
     [
-        ({"assignee": "alice"}, "names the role `alice`, which nobody knows"),
-        ({"assignee": "alice"}, "a person needs `execution: manual`"),
-        ({"assignee": "{{input.who}}"}, "only a foreach can have a template there"),
-        ({"execution": "manual", "assignee": "{{input.who}}"}, "the assignee of step `a` is no name"),
-        ({"execution": "manual", "assignee": "al\tice"}, "the assignee of step `a` is no name"),
-        ({"execution": "manual", "assignee": " alice"}, "the assignee of step `a` is no name"),
-        ({"execution": "manual", "assignee": "a" * 129}, "the assignee of step `a` is no name"),
+        ({"assignee": "alice"}, "step `a` has the unknown role `alice`"),
+        ({"assignee": "alice"}, "for a person, set `execution: manual`"),
+        ({"assignee": "{{input.who}}"}, "only a foreach can have a template as its role"),
+        ({"execution": "manual", "assignee": "{{input.who}}"}, NO_NAME),
+        ({"execution": "manual", "assignee": "al\tice"}, NO_NAME),
+        ({"execution": "manual", "assignee": " alice"}, NO_NAME),
+        ({"execution": "manual", "assignee": "a" * 129}, NO_NAME),
     ],
 )
 def test_what_can_be_no_assignee_is_an_error_of_the_workflow(

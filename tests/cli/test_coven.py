@@ -147,8 +147,8 @@ def test_a_file_that_is_written_makes_the_home_too(coven: Coven, args: list[str]
 def test_init_beside_it(coven: Coven) -> None:
     ran = coven("init", cwd=coven.root)
     assert ran.out.splitlines() == [
-        f"made: {coven.root / '.logist'}",
-        f"{coven.root / '.coven'} stays in force, under what is said in .logist",
+        f"created: {coven.root / '.logist'}",
+        f"{coven.root / '.coven'} still applies; .logist overrides it",
     ]
     (coven.root / ".logist" / "config.yaml").write_text("max_concurrent_agents: 7\n", "utf-8")
     (coven.root / ".logist" / "roles" / "implement.yaml").write_text(
@@ -176,7 +176,7 @@ def test_what_is_about_its_daemon(coven: Coven) -> None:
     ran = coven("doctor")
     assert ran.code == 0
     assert f"{file}:2: Logist does not use `maxConcurrentAgents`" in ran.out
-    assert "write orchestration.max_concurrent_agents" in ran.out
+    assert "set orchestration.max_concurrent_agents instead" in ran.out
     made = coven("job", "create", "--prompt", "x")
     assert (made.code, "maxConcurrentAgents" in made.err) == (0, False)
 
@@ -228,9 +228,13 @@ def test_what_runs_or_merges_has_to_be_allowed(coven: Coven, tmp_path: Path, dat
 @pytest.mark.parametrize(
     ("text", "options", "key"),
     [
-        ("roles: {default: Nobody}", [], "`roles.default` names the role `Nobody`"),
-        ("roles: {type_mapping: {bug: Nobody}}", ["--task-type", "bug"], "`roles.type_mapping.bug` names"),
-        ("review: {role: Nobody}", [], "`review.role` names the role `Nobody`"),
+        ("roles: {default: Nobody}", [], "`roles.default` names the unknown role `Nobody`"),
+        (
+            "roles: {type_mapping: {bug: Nobody}}",
+            ["--task-type", "bug"],
+            "`roles.type_mapping.bug` names the unknown role `Nobody`",
+        ),
+        ("review: {role: Nobody}", [], "`review.role` names the unknown role `Nobody`"),
     ],
 )
 def test_a_role_that_nobody_knows(coven: Coven, text: str, options: list[str], key: str) -> None:

@@ -66,7 +66,9 @@ def test_the_workspace_starts_from_the_repository_around(desk: Desk) -> None:
     ran = desk("job", "create", "--id", "j1", "--prompt", "x")
     assert (desk.job() / "workspace" / "kept.txt").read_text("utf-8") == "kept"
     assert not (desk.job() / "workspace" / "loose.txt").exists()
-    assert ran.err.startswith(f"warning: the workspace holds the committed HEAD of {desk.place}; not in it: ")
+    assert ran.err.startswith(
+        f"warning: the workspace contains HEAD of {desk.place}, without uncommitted changes: "
+    )
     assert "loose.txt" in ran.err
     desk.create("empty", "--no-repo")
     assert [path.name for path in (desk.job("empty") / "workspace").iterdir()] == [".git"]
@@ -77,10 +79,10 @@ def test_a_repository_without_a_commit_is_told(desk: Desk) -> None:
     ran = desk("job", "create", "--id", "j1", "--prompt", "x")
     assert (ran.code, ran.err) == (
         0,
-        f"warning: {desk.place} has no commit yet, so the workspace is empty\n",
+        f"warning: {desk.place} has no commits yet, so the workspace is empty\n",
     )
     shown = desk("job", "create", "--id", "j2", "--prompt", "x", "--json").json
-    assert "no commit yet" in shown["diagnostics"][0]["message"]
+    assert "no commits yet" in shown["diagnostics"][0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -88,19 +90,19 @@ def test_a_repository_without_a_commit_is_told(desk: Desk) -> None:
     [
         ([], "", 2, "a job needs a prompt"),
         (["--prompt", "  "], "", 2, "the prompt is empty"),
-        (["--prompt", "x", "--file", "y"], "", 2, "two prompts"),
-        (["--prompt", "x", "--repo", ".", "--no-repo"], "", 2, "exclude each other"),
+        (["--prompt", "x", "--file", "y"], "", 2, "more than one prompt"),
+        (["--prompt", "x", "--repo", ".", "--no-repo"], "", 2, "can't use --repo and --no-repo together"),
         (["--prompt", "x", "--repo", "nowhere"], "", 2, "is not a git repository"),
         (["nowhere.yaml"], "", 2, "can't read the spec: No such file"),
-        (["notes.md"], "", 2, "notes.md is not a spec"),
-        (["-"], "prompt: [\n", 5, "standard input:2:1: is not YAML"),
+        (["notes.md"], "", 2, "notes.md is not a spec file"),
+        (["-"], "prompt: [\n", 5, "standard input:2:1: invalid YAML: "),
         (["-"], "promt: x\n", 5, "did you mean `prompt`?"),
         (["-"], "just text\n", 5, "standard input"),
         (["-"], "prompt: 5\n", 5, "prompt"),
         (["-"], "prompt: &a x\ntitle: *a\n", 5, "standard input"),
         (["-"], "", 2, "a job needs a prompt"),
-        (["--prompt", "x", "--id", "../x"], "", 2, "'../x' is not a job id"),
-        (["--prompt", "x", "--id", ""], "", 2, "'' is not a job id"),
+        (["--prompt", "x", "--id", "../x"], "", 2, "invalid job id '../x' (an id must match"),
+        (["--prompt", "x", "--id", ""], "", 2, "invalid job id '' (an id must match"),
         (["-"], "prompt: x\nid: ../x\n", 5, "standard input:2: `id`"),
         (["--prompt", "x", "--cost-threshold", "-1"], "", 2, "--cost-threshold"),
         (["--prompt", "x", "--cost-threshold", "inf"], "", 2, "'inf' is not a finite number"),
@@ -124,7 +126,7 @@ def test_an_id_that_is_taken(desk: Desk) -> None:
     before = desk.tree()
     ran = desk("job", "create", "--id", "j1", "--prompt", "Another.")
     assert (ran.code, ran.out) == (8, "")
-    assert ran.err == f"error: {desk.job()}: the job 'j1' exists already (choose another --id)\n"
+    assert ran.err == f"error: {desk.job()}: job 'j1' already exists (choose another --id)\n"
     assert desk.tree() == before
 
 
@@ -140,8 +142,8 @@ def test_outside_of_a_project_it_says_where_the_job_is(cli: RunLogist, tmp_path:
     ran = cli(*words, cwd=tmp_path)
     assert ran.code == 0
     assert ran.err == (
-        f"there is no project here, so the job j1 is in {data}; to make a project of this directory instead: "
-        "logist init, then make the job again\n"
+        f"no project here, so the job j1 is in {data}; to create a project in this directory instead, run: "
+        "logist init, then create the job again\n"
     )
     assert (data / "j1").is_dir()
     assert cli("init", cwd=tmp_path).code == 0
@@ -170,7 +172,7 @@ def test_an_argument_of_several_words_is_the_task(desk: Desk) -> None:
 def test_a_task_that_reads_like_a_missing_file_is_a_warning(desk: Desk) -> None:
     ran = desk("job", "create", "my specs.yaml", "--id", "j1")
     assert ran.code == 0
-    assert ran.err == "warning: no file named 'my specs.yaml': it is the text of the task\n"
+    assert ran.err == "warning: file not found: 'my specs.yaml'; using it as the text of the task\n"
 
 
 @pytest.mark.parametrize(
@@ -178,10 +180,10 @@ def test_a_task_that_reads_like_a_missing_file_is_a_warning(desk: Desk) -> None:
     [
         (
             ["refactor"],
-            "refactor: can't read the spec: No such file or directory (for a task in words: --prompt TEXT)",
+            "refactor: can't read the spec: No such file or directory (to use a text as the task: --prompt TEXT)",
         ),
-        (["fix it", "--prompt", "x"], "TASK: two prompts"),
-        (["fix it", "--file", "x"], "TASK: two prompts"),
+        (["fix it", "--prompt", "x"], "TASK: more than one prompt"),
+        (["fix it", "--file", "x"], "TASK: more than one prompt"),
         (["x y", "--files", "../secret"], "files: '../secret' is not a path inside the workspace"),
         (["x y", "--files", "/etc/passwd"], "files: '/etc/passwd' is not a path inside the workspace"),
         (["x y", "--files", ".git/config"], "files: '.git/config' is not a path inside the workspace"),
@@ -222,10 +224,13 @@ def test_options_take_the_place_of_lists_in_a_spec(desk: Desk) -> None:
 def test_a_file_that_no_prompt_can_show_is_a_warning(desk: Desk) -> None:
     ran = desk("job", "create", "Do it now.", "--id", "j1", "--files", "src/missing.py", "--no-repo")
     assert ran.code == 0
-    reason = "not there, or not a regular file of the workspace"
-    assert ran.err == f"warning: files: prompts can't show src/missing.py: {reason}\n"
+    reason = "not found, or not a regular file in the workspace"
+    assert ran.err == f"warning: files: src/missing.py can't be included in a prompt: {reason}\n"
     changed = desk("job", "config", "j1", "--set", "files=[other.py]")
-    assert (changed.code, changed.err) == (0, f"warning: files: prompts can't show other.py: {reason}\n")
+    assert (changed.code, changed.err) == (
+        0,
+        f"warning: files: other.py can't be included in a prompt: {reason}\n",
+    )
     before = (desk.job() / "job.yaml").read_bytes()
     refused = desk("job", "config", "j1", "--set", "files=[../other.py]")
     assert refused.code == 2

@@ -24,7 +24,7 @@ from tests.support import ROOT, Ran
 FIXTURES = ROOT / "fixtures"
 KEY = "sk-" + "proj-aB3dE6gH9jK2mN5pQ8sT"
 Json = dict[str, Any]
-SHARE_IT = "prompts and answers are in it as they were; --redact makes it fit to share\n"
+SHARE_IT = "prompts and answers are not redacted; to share the data set, use --redact\n"
 
 
 def lines(text: str) -> list[Json]:
@@ -62,7 +62,7 @@ def leaky(desk: Desk, name: str = "leaky") -> Path:
 def test_a_line_for_each_interaction(jobs: Desk) -> None:
     before = jobs.tree()
     ran = jobs("export", "--dataset", "j1")
-    assert (ran.code, ran.err) == (0, f"{SHARE_IT}4 interactions of 1 history\n")
+    assert (ran.code, ran.err) == (0, f"{SHARE_IT}4 interactions from 1 history\n")
     found, recorded = lines(ran.out), jobs.history()
     assert [each["sequence"] for each in found] == [1, 2, 3, 4]
     assert [each["kind"] for each in found] == ["create", "ask", "ask", "resubmit"]
@@ -141,7 +141,7 @@ def test_the_page_explains_every_field() -> None:
 def test_nothing_private_is_in_a_redacted_line(jobs: Desk) -> None:
     jobs.settings("redact: {patterns: ['Gr\\w+', 'Wrote it']}\n")
     ran = jobs("export", "--dataset", "--redact")
-    assert (ran.code, ran.err) == (0, "6 interactions of 2 histories\n")
+    assert (ran.code, ran.err) == (0, "6 interactions from 2 histories\n")
     for word in ("ada.", "Größe", "Gr\\u00f6", "Wrote it", str(jobs.place)):
         assert word not in ran.out, word
     found = lines(ran.out)
@@ -160,10 +160,9 @@ def test_a_secret_leaves_its_history_out_whole(jobs: Desk) -> None:
     assert ran.code == 8
     assert {each["job"] for each in lines(ran.out)} == {"j1"}
     assert (
-        "leaky: left out: a secret is in what would be written: interaction 2, response.raw_response"
-        in ran.err
+        "leaky: skipped: the output would contain a secret: interaction 2, response.raw_response" in ran.err
     )
-    assert "(--redact takes it out)" in ran.err
+    assert "(use --redact to remove it)" in ran.err
     assert KEY not in ran.out + ran.err
     redacted = jobs("export", "--dataset", "leaky", "--redact")
     assert (redacted.code, len(lines(redacted.out))) == (0, 2)
@@ -177,21 +176,21 @@ def test_a_damaged_history_stops_no_other(jobs: Desk) -> None:
     ran = jobs("export", "--dataset", "leaky", "f1", "j1")
     assert ran.code == 10
     assert [(each["job"], each["sequence"]) for each in lines(ran.out)] == [("j1", n) for n in (1, 2, 3, 4)]
-    assert "f1: left out: " in ran.err
+    assert "f1: skipped: " in ran.err
     cut = jobs("export", "--dataset", "-o", "d.jsonl", "f1")
-    assert (cut.code, cut.out) == (10, "0 interactions of 0 histories\nno file was written\n")
+    assert (cut.code, cut.out) == (10, "0 interactions from 0 histories\nno file was written\n")
     assert not (jobs.place / "d.jsonl").exists()
 
 
 def test_a_file_is_whole_and_replaced_only_by_force(jobs: Desk) -> None:
     file = jobs.place / "d.jsonl"
     ran = jobs("export", "--dataset", "j1", "--output", "d.jsonl")
-    assert (ran.code, ran.out) == (0, "4 interactions of 1 history\nfile: d.jsonl\n")
+    assert (ran.code, ran.out) == (0, "4 interactions from 1 history\nfile: d.jsonl\n")
     assert file.read_text("ascii") == jobs("export", "--dataset", "j1").out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     refused = jobs("export", "--dataset", "-o", "d.jsonl")
     assert (refused.code, refused.out) == (8, "")
-    assert "there is such a file (--force replaces it)" in refused.err
+    assert "file already exists (use --force to replace it)" in refused.err
     assert len(lines(file.read_text("ascii"))) == 4
     data = jobs("export", "--dataset", "-o", "d.jsonl", "--force", "--json").json["data"]
     assert data == {"path": "d.jsonl", "histories": 2, "left_out": 0, "interactions": 6, "redacted": False}
@@ -209,13 +208,16 @@ def test_a_reader_may_leave(jobs: Desk) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "name one of --fixture DIR and --dataset"),
-        (["--fixture", "f", "--dataset"], "name one of --fixture DIR and --dataset"),
-        (["j1", "f1", "--fixture", "f"], "a fixture is of one job (--dataset takes many)"),
-        (["--fixture", "f", "--output", "d"], "--output goes with --dataset"),
-        (["--dataset", "nope"], "no history at nope"),
-        (["--dataset", "--output", ".logist/jobs/d.jsonl"], "a data set does not lie among the jobs"),
-        (["--dataset", "--json"], "standard output has the lines"),
+        ([], "use either --fixture DIR or --dataset"),
+        (["--fixture", "f", "--dataset"], "use either --fixture DIR or --dataset"),
+        (
+            ["j1", "f1", "--fixture", "f"],
+            "--fixture accepts only one job (to export several jobs: --dataset)",
+        ),
+        (["--fixture", "f", "--output", "d"], "--output requires --dataset"),
+        (["--dataset", "nope"], "no history found at nope"),
+        (["--dataset", "--output", ".logist/jobs/d.jsonl"], "can't write a data set to the jobs directory"),
+        (["--dataset", "--json"], "standard output is used by the data set"),
     ],
 )
 def test_what_is_no_data_set(jobs: Desk, args: list[str], message: str) -> None:

@@ -94,7 +94,7 @@ def test_the_help_of_a_note_says_who_reads_it(desk: Desk) -> None:
         *("resubmit", "restep", "rerun"),
     ]
     for kind in kinds:
-        read = "the next agent reads it" in desk("job", kind, "--help").out
+        read = "added to the next prompt" in " ".join(desk("job", kind, "--help").out.split())
         assert read is (kind in PROMPTS_NOTE), kind
 
 
@@ -132,7 +132,7 @@ def test_resubmit_to_a_step_that_is_not_there(desk: Desk) -> None:
     desk("job", "step", "j1")
     ran = desk("job", "resubmit", "j1", "--to", "deploy")
     assert (ran.code, ran.out) == (2, "")
-    assert "no step 'deploy'" in ran.err
+    assert "unknown step 'deploy' in this job (the only step is 'task')" in ran.err
     assert status(desk) == "STUCK"
 
 
@@ -175,10 +175,10 @@ def test_an_unknown_job_is_unknown_to_every_command(desk: Desk) -> None:
         "export": ["--fixture", "f"],
     }
     for name in sorted(set(JOB) - {"create", "list", "import"}):
-        for job_id, told in (("nope", "there is no job 'nope'"), ("../x", "'../x' is not a job id")):
+        for job_id, told in (("nope", "job 'nope' not found"), ("../x", "invalid job id '../x'")):
             ran = desk("job", name, job_id, *more.get(name, []))
             assert (ran.code, ran.out) == (2, ""), name
             assert told in ran.err
-            assert "logist job list" in ran.err
+            assert "to see all jobs, run: logist job list" in ran.err
             assert ran.err.count("\n") == 1
     assert list(desk.jobs.iterdir()) == []

@@ -16,14 +16,14 @@ def test_the_demo_runs_and_leaves_its_directory(run_logist: RunLogist, tmp_path:
     place = tmp_path / "demo"
     done = run_logist("demo", str(place))
     assert done.code == 0, done.err
-    assert "No model is called here" in done.err
+    assert "No model is called: " in done.err
     for told in (
         "COMPLETED",
         "RETRY",
         "is STUCK",
         "is APPROVAL_REQUIRED",
         "is SUCCESS",
-        "go the same way today",
+        "replay with the same result",
     ):
         assert told in done.err
     assert (place / ".logist" / "jobs" / "shout" / "workspace" / "test_greet.py").is_file()

@@ -82,7 +82,7 @@ def test_advice_is_about_the_same_jobs(desk: Desk) -> None:
     fix = checks(desk, "--jobs-dir", "other jobs")["job j1"]["fix"]
     assert fix == "logist doctor --fix --jobs-dir 'other jobs'"
     ran = desk("doctor", "--fix", "--jobs-dir", "other jobs")
-    assert "fixed   job j1: state.json is missing: made again from the history" in ran.out
+    assert "fixed   job j1: state.json is missing: recreated from the history" in ran.out
     assert (desk.place / "other jobs" / "j1" / "state.json").exists()
 
 
@@ -129,7 +129,7 @@ def test_what_can_not_be_kept_is_not_mended(desk: Desk) -> None:
     (desk.job() / "state.json").write_text("{", "utf-8")
     (desk.home / "backup").write_text("in the way", "utf-8")
     ran = desk("doctor", "--fix")
-    assert (ran.code, "not repaired: storage failed: Not a directory" in ran.out) == (10, True)
+    assert (ran.code, "not repaired: can't read or write: Not a directory" in ran.out) == (10, True)
     assert (desk.job() / "state.json").read_text() == "{"
 
 
@@ -161,7 +161,7 @@ def test_the_backup_is_told_private_and_never_overwritten(desk: Desk) -> None:
 def test_no_git_and_an_old_one(desk: Desk, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    assert "git can't be run" in desk("doctor", env={"PATH": str(programs)}).out
+    assert "can't run git: " in desk("doctor", env={"PATH": str(programs)}).out
     git = programs / "git"
     git.write_text("#!/bin/sh\necho git version 2.20.1\n", "utf-8")
     git.chmod(0o755)
@@ -173,13 +173,19 @@ def test_no_git_and_an_old_one(desk: Desk, tmp_path: Path) -> None:
     ("kind", "detail", "level", "fix", "says"),
     [
         ("bubblewrap", "bubblewrap: /usr/bin/bwrap works", "ok", None, "/usr/bin/bwrap works"),
-        ("landlock", "landlock: version 7 works", "warning", "apt install bubblewrap", "Landlock only"),
+        (
+            "landlock",
+            "landlock: version 7 works",
+            "warning",
+            "apt install bubblewrap",
+            "only Landlock is available",
+        ),
         (
             "none",
             "landlock: this kernel has none",
             "warning",
             "apt install bubblewrap",
-            "reach all that you reach",
+            "can access everything you can",
         ),
     ],
 )
@@ -205,7 +211,7 @@ def test_the_sandbox_of_this_machine(desk: Desk) -> None:
 
 def test_what_is_not_there_yet(desk: Desk) -> None:
     desk.jobs.rmdir()
-    assert "is not there yet" in checks(desk)["jobs"]["message"]
+    assert "doesn't exist yet" in checks(desk)["jobs"]["message"]
     assert not desk.jobs.exists()
 
 
@@ -234,7 +240,7 @@ def test_no_step_can_work_without_a_key(desk: Desk) -> None:
     with_model(desk)
     code, [found] = agent_findings(desk)
     assert (code, found["level"]) == (5, "error")
-    assert found["message"] == "no key for the model m: M_KEY is not set (roles: Doer, Judge)"
+    assert found["message"] == "missing API key for the model m: M_KEY is not set (roles: Doer, Judge)"
     assert found["fix"] == "set M_KEY in the environment"
     ran = desk("doctor", env={"LOGIST_AGENT": "", "M_KEY": "dummy-value-of-a-key"})
     assert (ran.code, "dummy-value" in ran.out) == (0, False)
@@ -257,10 +263,13 @@ def test_a_reviewer_without_a_key_is_a_warning(desk: Desk) -> None:
     ("settings", "message"),
     [
         ("agent: cluade\n", "unknown agent `cluade`"),
-        ("agent: codex\n", "the agent codex can't be run: codex is not on PATH"),
-        ("roles: {default: Nobody}\n", "`roles.default` names the role `Nobody`, and there is none"),
+        ("agent: codex\n", "can't run the agent codex: codex not found on PATH"),
+        ("roles: {default: Nobody}\n", "`roles.default` names the unknown role `Nobody`"),
         ("models: {}\nroles: {default: Doer}\n", "unknown model `other`"),
-        ("allow_unknown_price: false\nroles: {default: Free}\n", "the price of the model p/free is unknown"),
+        (
+            "allow_unknown_price: false\nroles: {default: Free}\n",
+            "unknown price of the model p/free: steps that need it are refused",
+        ),
     ],
 )
 def test_what_keeps_every_step_from_working_is_an_error(desk: Desk, settings: str, message: str) -> None:
@@ -296,14 +305,14 @@ class Mounts:
 
 def test_a_disk_that_is_nearly_full(desk: Desk) -> None:
     said = Mounts(desk).doctor('mount -t tmpfs -o size=4m none "$JOBS"')
-    assert "warning disk: only 4.2 MB are free" in said
+    assert "warning disk: only 4.2 MB free: " in said
 
 
 def test_a_disk_without_inodes(desk: Desk) -> None:
     fill = 'n=0; while touch "$JOBS/.$n" 2> /dev/null; do n=$((n+1)); done'
     said = Mounts(desk).doctor(f'mount -t tmpfs -o size=200m,nr_inodes=20 none "$JOBS"\n{fill}')
-    assert "warning disk: no inode is free" in said
-    assert "MB are free" not in said
+    assert "warning disk: no free inodes, " in said
+    assert "MB free" not in said
 
 
 def test_a_read_only_file_system(desk: Desk) -> None:
@@ -319,7 +328,7 @@ def test_a_network_file_system(desk: Desk) -> None:
     said = Mounts(desk).doctor(
         f"sed 's/ - [a-z0-9]* / - nfs4 /' /proc/self/mountinfo > {table}\nmount --bind {table} /proc/$$/mountinfo"
     )
-    assert "jobs is on a network file system (nfs4): locks there don't keep other machines out" in said
+    assert "jobs is on a network file system (nfs4): file locks there don't work between machines" in said
 
 
 def test_a_backup_on_another_file_system(desk: Desk) -> None:
@@ -327,7 +336,7 @@ def test_a_backup_on_another_file_system(desk: Desk) -> None:
     said = Mounts(desk).doctor(
         f'mount -t tmpfs none "$JOBS"\n{inside}; touch -d 2020-01-01 "$JOBS/.new-a-1"', "--fix"
     )
-    assert "fixed   jobs: .new-a-1 was left by a command that was killed" in said
+    assert "fixed   jobs: .new-a-1 was left by a killed command" in said
     assert said.count(".new-a-1") == 1
     [backup] = (desk.home / "backup").glob("2*")
     kept = backup / "jobs" / ".new-a-1" / "b"

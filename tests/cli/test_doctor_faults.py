@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -96,7 +97,7 @@ class Fault(NamedTuple):
     id: str
     inject: Inject
     says: str
-    """Exit code, check and words; with 0 it is a warning, else an error."""
+    """Exit code, check and words; with 0 it is a warning, else an error. `...` stands for any text."""
     how: str = ""
     """`fix`: --fix mends it, and else changes no byte. `deep`: only --deep sees it. `run`: its advice is a
     command that mends it, run as printed."""
@@ -105,7 +106,10 @@ class Fault(NamedTuple):
         code, _, what = self.says.partition(" ")
         check, _, words = what.partition(": ")
         wanted = (check, "error" if int(code) else "warning")
-        return [row for row in rows if (row["check"], row["level"]) == wanted and words in row["message"]]
+        pattern = re.compile(".*".join(map(re.escape, words.split("..."))))
+        return [
+            row for row in rows if (row["check"], row["level"]) == wanted and pattern.search(row["message"])
+        ]
 
     @property
     def code(self) -> int:
@@ -118,13 +122,20 @@ HOLE = b"\0" * 30
 FAULTS = (
     # state.json
     Fault("state-missing", removed(STATE), "0 job j1: state.json is missing", "fix"),
-    Fault("state-cut", written(STATE, b'{"version": 1'), "10 job j1: not JSON", "fix"),
-    Fault("state-empty", written(STATE, b""), "10 job j1: not JSON", "fix"),
+    Fault("state-cut", written(STATE, b'{"version": 1'), "10 job j1: state.json is not valid JSON", "fix"),
+    Fault("state-empty", written(STATE, b""), "10 job j1: state.json is not valid JSON", "fix"),
     Fault("state-a-list", written(STATE, b"[]\n"), "10 job j1: not a JSON object", "fix"),
-    Fault("state-bit", a_bit_of_the_state, "10 job j1: state.json does not verify", "fix"),
+    Fault(
+        "state-bit", a_bit_of_the_state, "10 job j1: state.json failed verification: it was changed", "fix"
+    ),
     Fault("state-link", linked(STATE), "10 job j1: state.json is a symbolic link", "fix"),
     Fault("state-directory", as_directory(STATE), "10 job j1: state.json is a directory", "fix"),
-    Fault("state-behind", earlier("earlier.json", STATE), "0 job j1: behind the history by 1", "fix"),
+    Fault(
+        "state-behind",
+        earlier("earlier.json", STATE),
+        "0 job j1: state.json is behind the history; interactions missing in it: 1",
+        "fix",
+    ),
     Fault(
         "state-not-of-the-history",
         restate({"status": "SUCCESS"}),
@@ -139,44 +150,50 @@ FAULTS = (
     Fault(
         "history-bit-in-the-middle",
         a_bit_of_the_history,
-        "10 job j1: interaction 2: the entry does not verify",
+        "10 job j1: interaction 2: the entry failed verification",
         "deep",
     ),
     Fault(
         "history-hole-in-the-middle",
         spoiled(HISTORY, b'"kind":"ask"', b"\0" * 12),
-        "10 job j1: interaction 2: the entry does not verify",
+        "10 job j1: interaction 2: the entry failed verification",
         "deep",
     ),
-    Fault("history-line-gone", without_line(2), "10 job j1: interaction 3, which state.json has seen"),
+    Fault(
+        "history-line-gone",
+        without_line(2),
+        "10 job j1: interaction 3, the last one in state.json, not found",
+    ),
     Fault(
         "history-last-bit",
         spoiled(HISTORY, b'"sequence":3', b'"sequence":7'),
-        "10 job j1: interaction 3, which state.json has seen",
+        "10 job j1: interaction 3, the last one in state.json, not found",
     ),
     Fault(
         "history-shorter",
         earlier("shorter.json", HISTORY),
-        "10 job j1: interaction 3, which state.json has seen",
+        "10 job j1: interaction 3, the last one in state.json, not found",
     ),
-    Fault("history-of-another-job", of_another_job, "10 job j1: which state.json has seen"),
+    Fault("history-of-another-job", of_another_job, "10 job j1: the last one in state.json, not found"),
     Fault(
         "history-torn",
         append(b',{"sequence":4,"ti', 3),
-        "0 job j1: 18 bytes of an append that was cut off",
+        "0 job j1: 18 bytes of an incomplete append",
         "fix",
     ),
-    Fault(
-        "history-torn-behind-its-end", append(HOLE), "0 job j1: 33 bytes of an append that was cut off", "fix"
-    ),
-    Fault("history-not-closed", append(b"", 2), "0 job j1: closing line is not whole", "fix"),
+    Fault("history-torn-behind-its-end", append(HOLE), "0 job j1: 33 bytes of an incomplete append", "fix"),
+    Fault("history-not-closed", append(b"", 2), "0 job j1: closing line of the history is incomplete", "fix"),
     Fault("history-link", linked(HISTORY), "10 job j1: jobHistory.json is a symbolic link", "run"),
     Fault("history-directory", as_directory(HISTORY), "10 job j1: jobHistory.json is a directory"),
-    Fault("state-and-history", both(a_bit_of_the_history, written(STATE, b"{")), "10 job j1: not JSON"),
+    Fault(
+        "state-and-history",
+        both(a_bit_of_the_history, written(STATE, b"{")),
+        "10 job j1: state.json is not valid JSON",
+    ),
     Fault(
         "state-knows-more",
         both(earlier("shorter.json", HISTORY), a_bit_of_the_state),
-        "10 job j1: state.json does not verify",
+        "10 job j1: state.json failed verification: it was changed",
     ),
     # job.yaml
     Fault("spec-missing", removed(SPEC), "5 job j1: job.yaml is missing", "fix"),
@@ -185,24 +202,26 @@ FAULTS = (
         "spec-unknown-key", written(SPEC, b"prompt: x\nrle: y\n"), "5 job j1: job.yaml:2: unknown key `rle`"
     ),
     Fault("spec-unknown-role", written(SPEC, b"prompt: x\nrole: Poet\n"), "5 job j1: unknown role `Poet`"),
-    Fault("spec-of-another-job", copied_job, "5 job j9: `id` is 'j1', and this is job 'j9'"),
+    Fault("spec-of-another-job", copied_job, "5 job j9: `id` is 'j1', expected 'j9'"),
     Fault("spec-link", linked(SPEC), "0 job j1: job.yaml is a symbolic link", "run"),
     # the other files of a job
-    Fault("lock-missing", removed("lock"), "0 job j1: the file lock is missing", "fix"),
+    Fault("lock-missing", removed("lock"), "0 job j1: the file 'lock' is missing", "fix"),
     Fault("lock-link", linked("lock"), "10 job j1: lock is a symbolic link", "run"),
-    Fault("logs-missing", removed("logs"), "0 job j1: the directory logs is missing", "fix"),
+    Fault("logs-missing", removed("logs"), "0 job j1: the directory 'logs' is missing", "fix"),
     Fault("logs-file", as_file("logs"), "10 job j1: logs is a file", "run"),
     Fault("attachments-file", written("attachments", b"x"), "10 job j1: attachments is a file", "run"),
-    Fault("workspace-missing", removed("workspace"), "10 job j1: the directory workspace is missing", "fix"),
+    Fault(
+        "workspace-missing", removed("workspace"), "10 job j1: the directory 'workspace' is missing", "fix"
+    ),
     Fault("workspace-link", linked("workspace"), "10 job j1: workspace is a symbolic link", "run"),
     Fault(
         "modes",
         open_to_all,
-        "0 job j1: open to other users, or closed to you: the job itself, logs, state.json",
+        "0 job j1: wrong permissions, open to other users or closed to you: the job directory, logs, state.json",
         "fix",
     ),
     Fault("owner", of_another_user, "0 job j1: belong to uid 12345", "run"),
-    Fault("closed", closed, "10 job j1: can't be read and written", "run"),
+    Fault("closed", closed, "10 job j1: no permission to read and write the job", "run"),
     Fault("half-written", half_written, "0 job j1: half-written files", "fix"),
     Fault(
         "inflight-done",
@@ -211,59 +230,78 @@ FAULTS = (
         "fix",
     ),
     # the checkpoints
-    Fault("git-missing", removed("git"), "10 job j1: the directory git is missing"),
+    Fault("git-missing", removed("git"), "10 job j1: the directory 'git' is missing"),
     Fault("git-link", linked("git"), "10 job j1: git is a symbolic link"),
     Fault("git-without-head", removed("git/HEAD"), "10 job j1: has no HEAD"),
-    Fault("git-without-branch", removed("git/refs/heads/checkpoints"), "10 job j1: git has no checkpoint"),
+    Fault(
+        "git-without-branch", removed("git/refs/heads/checkpoints"), "10 job j1: no checkpoint found in git"
+    ),
     Fault(
         "git-branch-no-commit",
         written("git/refs/heads/checkpoints", b"\0\0"),
-        "10 job j1: can't tell the last checkpoint",
+        "10 job j1: can't find the last checkpoint",
     ),
-    Fault("git-without-pack", no_pack, "10 job j1: is not in git"),
-    Fault("git-pack-cut", cut_pack, "10 job j1: is cut off"),
+    Fault("git-without-pack", no_pack, "10 job j1: not found in git"),
+    Fault("git-pack-cut", cut_pack, "10 job j1: is truncated"),
     Fault("git-pack-bit", spoiled_pack, "10 job j1: the checkpoints are damaged", "deep"),
-    Fault("git-stale-locks", stale_git, "0 job j1: a git that was killed left its locks", "fix"),
+    Fault("git-stale-locks", stale_git, "0 job j1: lock files left by a killed git", "fix"),
     # what killed commands had in hand
-    Fault("not-sent", asked(), "0 job j2: killed before it had asked", "run"),
+    Fault("not-sent", asked(), "0 job j2: killed before it called an agent", "run"),
     Fault("in-doubt", asked(sent=True), "0 job j2: in doubt", "run"),
-    Fault("answered", asked(sent=True, answered=True), "0 job j2: answer waits in inflight/", "run"),
-    Fault("recorded", asked(sent=True, answered=True, sequence=1), "0 job j2: recorded already", "run"),
-    Fault("inflight-nonsense", written("inflight/1.request", b"["), "10 job j1: does not read", "run"),
-    Fault("inflight-file", written("inflight", b""), "10 job j1: inflight is a file", "run"),
-    Fault("restore-cut-off", restoring(4), "0 job j1: restep or rerun was cut off"),
-    Fault("restore-recorded", restored, "0 job j1: a restep is recorded", "fix"),
     Fault(
-        "restore-nonsense", written("restoring", b"{"), "10 job j1: record of a restore does not read", "run"
+        "answered",
+        asked(sent=True, answered=True),
+        "0 job j2: inflight/ contains an answer that is not recorded yet",
+        "run",
+    ),
+    Fault(
+        "recorded",
+        asked(sent=True, answered=True, sequence=1),
+        "0 job j2: inflight/ contains an answer that is already recorded",
+        "run",
+    ),
+    Fault(
+        "inflight-nonsense",
+        written("inflight/1.request", b"["),
+        "10 job j1: can't read the record of an exchange",
+        "run",
+    ),
+    Fault("inflight-file", written("inflight", b""), "10 job j1: inflight is a file", "run"),
+    Fault("restore-cut-off", restoring(4), "0 job j1: restep or rerun was interrupted"),
+    Fault("restore-recorded", restored, "0 job j1: the temporary file of a recorded restep", "fix"),
+    Fault(
+        "restore-nonsense", written("restoring", b"{"), "10 job j1: can't read the record of a restore", "run"
     ),
     # around the jobs
     Fault("in-the-making", in_the_making, "0 jobs: .new-x-0123456789ab was left", "fix"),
     Fault("just-in-the-making", just_in_the_making, "0 jobs: .new-x-0123456789ab was left"),
-    Fault("orphan", orphan, "0 job gone--2-1: its parent, job gone, is not there", "run"),
-    Fault("no-id", lambda desk: put(desk.jobs / "my job" / "a"), "0 jobs: 'my job' is not a job id", "run"),
+    Fault("orphan", orphan, "0 job gone--2-1: parent job gone not found", "run"),
+    Fault(
+        "no-id", lambda desk: put(desk.jobs / "my job" / "a"), "0 jobs: 'my job' is not a valid job id", "run"
+    ),
     Fault(
         "file-among-jobs",
         lambda desk: put(desk.jobs / "notes.txt"),
-        "0 jobs: notes.txt is no job, but a file",
+        "0 jobs: notes.txt is a file, not a job",
         "run",
     ),
     Fault("link-among-jobs", link_among_jobs, "0 jobs: j7 is a symbolic link", "run"),
     Fault(
         "empty-job", lambda desk: (desk.jobs / "j5").mkdir(mode=0o700), "10 job j5: the history is missing"
     ),
-    Fault("jobs-a-file", not_a_directory, "5 jobs: is no directory", "run"),
-    Fault("selected-gone", selected(b"j8\n"), "0 selected: the selected job j8 is not there", "fix"),
-    Fault("selected-nonsense", selected(b"\xff"), "0 selected: names no job", "fix"),
+    Fault("jobs-a-file", not_a_directory, "5 jobs: is not a directory", "run"),
+    Fault("selected-gone", selected(b"j8\n"), "0 selected: selected job not found: j8", "fix"),
+    Fault("selected-nonsense", selected(b"\xff"), "0 selected: doesn't contain a job id", "fix"),
     Fault("half-written-at-home", half_written_at_home, "0 home: .current_job.0123456789ab.new", "fix"),
     Fault("not-ignored", in_a_repository, "0 home: .gitignore is missing", "fix"),
     Fault("config", lambda desk: desk.settings("limts: {}\n"), "5 config: unknown key `limts`"),
     Fault(
         "script-missing",
         lambda desk: (desk.place / "answers.json").unlink(),
-        "5 config: answers.json is not there",
+        "5 config: agent: script not found: ...answers.json",
     ),
     Fault("role-broken", role("name: Poet\n"), "5 roles: `description` is missing"),
-    Fault("role-unknown-key", role(GOOD_ROLE + "mood: x\n"), "0 roles: `mood` is not known"),
+    Fault("role-unknown-key", role(GOOD_ROLE + "mood: x\n"), "0 roles: unknown field `mood`"),
     Fault("clock", made_tomorrow, "0 clock: last changed at 2199-01-01T00:00:00Z"),
 )
 

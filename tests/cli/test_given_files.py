@@ -30,7 +30,7 @@ def test_a_pipe_that_is_named(desk: Desk, args: tuple[str, ...]) -> None:
     os.mkfifo(desk.place / PIPE)
     ran = desk(*args)
     assert ran.code in (2, 5), ran
-    assert "regular file" in ran.err or "there is no workflow file" in ran.err
+    assert "regular file" in ran.err or "workflow file `pipe.md` not found" in ran.err
 
 
 @pytest.mark.parametrize("name", ["job.yaml", "workflow.json"])
@@ -45,7 +45,7 @@ def test_a_pipe_in_the_place_of_a_file_of_a_job(desk: Desk, name: str) -> None:
         assert (args, ran.code) in ((args, 5), (args, 10)), ran
         assert "regular file" in ran.err
     verified = desk("job", "verify", "j1")
-    assert name != "job.yaml" or "job.yaml: cannot be read: it is not a regular file" in str(verified)
+    assert name != "job.yaml" or "job.yaml: can't read the file: not a regular file" in str(verified)
     path.unlink()
     Path(desk.job(), "damaged-on-purpose").touch()
 

@@ -44,7 +44,7 @@ def test_restep_to_nowhere(reviewed: Desk, to: str) -> None:
     before = reviewed.history()
     ran = reviewed("job", "restep", "j1", "--to", to)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"error: --to: no interaction {to} to go back before (2 to 4)\n"
+    assert ran.err == f"error: --to: interaction {to} not found (choose 2 to 4)\n"
     assert reviewed.history() == before
 
 
@@ -81,13 +81,13 @@ def test_rerun_wakes_an_ended_job(reviewed: Desk) -> None:
 def test_a_fork_says_where_it_is_from_wherever_it_is_shown(reviewed: Desk) -> None:
     ran = reviewed("job", "fork", "j1", "--at", "3")
     assert ran.code == 0
-    assert ran.out.splitlines()[:2] == ["j1-fork-1 is PENDING", "forked from j1 at 3"]
+    assert ran.out.splitlines()[:2] == ["j1-fork-1 is PENDING", "forked from j1 at interaction 3"]
     assert ran.out.splitlines()[-1] == "next: logist job step --job j1-fork-1"
-    assert ran.err.startswith("what was used up to there counts for the new job as well")
-    assert "forked from j1 at 3\n" in reviewed("job", "show", "j1-fork-1").out
-    assert "  forked from j1 at 3\n" in reviewed("job", "status", "j1-fork-1").out
+    assert ran.err.startswith("usage up to this point counts for the new job too")
+    assert "forked from j1 at interaction 3\n" in reviewed("job", "show", "j1-fork-1").out
+    assert "  forked from j1 at interaction 3\n" in reviewed("job", "status", "j1-fork-1").out
     told = reviewed("job", "history", "j1-fork-1").out
-    assert told.endswith("#4 steward: fork of j1 at 3, PENDING -> PENDING\n")
+    assert told.endswith("#4 steward: forked from j1 at interaction 3, PENDING -> PENDING\n")
     assert "forked" not in reviewed("job", "status", "j1").out
     assert reviewed.state("j1-fork-1")["usage"]["cumulative_cost"] == 5
 
@@ -97,7 +97,7 @@ def test_what_was_imported_is_told(reviewed: Desk) -> None:
     (reviewed.place / "old.json").write_text(json.dumps([{"sequence": 0, "response": answered}]), "utf-8")
     ran = reviewed("job", "import", "old.json")
     assert ran.code == 0
-    assert ran.out.splitlines()[:2] == ["old is STUCK", "imported: 2 interactions of old.json"]
+    assert ran.out.splitlines()[:2] == ["old is STUCK", "imported: 2 interactions from old.json"]
     assert "`raw_response` was rebuilt from the fields of the response (interaction 2)\n" in ran.err
     assert reviewed("job", "verify", "old").code == 0
     assert reviewed("job", "replay", "old").code == 0

@@ -33,8 +33,8 @@ def test_why_an_answer_led_where_it_led(desk: Desk) -> None:
     desk.script(answer(command(summary="All done.", evidence_files=["gone.txt"])))
     desk.create("j1", "--no-review")
     ran = desk("job", "step", "j1")
-    why = "COMPLETED, but its evidence is not there: gone.txt"
-    said = ["   All done.", f"   why: {why}", "   no file was changed"]
+    why = "COMPLETED, but evidence not found: gone.txt"
+    said = ["   All done.", f"   reason: {why}", "   no files changed"]
     lines = ["#2 Worker: COMPLETED, PENDING -> STUCK", *said]
     assert ran.code == 3
     assert ran.out.splitlines()[:4] == lines
@@ -49,7 +49,7 @@ def test_a_reason_that_is_the_summary_is_told_once(desk: Desk) -> None:
     desk.create()
     out = desk("job", "step", "j1").out
     assert out.count("help.") == 1
-    assert "why: " not in out
+    assert "reason: " not in out
 
 
 def test_json_and_jsonl_are_the_entries_themselves(told: Desk) -> None:
@@ -81,14 +81,14 @@ def test_raw_is_exact_whatever_the_encoding_of_the_terminal(told: Desk) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--raw", "99"], "no interaction 99 in j1"),
-        (["--prompt", "0"], "no interaction 0 in j1"),
+        (["--raw", "99"], "interaction 99 not found in j1"),
+        (["--prompt", "0"], "interaction 0 not found in j1"),
         (["--raw", "1"], "interaction 1 (create) has no answer"),
         (["--prompt", "4"], "interaction 4 (resubmit) has no prompt"),
-        (["--raw", "2", "--prompt", "2"], "--raw and --prompt exclude each other"),
-        (["--prompt", "2", "--diff", "2", "3"], "--prompt and --diff exclude each other"),
+        (["--raw", "2", "--prompt", "2"], "can't use --raw and --prompt together"),
+        (["--prompt", "2", "--diff", "2", "3"], "can't use --prompt and --diff together"),
         (["--diff", "1", "2"], "interaction 1 (create) has no prompt"),
-        (["--diff", "2", "99"], "no interaction 99 in j1"),
+        (["--diff", "2", "99"], "interaction 99 not found in j1"),
         (["--diff", "2"], "Option '--diff' requires 2 arguments"),
     ],
 )
@@ -97,7 +97,7 @@ def test_what_is_not_there(told: Desk, args: list[str], message: str) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
     if "interaction" in message:
-        assert "('logist job history --job j1' shows them)" in ran.err
+        assert "(to list the interactions: logist job history --job j1)" in ran.err
 
 
 def test_two_prompts_part_by_part(told: Desk) -> None:
@@ -109,10 +109,10 @@ def test_two_prompts_part_by_part(told: Desk) -> None:
     place = lines.index("note: only in #5")
     assert lines[place + 1 : place + 4] == ["  +## Note from the steward", "  +", "  +Answer in JSON."]
     assert "role:Worker: only in #2" in lines
-    assert "equal: contract, task, limits, listing" in lines
+    assert "equal: task, limits, listing, contract" in lines
     again = told("job", "history", "j1", "--diff", "2", "2")
     assert again.out.splitlines()[1:] == [
-        "equal: contract, role:Worker, permissions, task, step, limits, listing",
+        "equal: role:Worker, permissions, task, step, limits, listing, contract",
         "equal in the answers: exit_command, outcome",
     ]
 
@@ -132,7 +132,7 @@ def test_two_answers_are_compared_too(told: Desk) -> None:
     assert data["equal"] == []
     assert [(each["source"], each["change"], each["cause"]) for each in data["different"]] == [
         ("exit_command", "added", "the exit command: only in #5"),
-        ("outcome", "changed", "where the answer led: not the same"),
+        ("outcome", "changed", "the state after the answer: not the same"),
         ("text", "gone", "the text before the exit command: only in #3"),
     ]
 
@@ -154,8 +154,8 @@ def test_a_fork_is_compared_where_it_goes_its_own_way(forked: Desk) -> None:
     ran = forked("job", "history", "j1", "--with", "f1")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[:2] == ["j1 #3 Supervisor -> f1 #4 Supervisor", "the same before: 1 prompt with its answer"]
-    assert lines[2].startswith("equal: contract, ")
+    assert lines[:2] == ["j1 #3 Supervisor -> f1 #4 Supervisor", "identical before: 1 prompt with its answer"]
+    assert lines[2].startswith("equal: role:Supervisor, permissions, ")
     assert "exit_command: only in f1 #4" in lines
     assert "text: only in j1 #3" in lines
     data = forked("job", "history", "j1", "--with", "f1", "--json").json["data"]
@@ -168,11 +168,11 @@ def test_jobs_without_a_difference(forked: Desk) -> None:
     assert forked("job", "fork", "j1", "--at", "2", "--id", "f2").code == 0
     assert (
         forked("job", "history", "j1", "--with", "j1").out
-        == "no difference in 2 prompts with their answers\n"
+        == "no differences in 2 prompts with their answers\n"
     )
     for args, side in ((("j1", "--with", "f2"), "before"), (("f2", "--with", "j1"), "after")):
         out = forked("job", "history", *args).out.splitlines()
-        assert out == ["no difference in 1 prompt with its answer", "only j1 goes on, with #3 Supervisor"]
+        assert out == ["no differences in 1 prompt with its answer", "only j1 continues, with #3 Supervisor"]
         data = forked("job", "history", *args, "--json").json["data"]
         assert {name: data[name] and data[name]["sequence"] for name in ("before", "after")} == {
             "before": None,
@@ -190,22 +190,22 @@ def test_two_interactions_of_two_jobs_or_of_a_path(forked: Desk) -> None:
         assert ran.out.splitlines()[0] == f"j1 #2 Worker -> {other} #4 Supervisor"
         assert f"role:Supervisor: only in {other} #4" in ran.out.splitlines()
     ran = forked("job", "history", "j1", "--diff", "2", "9", "--with", "shared")
-    assert "no interaction 9 in shared ('logist replay shared --json' reads it)" in ran.err
+    assert "interaction 9 not found in shared (to read the history: logist replay shared --json)" in ran.err
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--with", "nope"], "no job and no file named 'nope'"),
-        (["--with", ".logist"], "no jobHistory.json in .logist"),
+        (["--with", "nope"], "no job or file named 'nope'"),
+        (["--with", ".logist"], "jobHistory.json not found in .logist"),
         (["--with", "answers.json"], "answers.json: "),
         (
             ["--diff", "2", "9", "--with", "f1"],
-            "no interaction 9 in f1 ('logist job history --job f1' shows them)",
+            "interaction 9 not found in f1 (to list the interactions: logist job history --job f1)",
         ),
         (["--diff", "2", "3", "--with", "f1"], "interaction 3 (fork) has no prompt"),
-        (["--raw", "2", "--with", "f1"], "--raw and --with exclude each other"),
-        (["--prompt", "2", "--diff", "2", "3", "--with", "f1"], "--prompt and --diff exclude each other"),
+        (["--raw", "2", "--with", "f1"], "can't use --raw and --with together"),
+        (["--prompt", "2", "--diff", "2", "3", "--with", "f1"], "can't use --prompt and --diff together"),
     ],
 )
 def test_what_cannot_be_compared(forked: Desk, args: list[str], message: str) -> None:
@@ -222,7 +222,7 @@ def test_two_prompts_as_json(told: Desk) -> None:
         "Worker",
         {"job": "j1", "sequence": 5, "role": "Supervisor", "step": "task", "attempt": 1},
     )
-    assert data["equal"] == ["contract", "task", "limits", "listing"]
+    assert data["equal"] == ["task", "limits", "listing", "contract"]
     assert data["settings"]["role"] == {"before": "Worker", "after": "Supervisor"}
     note = next(each for each in data["different"] if each["source"] == "note")
     assert (note["change"], note["cause"]) == ("added", "the steward's note: only in #5")
@@ -253,7 +253,7 @@ def test_tools_and_a_breach_are_told(desk: Desk) -> None:
     assert desk("job", "step", "j1").code == 3
     shown = desk("job", "history", "j1").out
     assert "COMPLETED, PENDING -> STUCK" in shown
-    assert "Planner created x, and lacks create_files; it was undone" in shown
+    assert "the role Planner created x, but lacks create_files; the change was undone" in shown
     assert not (desk.job() / "workspace" / "x").exists()
 
 

@@ -83,7 +83,7 @@ STUCK = {
     "empty": "",
     "a template": "{{ exit_command }}",
     "NaN": DONE.replace("[]", "[NaN]", 1),
-    "a summary that is no text": json.dumps(
+    "a summary that is not a string": json.dumps(
         {"action": "COMPLETED", "evidence_files": [], "summary_for_supervisor": {}}
     ),
 }

@@ -77,7 +77,7 @@ def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> 
             code, told = stopped(desk, server, number, signal.SIGTERM, "job", *words, "j1")
             assert code == 143
             assert (
-                "the agent is still at work ('logist job step --job j1' waits for its answer and records it)"
+                "the agent is still running (to wait for its answer and record it, run: logist job step --job j1)"
                 in told
             )
             assert "Traceback" not in told
@@ -87,7 +87,7 @@ def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> 
             server.go.release()
             done = desk("job", "step", "j1", env=paid(desk))
             assert (done.code, len(server.requests)) == ((0, 11)[number - 1], number)
-            assert "concluded what an earlier step had left in flight; nothing new was asked" in done.err
+            assert "recorded the outcome of an interrupted step; no new request was sent" in done.err
     summaries = [entry["response"].get("summary_for_supervisor") for entry in desk.history()[1:]]
     assert summaries == ["Made it.", "Seen it."]
     assert desk("job", "verify", "j1").code == 0
@@ -100,15 +100,15 @@ def test_ctrl_c_ends_the_agent_and_tells_what_is_known(desk: Desk) -> None:
         desk.create()
         code, told = stopped(desk, server, 1, signal.SIGINT, "job", "step", "j1")
         assert code == 130
-        assert "stopping: the agent is asked to end" in told
-        assert "error: stopped; what is known is recorded: j1 is STUCK now (in doubt:" in told
+        assert "stopping the agent and recording its results so far" in told
+        assert "error: stopped; results so far are recorded: j1 is now STUCK (in doubt:" in told
         assert "logist job resubmit --job j1 --assume-paid" in told
         assert "Traceback" not in told
         shown = desk("job", "status", "j1", "--json").json["data"]
         assert (shown["status"], shown.get("held_by")) == ("STUCK", None)
         refused = desk("job", "resubmit", "j1")
         assert refused.code == 8
-        assert "is in doubt: say which it is" in refused.err
+        assert "can't resubmit: it is unknown whether the last request was charged" in refused.err
         assert desk("job", "resubmit", "j1", "--assume-paid", "--retry").code == 2
         assert desk("job", "resubmit", "j1", "--retry").code == 0
         assert desk("job", "status", "j1", "--json").json["data"]["usage"]["cumulative_cost_microcents"] == 0
@@ -124,7 +124,7 @@ def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
         assert started.stderr is not None
         server.wait_for(1)
         started.send_signal(signal.SIGINT)
-        while "stopping: the agent" not in started.stderr.readline().decode():
+        while "stopping the agent" not in started.stderr.readline().decode():
             assert started.poll() is None
         assert desk("job", "status", "j1", "--json").json["data"]["status"] == "RUNNING"
         started.send_signal(signal.SIGINT)
@@ -146,9 +146,12 @@ def test_a_running_job_is_canceled_when_a_person_says_so(desk: Desk) -> None:
         for verb in ("cancel", "suspend", "fail"):
             refused = desk("job", verb, "j1")
             assert refused.code == 8
-            assert f"logist job {verb} --job j1 --yes ends the agent" in refused.err
+            assert (
+                f"(to stop the agent, and leave its request in doubt: logist job {verb} --job j1 --yes)"
+                in refused.err
+            )
         done = desk("job", "cancel", "j1", "--yes", "--note", "Wrong job.")
         assert (done.code, started.wait()) == (0, 3)
-        assert "ending the agent (courier pid" in done.err
+        assert "stopping the agent (courier pid" in done.err
         assert [entry["kind"] for entry in desk.history()] == ["create", "recover", "cancel"]
     assert len(server.requests) == 1

@@ -107,7 +107,7 @@ def test_an_unknown_status_is_refused(desk: Desk) -> None:
 def test_no_jobs(desk: Desk) -> None:
     ran = desk("job", "list")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f'{desk.jobs}: no jobs to list (logist job create --prompt "...")\n'
+    assert ran.err == f'{desk.jobs}: no jobs found (logist job create --prompt "...")\n'
 
 
 def test_json_and_jsonl_are_the_same_rows(three: Desk) -> None:
@@ -122,23 +122,23 @@ def test_json_and_jsonl_are_the_same_rows(three: Desk) -> None:
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (None, "state.json is missing; the next change makes it again from the history"),
-        ("", "state.json is not JSON"),
-        ('{"status": ', "state.json is not JSON"),
-        ("[" * 100_000, "state.json is not JSON"),
+        (None, "state.json is missing; the next change of the job recreates it from the history"),
+        ("", "state.json is not valid JSON"),
+        ('{"status": ', "state.json is not valid JSON"),
+        ("[" * 100_000, "state.json is not valid JSON"),
         ("[]", "state.json is not a JSON object"),
-        ("{}", "state.json is not what Logist writes"),
-        ('{"status": "DONE"}', "state.json is not what Logist writes"),
-        ({"rank": 1e400}, "state.json is not what Logist writes"),
-        ({"rank": "1"}, "state.json is not what Logist writes"),
-        ({"status": []}, "state.json is not what Logist writes"),
-        ({"title": None}, "state.json is not what Logist writes"),
-        ({"tags": "red"}, "state.json is not what Logist writes"),
-        ({"stuck": "x"}, "state.json is not what Logist writes"),
-        ({"created_at": 7}, "state.json is not what Logist writes"),
+        ("{}", "invalid state.json"),
+        ('{"status": "DONE"}', "invalid state.json"),
+        ({"rank": 1e400}, "invalid state.json"),
+        ({"rank": "1"}, "invalid state.json"),
+        ({"status": []}, "invalid state.json"),
+        ({"title": None}, "invalid state.json"),
+        ({"tags": "red"}, "invalid state.json"),
+        ({"stuck": "x"}, "invalid state.json"),
+        ({"created_at": 7}, "invalid state.json"),
         (
             {"usage": {"cumulative_cost": 1e400, "cumulative_cost_microcents": 0}},
-            "state.json is not what Logist writes",
+            "invalid state.json",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_fields_of_any_kind_break_nothing(three: Desk, change: dict[str, object]
         ran = three("job", "list", *mode)
         assert ran.code == 0
         assert "draft" in ran.out
-        assert "defect" not in ran.err
+        assert "bug in Logist" not in ran.err
 
 
 def test_running_and_reviewing_are_shown_while_the_lock_is_held(desk: Desk) -> None:
@@ -217,7 +217,7 @@ def test_a_jobs_directory_that_is_none(desk: Desk) -> None:
     file.write_text("", "utf-8")
     ran = desk("job", "list", "--jobs-dir", str(file))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"error: {file}: not a directory of jobs (check --jobs-dir, or $LOGIST_JOBS_DIR)\n"
+    assert ran.err == f"error: {file}: must be a directory (check --jobs-dir or $LOGIST_JOBS_DIR)\n"
 
 
 def test_the_jobs_directory_is_the_option_then_the_environment(desk: Desk) -> None:
@@ -245,7 +245,7 @@ def test_a_directory_of_jobs_that_does_not_exist_is_an_error(desk: Desk, words: 
     """A typing error must not look like a directory without jobs."""
     ran = desk(*words, "--jobs-dir", "jbos")
     assert (ran.code, ran.out) == (2, "")
-    said = f"error: {desk.place / 'jbos'}: the directory of the jobs does not exist (check --jobs-dir; "
+    said = f"error: {desk.place / 'jbos'}: jobs directory not found (check --jobs-dir; "
     assert ran.err.startswith(said)
     assert not (desk.place / "jbos").exists()
 

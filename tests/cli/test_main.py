@@ -222,7 +222,7 @@ def test_talk_that_nobody_reads(desk: Desk) -> None:
     code, out = unread(desk, "job", "poststep", "j1", "--response-string", "?", stdout=False, stderr=True)
     assert (code, out.splitlines()[0]) == (
         3,
-        b"#2 Worker: no valid answer (given, not asked), PENDING -> STUCK",
+        b"#2 Worker: no valid answer (answer supplied by hand), PENDING -> STUCK",
     )
     assert unread(desk, "job", "status", "nope", stdout=False, stderr=True) == (2, b"")
 
@@ -249,7 +249,10 @@ def test_streams_that_are_closed(desk: Desk, closed: str) -> None:
 
 
 def test_a_broken_pipe_inside_is_no_reader_that_has_left() -> None:
-    with pytest.raises(RuntimeError, match="went away"), _translate_broken_pipes():
+    with (
+        pytest.raises(RuntimeError, match="a child process closed its pipe unexpectedly"),
+        _translate_broken_pipes(),
+    ):
         raise BrokenPipeError
 
 
@@ -276,7 +279,7 @@ def test_a_directory_that_is_gone(desk: Desk) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == b"error: the current directory does not exist any more (cd to one that does)\n"
+    assert done.stderr == b"error: the current directory no longer exists (cd to another directory)\n"
 
 
 @pytest.mark.parametrize(
@@ -339,7 +342,7 @@ def test_bytes_that_are_no_utf8_are_refused(desk: Desk, args: list[str]) -> None
     done = desk.started(*args, os.fsdecode(b"k=\xff"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.communicate() == (
         b"",
-        b"error: k=\\udcff: this argument is not UTF-8 text (write it in UTF-8)\n",
+        b"error: k=\\udcff: this argument is not UTF-8 text (use UTF-8)\n",
     )
     assert done.returncode == 2
     assert desk.tree() == before
@@ -375,14 +378,17 @@ def test_text_from_an_agent_cannot_steer_the_terminal(desk: Desk) -> None:
 def test_without_a_project_the_home_of_the_user_is_enough(cli: RunLogist, tmp_path: Path) -> None:
     ran = cli("job", "list", cwd=tmp_path)
     assert (ran.code, ran.out) == (0, "")
-    assert "/xdg/data/logist/jobs: no jobs to list" in ran.err
+    assert "/xdg/data/logist/jobs: no jobs found" in ran.err
 
 
 def test_a_decision_of_a_steward_is_no_answer_to_give_again(cli: RunLogist) -> None:
     cli("init")
     cli("job", "create", "--id", "j", "--prompt", "x", "--no-repo")
     done = cli("job", "poststep", "j", "--from-history", "1", "--json")
-    assert (done.code, "no answer" in done.json["diagnostics"][0]["message"]) == (2, True)
+    assert (done.code, "is not an answer: its kind is create" in done.json["diagnostics"][0]["message"]) == (
+        2,
+        True,
+    )
 
 
 def test_an_output_can_not_pass_for_a_line_of_ours(cli: RunLogist) -> None:

@@ -45,11 +45,11 @@ def test_merge_shows_what_goes_in_and_how_to_take_it_back(cli: RunLogist, done: 
         "j is SUCCESS",
         "next: logist job history --job j",
     ]
-    assert "left out: build/x.o (git-ignored)" in ran.err
+    assert "left out of the merge: build/x.o (git-ignored)" in ran.err
     assert git(done, "log", "-1", "--format=%an|%B").strip() == "Grace|Do it\n\nLogist-Job: j"
 
     again = cli("job", "merge", "j")
-    assert (again.code, again.out.splitlines()[0]) == (0, f"main of {done} has it already")
+    assert (again.code, again.out.splitlines()[0]) == (0, f"main of {done} already contains the work")
     assert (cli("job", "replay", "j").code, cli("job", "verify", "j").code) == (0, 0)
 
 
@@ -83,10 +83,10 @@ def test_a_conflict_is_refused_with_the_files_and_the_way_out(cli: RunLogist, do
     git(done, "commit", "--quiet", "--all", "--message", "theirs")
     ran = cli("job", "merge", "j")
     assert ran.code == 8
-    assert "does not fit to main in: src/app.py" in ran.err
+    assert "merge conflict with main in: src/app.py" in ran.err
     assert f"logist job merge --job j --branch, then: git -C {done} merge logist/j" in ran.err
     dry = cli("job", "merge", "j", "--dry-run")
-    assert (dry.code, "does not fit: src/app.py" in dry.out) == (8, True)
+    assert (dry.code, "conflict: src/app.py" in dry.out) == (8, True)
     branched = cli("job", "merge", "j", "--branch")
     assert branched.code == 0
     assert "on the branch logist/j" in branched.out
@@ -108,7 +108,7 @@ def test_json_has_all_of_it(cli: RunLogist, done: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "code", "told"),
     [
-        (["--dry-run", "--branch"], 2, "contradict"),
+        (["--dry-run", "--branch"], 2, "can't use --dry-run and --branch together"),
         (["--repo", "nowhere"], 2, "not a directory"),
         (["--job", "k"], 2, "k"),
     ],

@@ -75,13 +75,16 @@ def test_the_selected_job(desk: Desk, plant: Callable[[Path], None]) -> None:
     plant(desk.home / "current_job")
     for words in (("job", "status"), ("job", "select")):
         ran = limited(desk, *words)
-        assert (ran.code, "no job named" in ran.err) == (2, True)
+        assert (ran.code, "missing job (pass a job id, or run: logist job select JOB)" in ran.err) == (
+            2,
+            True,
+        )
 
 
 def test_doctor_and_a_huge_choice(desk: Desk) -> None:
     huge(desk.home / "current_job")
     ran = limited(desk, "doctor")
-    assert (ran.code, "current_job names no job" in ran.out) == (0, True)
+    assert (ran.code, "current_job doesn't contain a job id" in ran.out) == (0, True)
 
 
 @pytest.mark.deep
@@ -187,4 +190,4 @@ def test_doctor_and_a_pipe_in_the_place_of_the_branch_of_checkpoints(desk: Desk)
     desk.create()
     pipe(desk.job() / "git" / "refs" / "heads" / "checkpoints")
     ran = limited(desk, "doctor")
-    assert (ran.code, "refs/heads/checkpoints does not read" in ran.out) == (10, True)
+    assert (ran.code, "refs/heads/checkpoints is unreadable" in ran.out) == (10, True)

@@ -8,6 +8,7 @@ import json
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from logist.core.prompt.prompt import CONTRACT
 from tests.cli.desk import Desk, answer, command
 
 
@@ -35,8 +36,8 @@ def test_a_model_its_endpoint_and_what_it_may_cost(desk: Desk) -> None:
     )
     desk.create()
     ran = desk("job", "preview", "j1", "--model", "mine", "--agent", "litellm")
-    assert "model: mine = openai/x, endpoint: http://127.0.0.1:9/v1\n" in ran.err
-    assert "at most 3000 output tokens, worst case $0.0" in ran.err
+    assert "model: mine (openai/x), endpoint: http://127.0.0.1:9/v1\n" in ran.err
+    assert "maximum output: 3000 tokens, maximum cost: $0.0" in ran.err
     data = desk("job", "preview", "j1", "--model", "mine", "--agent", "litellm", "--json").json["data"]
     assert (data["endpoint"], data["max_output_tokens"]) == ("http://127.0.0.1:9/v1", 3000)
     assert data["worst_case_cents"] > 0.6
@@ -48,16 +49,16 @@ def test_an_unknown_price_is_told(desk: Desk) -> None:
     asked = ["job", "preview", "j1", "--model", "openai/new", "--agent", "litellm"]
     ran = desk(*asked)
     assert (ran.code, ran.out) == (5, "")
-    assert "the price of model 'openai/new' is unknown" in ran.err
+    assert "unknown price of model 'openai/new': can't enforce a cost limit" in ran.err
     desk.settings("allow_unknown_price: true\n")
     ran = desk(*asked)
-    assert (ran.code, "worst case unknown" in ran.err) == (0, True)
+    assert (ran.code, "maximum cost: unknown" in ran.err) == (0, True)
 
 
 def test_another_role(desk: Desk) -> None:
     desk.create()
     told = desk("job", "preview", "j1", "--role", "Supervisor").err
-    assert told.startswith("role Supervisor, because --role names it\nturn: doer, attempt 1\n")
+    assert told.startswith("role Supervisor, because set with --role\nphase: doer, attempt 1\n")
     ran = desk("job", "preview", "j1", "--role", "Supervise")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean `Supervisor`?" in ran.err
@@ -113,7 +114,8 @@ def test_a_prompt_that_can_not_be_cut_enough_costs_nothing(desk: Desk) -> None:
         ran = desk("job", *args)
         assert (ran.code, ran.out) == (5, "")
         assert (
-            "context.budget_tokens: the prompt is too long: what is never cut takes more than 900" in ran.err
+            "context.budget_tokens: the prompt is too long: the parts that can't be cut have more than 900"
+            in ran.err
         )
     assert desk.history() == before
     assert desk("job", "poststep", "j1", "--response-string", command()).code == 0
@@ -124,7 +126,7 @@ def test_the_part_a_person_may_see(desk: Desk) -> None:
     whole, part = desk("job", "preview", "j1").out, desk("job", "preview", "j1", "--user").out
     assert whole.endswith(f"\n\n---\n\n{part}")
     assert "Do it." in part
-    assert "## How to answer" not in part
+    assert part.strip().endswith(CONTRACT)
 
 
 def test_the_part_a_person_may_see_in_json(desk: Desk) -> None:
@@ -137,10 +139,15 @@ def test_the_part_a_person_may_see_in_json(desk: Desk) -> None:
     part = desk("job", "preview", "j1", "--user", "--json")
     assert secret in whole.out
     assert secret not in part.out
-    assert "How to answer" not in part.out
     request = part.json["data"]["request"]
     assert request["prompt"] == desk("job", "preview", "j1", "--user").out
-    assert [piece["source"] for piece in request["parts"]] == ["task", "step", "limits", "listing"]
+    assert [piece["source"] for piece in request["parts"]] == [
+        "task",
+        "step",
+        "limits",
+        "listing",
+        "contract",
+    ]
     assert (request["parts"][0]["start"], request["metadata"]["user_start"]) == (0, 0)
     for piece in request["parts"]:
         found = request["prompt"][piece["start"] : piece["end"]]

@@ -47,11 +47,11 @@ def test_the_reason_is_shown_everywhere(
     desk.create("j1")
     step = desk("job", "step", "j1")
     assert step.code == 3
-    assert f"   Half of the tables are moved.\n   why: {reason}\n" in step.out
+    assert f"   Half of the tables are moved.\n   reason: {reason}\n" in step.out
     assert hooked.read_text() == reason
     assert f"  reason: {reason}\n" in desk("job", "status", "j1").out
-    assert f"   why: {reason}\n" in desk("job", "show", "j1").out
-    assert f"   why: {reason}\n" in desk("job", "history", "j1").out
+    assert f"   reason: {reason}\n" in desk("job", "show", "j1").out
+    assert f"   reason: {reason}\n" in desk("job", "history", "j1").out
     desk("job", "resubmit", "j1")
     assert f"Half of the tables are moved.\n\nIts reason: {reason}\n" in desk("job", "preview", "j1").out
     assert desk("job", "verify", "j1").code == 0
@@ -61,7 +61,7 @@ def test_another_attempt_reads_why_it_is_asked_for(desk: Desk) -> None:
     configure(desk, response_format="sections")
     desk.script(sections("PARTIAL", "CONTINUE: the second half"))
     desk.create("j1")
-    assert "why: CONTINUE: the second half\n" in desk("job", "step", "j1").out
+    assert "reason: CONTINUE: the second half\n" in desk("job", "step", "j1").out
     assert "Its reason: CONTINUE: the second half\n" in desk("job", "preview", "j1").out
 
 

@@ -50,7 +50,7 @@ def rewritten(source: Path, target: Path, change: dict[int, dict[str, Any]]) -> 
 
 def test_the_same_way_today(done: Desk) -> None:
     before = done.tree()
-    assert done("job", "replay", "j1") == (0, "j1: 7 interactions go the same way today\n", "")
+    assert done("job", "replay", "j1") == (0, "j1: 7 interactions replay with the same result\n", "")
     assert done("job", "replay", "j1", "--json").json["data"] == {
         "source": "j1",
         "interactions": 7,
@@ -73,8 +73,8 @@ def test_a_rule_that_a_newer_version_changed_is_named_and_no_failure(
     ran = desk("replay", str(GATES), "--prompts", "accept", "--junit", "junit.xml", *strict)
     assert ran.code == code
     assert "a rule has changed in Logist 0.1.0 (closed_gates)" in ran.out
-    assert "1 history, 11 interactions: 0 the same, 1 the same but for changed rules" in ran.out
-    assert ("would go another way today by a rule that has changed" in ran.err) is bool(strict)
+    assert "1 history, 11 interactions: 0 the same, 1 the same except for changed rules" in ran.out
+    assert ("replayed with a different result because of a changed rule" in ran.err) is bool(strict)
     suite = next(iter(ElementTree.parse(desk.place / "junit.xml").getroot()))
     assert (suite.get("failures"), "closed_gates" in "".join(suite.itertext())) == (str(len(strict)), True)
     one = desk("job", "replay", "--archive", str(GATES), "--prompts", "accept", "--json", *strict)
@@ -85,20 +85,23 @@ def test_an_archive_needs_no_job(done: Desk, tmp_path: Path) -> None:
     rewritten(done.job() / "jobHistory.json", tmp_path / "archive", {})
     for path in ("archive", "archive/jobHistory.json"):
         ran = done("job", "replay", "--archive", str(tmp_path / path))
-        assert ran == (0, f"{tmp_path / path}: 7 interactions go the same way today\n", "")
+        assert ran == (0, f"{tmp_path / path}: 7 interactions replay with the same result\n", "")
 
 
 def test_a_difference_names_where_and_why(done: Desk, tmp_path: Path) -> None:
     change = {3: {"state_after": "PENDING"}}
     rewritten(done.job() / "jobHistory.json", tmp_path / "archive", change)
     ran = done("job", "replay", "--archive", str(tmp_path / "archive"))
-    assert (ran.code, ran.err) == (9, f"error: {tmp_path / 'archive'}: it would not go the same way today\n")
+    assert (ran.code, ran.err) == (
+        9,
+        f"error: {tmp_path / 'archive'}: the history replayed with a different result\n",
+    )
     assert ran.out.splitlines() == [
         f"{tmp_path / 'archive'}: 1 difference in 7 interactions",
         "  interaction 3: state_after",
         "    recorded  PENDING",
         "    today     STUCK",
-        "    cause     the rules of the state machine lead elsewhere",
+        "    cause     the rules of the state machine lead to another state",
     ]
     data = done("job", "replay", "--archive", str(tmp_path / "archive"), "--json").json["data"]
     assert data["differences"][0] == {
@@ -106,17 +109,17 @@ def test_a_difference_names_where_and_why(done: Desk, tmp_path: Path) -> None:
         "field": "state_after",
         "recorded": "PENDING",
         "today": "STUCK",
-        "cause": "the rules of the state machine lead elsewhere",
+        "cause": "the rules of the state machine lead to another state",
     }
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--archive", "nowhere"], "no jobHistory.json in"),
-        (["j1", "--archive", "x"], "name a job or --archive, not both"),
-        (["nope"], "there is no job 'nope'"),
-        ([], "no job named"),
+        (["--archive", "nowhere"], "jobHistory.json not found in nowhere"),
+        (["j1", "--archive", "x"], "can't use a job and --archive together"),
+        (["nope"], "job 'nope' not found"),
+        ([], "missing job (pass a job id"),
     ],
 )
 def test_nothing_to_replay(desk: Desk, args: list[str], message: str) -> None:
@@ -149,7 +152,7 @@ def damage(desk: Desk, name: str) -> None:
 class TestMany:
     def test_a_line_for_each_that_differs_and_one_for_all(self, many: Desk) -> None:
         ran = many("replay", "archive", "--prompts", "accept")
-        assert (ran.code, ran.err) == (9, "error: 1 of 3 histories would not go the same way today\n")
+        assert (ran.code, ran.err) == (9, "error: 1 of 3 histories replayed with a different result\n")
         lines = ran.out.splitlines()
         assert lines[:2] == ["archive/b: 1 difference in 8 interactions", "  interaction 3: state_after"]
         assert lines[-1] == "3 histories, 24 interactions: 2 the same, 1 different"
@@ -160,10 +163,10 @@ class TestMany:
         ran = many("replay", "archive", "--prompts", "accept")
         assert ran.code == 10
         assert ran.err.splitlines() == [
-            "error: 1 of 3 histories can't be read to the end",
-            "error: 1 of 3 histories would not go the same way today",
+            "error: 1 of 3 histories can't be read completely",
+            "error: 1 of 3 histories replayed with a different result",
         ]
-        assert "archive/a: it can't be read to its end: interaction 4" in ran.out
+        assert "archive/a: can't be read completely: interaction 4" in ran.out
         assert ran.out.endswith("19 interactions: 1 the same, 1 different, 1 unreadable\n")
 
     def test_a_fixture_is_what_its_manifest_vouches_for(self, done: Desk) -> None:
@@ -172,10 +175,10 @@ class TestMany:
         file = done.place / "f" / "fixture.json"
         file.write_text(file.read_text("utf-8").replace('"interactions": 7', '"interactions": 6'), "utf-8")
         ran = done("replay", "f")
-        assert (ran.code, ran.err) == (9, "error: 1 of 1 history would not go the same way today\n")
+        assert (ran.code, ran.err) == (9, "error: 1 of 1 history replayed with a different result\n")
         assert ran.out.splitlines()[:2] == [
-            "f: it is not the history that its manifest vouches for, in 7 interactions",
-            "  fixture.json says 6 interactions, the history has 7",
+            "f: does not match its manifest, 7 interactions",
+            "  fixture.json expects 6 interactions, the history has 7",
         ]
         file.write_text("{", "utf-8")
         assert done("replay", "f").code == 10
@@ -228,15 +231,17 @@ class TestMany:
         ran = many("replay", "archive/a", "--prompts", choice)
         assert ran.code == code
         assert ("role:Supervisor changed" in ran.out) is told
-        assert ("the prompts of 1 of 1 history would be put in another way" in ran.err) is (choice == "fail")
+        assert ("the prompts of 1 of 1 history no longer match the recorded ones" in ran.err) is (
+            choice == "fail"
+        )
         job = many("job", "replay", "--archive", "archive/a", "--prompts", choice)
         assert (job.code, "role:Supervisor changed" in job.out) == (code, told)
-        assert ("archive/a: its prompts would be put in another way" in job.err) is (choice == "fail")
+        assert ("archive/a: its prompts no longer match the recorded ones" in job.err) is (choice == "fail")
 
     def test_a_file_of_words_is_no_history(self, desk: Desk) -> None:
         (desk.place / "notes.txt").write_text("Buy milk.\n", "utf-8")
         ran = desk("replay", "notes.txt")
-        assert (ran.code, "notes.txt: it can't be read to its end: this is no history" in ran.out) == (
+        assert (ran.code, "notes.txt: can't be read completely: not a history" in ran.out) == (
             10,
             True,
         )
@@ -250,9 +255,9 @@ class TestMany:
         (desk.place / "old.json").write_text(json.dumps(entries), "utf-8")
         ran = desk("replay", "old.json", "--prompts", choice)
         assert ran.code == code
-        reason = "the prompts of 1 of 1 history can't be compared with today's, none of them"
+        reason = "none of the prompts of 1 of 1 history can be compared with the current ones"
         assert (reason in ran.err) is (choice == "fail")
-        assert ("not compared with today's" in ran.err) is (choice != "accept")
+        assert ("not compared with the current version" in ran.err) is (choice != "accept")
 
     def test_a_diff_has_the_colours_that_it_has_in_a_history(self, done: Desk) -> None:
         role = "name: Worker\ndescription: Works.\nllm_model: m\ninstructions: |\n  {}\n\n"
@@ -272,7 +277,7 @@ class TestMany:
         (many.home / "roles" / "Worker.yaml").write_text("name: Worker\n", "utf-8")
         ran = many("replay", "archive/a")
         assert ran.code == 0
-        assert "prompts are compared with the defaults of Logist" in ran.err
+        assert "comparing prompts with the default settings" in ran.err
         assert many("replay", "archive/a", "--prompts", "accept").code == 0
         strict = many("replay", "archive/a", "--prompts", "fail")
         assert (strict.code, strict.out) == (5, "")
@@ -283,7 +288,7 @@ class TestMany:
         assert done("replay", "--jsonl").out.startswith('{"source":"j1",')
         (done.job() / "jobHistory.json").unlink()
         ran = done("replay")
-        assert (ran.code, "j1: it can't be read" in ran.out) == (10, True)
+        assert (ran.code, "j1: can't be read completely: " in ran.out) == (10, True)
 
     @pytest.mark.parametrize("args", [[], ["nowhere"], ["archive/a", "nowhere"], ["--prompts", "perhaps"]])
     def test_nothing_to_check_is_no_success(self, many: Desk, args: list[str]) -> None:
@@ -302,7 +307,7 @@ class TestJunit:
         history = many.place / "archive" / "a" / "jobHistory.json"
         before = history.read_bytes()
         ran = many("replay", "archive", "--junit", "archive/a/jobHistory.json")
-        assert (ran.code, "no report" in ran.err) == (2, True)
+        assert (ran.code, "the file exists and is not a JUnit report" in ran.err) == (2, True)
         assert history.read_bytes() == before
 
     def test_it_is_written_also_when_something_differs(self, many: Desk) -> None:
@@ -330,7 +335,7 @@ def test_a_bar_on_a_terminal_alone(many: Desk) -> None:
     assert "[########................] 1/3 histories, 8 interactions" in seen
     assert all(len(line) < 60 for line in seen.replace("\r", "\n").split("\n") if line.startswith("["))
     assert (
-        seen.replace("\r", "\n").rstrip().endswith("error: 1 of 3 histories would not go the same way today")
+        seen.replace("\r", "\n").rstrip().endswith("error: 1 of 3 histories replayed with a different result")
     )
     assert "[####" not in many("replay", "archive", "--prompts", "accept").err
 
@@ -340,7 +345,7 @@ def test_a_redacted_fixture_is_not_replaced_by_one_that_is_not(done: Desk) -> No
     assert done(*export, "--redact").code == 0
     before = done.tree()
     ran = done(*export, "--force")
-    assert (ran.code, ran.out, "was redacted (give --redact too" in ran.err) == (2, "", True)
+    assert (ran.code, ran.out, "f contains a redacted fixture (use --redact too" in ran.err) == (2, "", True)
     assert done.tree() == before
     assert done(*export, "--force", "--redact").code == 0
 
@@ -348,7 +353,7 @@ def test_a_redacted_fixture_is_not_replaced_by_one_that_is_not(done: Desk) -> No
 def test_verify_counts(done: Desk) -> None:
     before = done.tree()
     ran = done("job", "verify", "j1")
-    assert ran == (0, "j1 verifies: 7 interactions, and the state they give\n", "")
+    assert ran == (0, "j1: OK, 7 interactions verified, state matches\n", "")
     data = done("job", "verify", "j1", "--json").json["data"]
     assert data.pop("workspace") == {
         "checkpoint": done.state()["checkpoint"],
@@ -373,7 +378,7 @@ def test_verify_lists_every_problem(done: Desk) -> None:
     (done.job() / "state.json").write_text("{", "utf-8")
     before = done.tree()
     ran = done("job", "verify", "j1")
-    assert (ran.code, ran.out.splitlines()[0]) == (10, "no interaction is proven")
+    assert (ran.code, ran.out.splitlines()[0]) == (10, "no valid interaction found")
     assert ran.err.count("error: ") >= 2
     assert f"error: {done.job()}: interaction 2: " in ran.err
     shown = done("job", "verify", "j1", "--json").json
@@ -392,7 +397,7 @@ def test_verify_knows_a_state_that_the_history_does_not_give(done: Desk) -> None
     (done.job() / "state.json").write_text(text + "\n", "utf-8")
     ran = done("job", "verify", "j1")
     assert ran.code == 10
-    assert 'title is "Another", not "Do it."' in ran.err
+    assert 'title is "Another", expected "Do it."' in ran.err
 
 
 def test_a_state_that_is_missing_or_behind_is_a_note(done: Desk) -> None:
@@ -400,11 +405,11 @@ def test_a_state_that_is_missing_or_behind_is_a_note(done: Desk) -> None:
     old = file.read_bytes()
     done("job", "rerun", "j1")
     file.write_bytes(old)
-    for what in ("behind the history", "missing"):
-        note = f"state.json is {what}; the next change makes it anew"
+    for what in ("older than the history", "missing"):
+        note = f"state.json is {what}; the next change to the job recreates it"
         ran = done("job", "verify", "j1")
         count = len(done.history())
-        assert ran == (0, f"j1 verifies: {count} interactions\n", f"{note}\n")
+        assert ran == (0, f"j1: OK, {count} interactions verified\n", f"{note}\n")
         shown = done("job", "verify", "j1", "--json")
         assert (shown.code, shown.json["data"]["ok"]) == (0, True)
         assert [(d["severity"], d["message"]) for d in shown.json["diagnostics"]] == [("info", note)]

@@ -31,9 +31,9 @@ def test_what_a_check_and_a_reviewer_found_is_shown(failed: Desk) -> None:
     assert failed("job", "step", "j1").code == 0
     shown = failed("job", "status", "j1").out
     assert "reason: Not yet. (blocked by security)" in shown
-    assert "  found: warning (ours): the check failed (exit status 4)\n" in shown
-    assert "  found: error (security, a.txt:2): It leaks.\n" in shown
-    assert '    override: logist job approve --job j1 --override "..."\n' in shown
+    assert "  finding: warning (ours): the check failed (exit status 4)\n" in shown
+    assert "  finding: error (security, a.txt:2): It leaks.\n" in shown
+    assert '    to override: logist job approve --job j1 --override "..."\n' in shown
     data = json.loads(failed("job", "status", "j1", "--json").out)["data"]
     assert [found["severity"] for found in data["findings"]] == ["warning", "error"]
     assert data["checks"][0]["output"] == "no"
@@ -46,7 +46,7 @@ def test_a_review_is_overridden_for_a_reason(failed: Desk) -> None:
     failed("job", "step", "j1")
     ran = failed("job", "approve", "j1", "--override", REASON)
     assert (ran.code, failed.state("j1")["status"]) == (0, "SUCCESS")
-    assert "steward: approve, against the review, PENDING -> SUCCESS" in ran.out
+    assert "steward: approve, overriding the review, PENDING -> SUCCESS" in ran.out
     assert failed.history()[-1]["steward"] == {"name": "ada", "note": REASON}
     assert failed("job", "replay", "j1").code == 0
 
@@ -54,8 +54,8 @@ def test_a_review_is_overridden_for_a_reason(failed: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--override", " "], "only for a reason"),
-        (["--override", "a", "--note", "b"], "--override says why already"),
+        (["--override", " "], "a reason is required"),
+        (["--override", "a", "--note", "b"], "--override already gives the reason"),
     ],
 )
 def test_an_override_needs_its_reason_once(failed: Desk, words: list[str], told: str) -> None:
@@ -68,7 +68,7 @@ def test_where_there_is_no_review_there_is_nothing_to_override(desk: Desk) -> No
     desk.create()
     ran = desk("job", "approve", "j1", "--override", REASON)
     assert ran.code == 8
-    assert "there is no review here to override (logist job step" in ran.err
+    assert "can't override: the job has no review to override (logist job step" in ran.err
 
 
 def test_a_job_may_have_a_mode_of_its_own(desk: Desk) -> None:
@@ -83,7 +83,7 @@ def in_repository(desk: Desk) -> None:
     support.git(desk.place, "commit", "--quiet", "--allow-empty", "--message", "first")
 
 
-UNCHECKED = "results will be merged on agents' words alone"
+UNCHECKED = "results will be merged without approval, and no blocking check runs a command"
 
 
 def test_work_that_only_agents_accept_is_merged_with_a_warning(desk: Desk) -> None:

@@ -59,7 +59,7 @@ def test_every_command_that_looks_sees_one_history_and_writes_nothing(place: Des
     before = place.tree()
     assert closed(place) == [f"jobHistory.{number}.json.gz" for number in range(1, 6)]
     assert numbers(place) == [1, 2, 3, 4, 5, 6]
-    assert "verifies: 6 interactions" in place("job", "verify", "j1").out
+    assert "j1: OK, 6 interactions verified" in place("job", "verify", "j1").out
     assert place("job", "replay", "j1").code == 0
     assert PROMPT in place("job", "history", "j1", "--prompt", "2").out
     for name in ("status", "show", "list"):
@@ -125,7 +125,7 @@ def test_a_secret_in_a_segment_is_found(place: Desk) -> None:
     assert SECRET not in ran.out + ran.err
     segment(place, 1).write_bytes(segment(place, 1).read_bytes()[:-9])
     ran = place("job", "verify", "j1", "--secrets", env={"SOME_API_KEY": SECRET})
-    assert "jobHistory.1.json.gz: can't be unpacked: it is cut off" in ran.out + ran.err
+    assert "jobHistory.1.json.gz: can't decompress: the file is truncated" in ran.out + ran.err
     (place.job() / "damaged-on-purpose").touch()
 
 
@@ -151,11 +151,19 @@ def linked(path: Path) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "missing": (Path.unlink, "jobHistory.4.json.gz is missing", "interactions 1 to 3 verify"),
-    "cut": (cut, "jobHistory.4.json.gz: it can't be unpacked", "interactions 1 to 3 verify"),
-    "changed": (another_text, "jobHistory.4.json.gz: interaction 4 does", "interactions 1 to 3 verify"),
-    "a link": (linked, "jobHistory.4.json.gz is a symbolic link", "interactions 1 to 3 verify"),
-    "swapped": (swapped, "jobHistory.2.json.gz: it is segment 4, and not 2", "interaction 1 verifies"),
+    "missing": (Path.unlink, "jobHistory.4.json.gz is missing", "interactions 1 to 3 are valid\n"),
+    "cut": (cut, "jobHistory.4.json.gz: can't decompress it", "interactions 1 to 3 are valid\n"),
+    "changed": (
+        another_text,
+        "jobHistory.4.json.gz: interaction 4 failed verification",
+        "interactions 1 to 3 are valid\n",
+    ),
+    "a link": (linked, "jobHistory.4.json.gz is a symbolic link", "interactions 1 to 3 are valid\n"),
+    "swapped": (
+        swapped,
+        "jobHistory.2.json.gz: it contains segment 4, expected 2",
+        "interaction 1 is valid\n",
+    ),
 }
 
 
@@ -186,9 +194,9 @@ def test_doctor_tells_what_lies_about_and_takes_away_only_what_is_held_twice(pla
     segment(place, 3).chmod(0o644)
     ran = place("doctor")
     said = ran.out + ran.err
-    assert "jobHistory.6.json.gz was left by a command that was killed" in said
+    assert "jobHistory.6.json.gz was left by a killed command" in said
     assert "jobHistory.9.json.gz does not belong to jobHistory.json, which is segment 6" in said
-    assert "open to other users, or closed to you: jobHistory.3.json.gz" in said
+    assert "wrong permissions, open to other users or closed to you: jobHistory.3.json.gz" in said
     place("doctor", "--fix")
     assert not segment(place, 6).exists()
     assert segment(place, 9).exists()
@@ -205,5 +213,6 @@ def test_doctor_is_quick_to_say_that_a_segment_is_missing(place: Desk) -> None:
     ran = place("doctor")
     assert ran.code == 10
     assert (
-        "jobHistory.2.json.gz to jobHistory.3.json.gz are missing: a part of the history" in ran.out + ran.err
+        "jobHistory.2.json.gz to jobHistory.3.json.gz are missing: the history is incomplete"
+        in ran.out + ran.err
     )

@@ -69,7 +69,7 @@ def test_the_queue_runs_in_rank_order_until_nothing_is_ready(desk: Desk, snapsho
     assert ran.code == 11
     assert desk.shown(ran) == snapshot
     again = desk("run")
-    assert (again.code, again.out) == (11, "nothing is ready: 3 jobs wait (3 APPROVAL_REQUIRED)\n")
+    assert (again.code, again.out) == (11, "no ready jobs: 3 jobs waiting (3 APPROVAL_REQUIRED)\n")
 
 
 def test_several_at_a_time(desk: Desk) -> None:
@@ -91,7 +91,7 @@ def test_one_broken_job_stops_no_other(desk: Desk) -> None:
     ran = desk("run")
     assert ran.code == 10
     assert desk.state("good")["status"] == "SUCCESS"
-    assert ran.out.splitlines()[-1] == "jobs: 3 (1 SUCCESS, 2 an error)"
+    assert ran.out.splitlines()[-1] == "jobs: 3 (1 SUCCESS, 2 errors)"
     errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
     assert [line.split(": ")[1] for line in sorted(errors)] == ["damaged", "spec"]
 
@@ -156,7 +156,7 @@ def test_a_queue_in_which_every_job_waits_for_a_person_says_so(desk: Desk, code:
     assert all(f"--job {job}" in row["next_command"] for job, row in rows.items() if job != "j10")
     text = desk("run")
     assert text.code == code
-    assert text.out.startswith(f"nothing is ready: {len(applies)} job")
+    assert text.out.startswith(f"no ready jobs: {len(applies)} job")
     assert all(f"warning: {job}: " in text.err for job in rows)
     assert desk.tree() == before
 
@@ -167,7 +167,7 @@ def test_what_waits_counts_though_other_jobs_were_run(desk: Desk) -> None:
     desk.create("j2", "--no-review", "--approval", "none")
     ran = desk("run")
     assert (ran.code, desk.state("j2")["status"]) == (3, "SUCCESS")
-    assert 'j1: STUCK, waits for its steward: Which? (logist job resubmit --job j1 --note "...")' in ran.err
+    assert 'j1: STUCK, waits for a steward: Which? (logist job resubmit --job j1 --note "...")' in ran.err
 
 
 def test_a_watch_that_is_ended_says_what_waits(desk: Desk) -> None:
@@ -190,7 +190,7 @@ def test_a_job_at_which_another_works_is_passed_over(desk: Desk) -> None:
     with JobDir.open(desk.jobs, "busy").hold_lock(command="job step", since="now"):
         ran = desk("run")
     assert (ran.code, desk.state("free")["status"]) == (0, "SUCCESS")
-    assert "busy: passed over, the job is busy" in ran.err
+    assert "busy: skipped: the job is busy" in ran.err
     assert desk.state("busy")["status"] == "PENDING"
 
 
@@ -201,8 +201,11 @@ def test_a_job_that_waits_for_a_stuck_one_is_told_though_nothing_is_ready(desk: 
     assert desk("job", "create", "--id", "j1", "--workflow", "w.yaml", "--approval", "none").code == 0
     assert desk("run").code == 3
     again = desk("run")
-    assert (again.code, again.out) == (3, "nothing is ready: 1 job waits (1 WAITING)\n")
-    assert again.err == "warning: j1: waiting for 1 of 1 jobs: j1--2-1 (STUCK) (logist job status --job j1)\n"
+    assert (again.code, again.out) == (3, "no ready jobs: 1 job waiting (1 WAITING)\n")
+    assert (
+        again.err
+        == "warning: j1: waiting for 1 of 1 child jobs: j1--2-1 (STUCK) (logist job status --job j1)\n"
+    )
     assert desk("job", "step", "j1").code == 3
     told = desk("run", "--json").json["diagnostics"]
     assert [(each["code"], each["target"]) for each in told] == [("waiting", "j1")]

@@ -246,12 +246,12 @@ def test_verify_finds_what_lies_where_it_should_not(desk: Desk) -> None:
     ran = desk("job", "verify", "j1", "--secrets", env=env)
     assert ran.code == 3
     assert ran.out.splitlines() == [
-        f"j1: inflight/1.response, line 1 (byte 10): value of DB_PASSWORD, {len(json.dumps(PASSWORD)) - 2} characters that begin with cana",
-        f"j1: logs/courier.log, line 2 (byte 8): value of OPENAI_API_KEY, {len(KEY)} characters that begin with cana",
-        "j1: logs/old.json, line 1 (byte 2): value of SOME_PAT, 24 characters that begin with Y2Fu",
-        "j1: workspace/.env, line 1 (byte 2): GitHub token, 44 characters that begin with ghp_",
+        f"j1: inflight/1.response, line 1 (byte 10): value of DB_PASSWORD, {len(json.dumps(PASSWORD)) - 2} characters, starting with cana",
+        f"j1: logs/courier.log, line 2 (byte 8): value of OPENAI_API_KEY, {len(KEY)} characters, starting with cana",
+        "j1: logs/old.json, line 1 (byte 2): value of SOME_PAT, 24 characters, starting with Y2Fu",
+        "j1: workspace/.env, line 1 (byte 2): GitHub token, 44 characters, starting with ghp_",
     ]
-    assert "error: j1: 3 secrets in what Logist wrote (make a new key and revoke this one" in ran.err
+    assert "error: j1: 3 secrets in files written by Logist (revoke the key and create a new one" in ran.err
     assert "warning: j1: a secret in the workspace or its checkpoints" in ran.err
     assert seen_in((ran.out + ran.err).encode()) == []
 

@@ -32,27 +32,33 @@ def test_argument_then_option_then_environment_then_selected(two: Desk) -> None:
 
 def test_two_names_are_refused(two: Desk) -> None:
     ran = two("job", "status", "one", "--job", "two")
-    assert (ran.code, ran.err) == (2, "error: --job: two jobs named: one and two (name one)\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "error: --job: two different jobs: one and two (use the argument or --job, not both)\n",
+    )
 
 
 def test_no_name_at_all(two: Desk) -> None:
     for args in (["status"], ["select"], ["step"]):
         ran = two("job", *args)
-        assert (ran.code, ran.err) == (2, "error: no job named (name one, or: logist job select JOB)\n")
+        assert (ran.code, ran.err) == (
+            2,
+            "error: missing job (pass a job id, or run: logist job select JOB)\n",
+        )
 
 
 def test_selecting_writes_one_line_and_forgets_it(two: Desk) -> None:
     assert two("job", "select", "one") == (0, "one is the current job\n", "")
     assert (two.home / "current_job").read_text("utf-8") == "one\n"
     assert two("job", "select") == (0, "one\n", "")
-    assert two("job", "select", "--clear") == (0, "no job is selected any more\n", "")
+    assert two("job", "select", "--clear") == (0, "selection cleared\n", "")
     assert not (two.home / "current_job").exists()
     assert two("job", "select", "--clear").code == 0
 
 
 def test_a_choice_that_the_environment_hides_is_told(two: Desk) -> None:
     ran = two("job", "select", "one", env={"LOGIST_JOB_ID": "two"})
-    assert (ran.code, ran.err) == (0, "LOGIST_JOB_ID is set, and comes first: two\n")
+    assert (ran.code, ran.err) == (0, "LOGIST_JOB_ID overrides this selection: two\n")
 
 
 @pytest.mark.parametrize("job_id", ["nope", "../one", "ONE"])
@@ -72,7 +78,7 @@ def test_a_selected_job_that_is_gone(two: Desk) -> None:
     (two.home / "current_job").write_text("gone\n", "utf-8")
     ran = two("job", "status")
     assert (ran.code, ran.out) == (2, "")
-    assert "there is no job 'gone'" in ran.err
+    assert "job 'gone' not found" in ran.err
 
 
 def test_a_selection_that_is_no_text(two: Desk) -> None:
@@ -100,4 +106,4 @@ def test_rank_of_the_current_job(two: Desk) -> None:
 def test_rank_is_a_whole_number(two: Desk, args: list[str]) -> None:
     ran = two("job", "rank", *args)
     assert (ran.code, ran.out) == (2, "")
-    assert "not a job and a whole number" in ran.err
+    assert "expected a job and an integer, got: " in ran.err

@@ -11,7 +11,7 @@ from tests.support import RunLogist
 
 def test_init_makes_a_project_and_leaves_what_is_there(cli: RunLogist, tmp_path: Path) -> None:
     first = cli("init", cwd=tmp_path)
-    assert (first.code, first.out) == (0, f"made: {tmp_path / '.logist'}\n")
+    assert (first.code, first.out) == (0, f"created: {tmp_path / '.logist'}\n")
     assert (tmp_path / ".logist" / ".gitignore").read_text("utf-8") == "jobs/\ncurrent_job\n"
     (tmp_path / ".logist" / "config.yaml").write_text("rank: mine\n", "utf-8")
     again = cli("init", "--json", cwd=tmp_path)

@@ -86,7 +86,7 @@ def test_a_failure_is_shown_and_the_exit_code_says_so(desk: Desk) -> None:
     ran = desk("job", "step", "j1")
     assert ran.code == 5
     assert "  what went wrong\n" in ran.err
-    assert "the setup of the workspace failed: " in ran.err
+    assert "workspace setup failed: " in ran.err
     assert "logs/000002.setup.log" in ran.err
     assert desk("job", "run", "j1").code == desk("run").code == 5
     assert desk.history() == before
@@ -149,7 +149,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     started.wait()
     config(desk, TOOL, "tool; ls .venv")
     after = desk("job", "preview", "j1", "--json").json["data"]
-    reason = "the setup of the workspace was cut off: the next command puts the workspace back"
+    reason = "the workspace setup was interrupted: the next command restores the workspace"
     assert (after["reason"], after["next_command"]) == (reason, "logist job step --job j1")
     ran = desk("job", "step", "j1")
     assert ran.code == 0, ran.err

@@ -35,12 +35,12 @@ def test_completed_without_a_change_is_said(desk: Desk) -> None:
     desk.create("j1")
     stepped = desk("job", "step", "j1", "--json").json["data"]["interactions"]
     assert [row["unchanged"] for row in stepped] == [True]
-    assert "   no file was changed" in desk("job", "show", "j1").out.splitlines()
+    assert "   no files changed" in desk("job", "show", "j1").out.splitlines()
     assert "## The last run changed no file" in desk("job", "preview", "j1").out
     desk.script(answer(files={"a.txt": "A"}))
     desk.create("j2")
     desk("job", "step", "j2")
-    assert "no file was changed" not in desk("job", "show", "j2").out
+    assert "no files changed" not in desk("job", "show", "j2").out
     assert "## The last run changed no file" not in desk("job", "preview", "j2").out
 
 
@@ -52,19 +52,19 @@ def test_changed_files_that_are_no_evidence_are_pointed_out(desk: Desk) -> None:
     shown = desk("job", "show", "j1").out
     assert "   evidence: a.txt, docs\n" in shown
     assert "   changed: a.txt, b.txt, docs/c.txt, docs/d.txt\n" in shown
-    assert "   changed, but not named as evidence: b.txt\n" in shown
+    assert "   changed, but not listed as evidence: b.txt\n" in shown
     row = desk("job", "show", "j1", "--json").json["data"]["answers"][0]
     assert row["unnamed_changes"] == ["b.txt"]
     prompt = desk("job", "preview", "j1").out
     assert "- created: a.txt\n" in prompt
     assert "- created: b.txt (not named as evidence)\n" in prompt
     assert "- created: docs/c.txt\n" in prompt
-    assert "Look also at the files that are not named as evidence" in prompt
+    assert "Check the files that are not named as evidence too" in prompt
 
 
 def test_named_files_are_not_pointed_out(desk: Desk) -> None:
     desk.script(answer(command(evidence_files=["a.txt"]), files={"a.txt": "A"}))
     desk.create("j1")
     desk("job", "step", "j1")
-    assert "not named as evidence" not in desk("job", "show", "j1").out
+    assert "not listed as evidence" not in desk("job", "show", "j1").out
     assert "not named as evidence" not in desk("job", "preview", "j1").out

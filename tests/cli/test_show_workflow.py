@@ -70,7 +70,7 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     child = "j1--3-2"
     assert (
         "  step: each, Fix one (2 of 4, foreach)\n"
-        "  jobs: 1 of 2 done\n"
+        "  child jobs: 1 of 2 done\n"
         f"    {child} is STUCK (agent): Which style?\n"
         f'      logist job resubmit --job {child} --note "..."\n'
         "    j1--3-1 is SUCCESS\n"
@@ -95,7 +95,7 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     for words in ("", " --force", " --to each"):
         assert f"    logist job resubmit --job j1{words} " in status
     assert f"next: {advice.next_command('STUCK', 'j1', 'share')}\n" in status
-    assert "--to STEP for new jobs\n" in status
+    assert "--to STEP to create new child jobs\n" in status
     rows = desk("job", "list", "--json").json["data"]
     assert [(row["id"], row["parent"]) for row in rows] == [("j1", None), ("j1--3-1", "j1"), (child, "j1")]
 
@@ -104,7 +104,7 @@ def test_files_that_do_not_fit_together_are_named(desk: Desk) -> None:
     assert follow(desk, CONFLICT).code == 3
     status = desk("job", "status", "j1").out
     assert status.startswith("j1 is STUCK (conflict)\n")
-    assert "  j1--3-2 does not fit in: x.txt\n" in status
+    assert "  merge conflict with j1--3-2: x.txt\n" in status
     assert "--force " in desk("job", "show", "j1").out
     assert "! each  Fix one · foreach · stuck 2/2 conflict\n" in desk("job", "show", "j1", "--graph").out
 
@@ -113,9 +113,9 @@ def test_what_could_not_be_brought_over_is_named(desk: Desk) -> None:
     (desk.place / ".logist" / "config.yaml").write_text("workspace: {max_checkpoint_bytes: 100}\n", "utf-8")
     big = answer(files={"big.bin": "x" * 101})
     ran = follow(desk, {"list": [LISTED], "each[1]": [big], "each[2]": [answer()]})
-    assert "not brought over, for no checkpoint holds it: j1--3-1: big.bin (too large)" in ran.out + ran.err
-    assert "not brought over from j1--3-1: big.bin (too large)\n" in desk("job", "show", "j1").out
-    assert "j1--3-1 · done without big.bin (too large)\n" in desk("job", "show", "j1", "--graph").out
+    assert "not copied because no checkpoint contains it: j1--3-1: big.bin (too large)" in ran.out + ran.err
+    assert "files not copied from j1--3-1: big.bin (too large)\n" in desk("job", "show", "j1").out
+    assert "j1--3-1 · done not copied: big.bin (too large)\n" in desk("job", "show", "j1", "--graph").out
 
 
 def test_a_person_sees_what_is_asked_and_no_view_shows_what_is_for_agents_alone(desk: Desk) -> None:
@@ -130,13 +130,13 @@ def test_a_person_sees_what_is_asked_and_no_view_shows_what_is_for_agents_alone(
         "    {\n"
         '      "n": 1\n'
         "    }\n"
-        "  goes on by its output:\n"
+        "  next step, depending on the output:\n"
         "    output.fine: the end\n"
         "    default: list (list)\n"
     ) in status
     answered = "logist job approve --job j1 --output '{...}'"
     assert f'\nnext: {answered}, or: logist job reject --job j1 --note "..."\n' in status
-    assert f"  {answered}  it is done" in desk("job", "show", "j1").out
+    assert f"  {answered}  the step is done; later steps read the output" in desk("job", "show", "j1").out
     found = data(desk, "job", "status", "j1")
     assert found["next_command"].startswith(answered)
     assert found["workflow"]["asked"] == {"prompt": "Is [] right?", "inputs": {"input": {"n": 1}}}
@@ -181,7 +181,7 @@ def test_children_at_work_behind_missing_and_damaged(desk: Desk) -> None:
     (second / "damaged-on-purpose").touch()
     assert "    j1--3-2 is ?\n" in desk("job", "status", "j1").out
     second.rename(desk.place / "elsewhere")
-    assert "    ▸ j1--3-2 · next not made yet\n" in desk("job", "show", "j1", "--graph").out
+    assert "    ▸ j1--3-2 · next not created yet\n" in desk("job", "show", "j1", "--graph").out
 
 
 def test_a_history_that_does_not_read_is_told_and_the_rest_is_shown(desk: Desk) -> None:
@@ -192,7 +192,7 @@ def test_a_history_that_does_not_read_is_told_and_the_rest_is_shown(desk: Desk) 
     (desk.job() / "damaged-on-purpose").touch()
     ran = desk("job", "status", "j1")
     assert (ran.code, ran.out.splitlines()[0]) == (0, "j1 is STUCK (agent)")
-    assert "its workflow can't be read" in ran.err
+    assert "can't read the workflow: " in ran.err
     assert "  step: list\n" in ran.out
 
 
@@ -224,11 +224,11 @@ def test_a_workflow_of_a_newer_logist_is_left_out(desk: Desk) -> None:
     newer = {**last, "version": 99, "sequence": last["sequence"] + 1, "spec": {"title": 7}}
     job.append_entries(job.load().position, [newer], b"")
     ran = desk("job", "status", "j1")
-    assert "its workflow can't be read" in ran.err
+    assert "can't read the workflow: " in ran.err
     assert desk("job", "show", "j1").out.startswith("j1: fan (STUCK)\n")
     ran = desk("job", "show", "j1", "--graph")
     assert (ran.code, ran.out) == (8, "")
-    assert "j1 has a newer workflow" in ran.err
+    assert "j1 has a workflow from a newer Logist" in ran.err
 
 
 @pytest.mark.parametrize("option", ["--graph", "--mermaid"])
@@ -253,7 +253,7 @@ def test_all_that_is_wrong_with_a_workflow_is_told_when_the_job_is_created(desk:
     assert made.code == 5
     told = [line for line in made.err.splitlines() if line.startswith("error: ")]
     assert [line.split(":")[1] for line in told[:-1]] == [" bad.json"] * 2
-    assert "for it has 2 errors (logist workflow validate " in told[-1]
+    assert "the workflow can't be used: it has 2 errors (logist workflow validate " in told[-1]
     shown = desk("job", "create", "--id", "j1", "--workflow", "bad.json", "--json").json
     validate(shown, schemas()["envelope"])
     assert [each["target"] for each in shown["diagnostics"]][:2] == ["bad.json:7", "bad.json:11"]
@@ -274,9 +274,7 @@ GATED = {
         {"id": "drop", "prompt": "Drop it."},
     ],
 }
-FELL_BACK = (
-    "decision gate took its default, drop, because the kinds of the values do not fit: `output.score` is text"
-)
+FELL_BACK = "decision gate took its default, drop, because the types of the values don't match: `output.score` is text"
 
 
 def test_a_decision_that_could_not_judge_its_condition_says_so_everywhere(desk: Desk) -> None:
@@ -289,7 +287,7 @@ def test_a_decision_that_could_not_judge_its_condition_says_so_everywhere(desk: 
     assert line[1:] in desk("job", "status", "j1").out
     assert line[3:] in desk("job", "show", "j1").out
     graph = desk("job", "show", "j1", "--graph").out
-    assert "✓ gate · decision · done took its default, drop: the kinds of the values do not fit:" in graph
+    assert "✓ gate · decision · done took its default, drop: the types of the values don't match:" in graph
     desk("job", "rerun", "j1")
     assert FELL_BACK in desk("run").out
     desk("job", "rerun", "j1")
@@ -301,7 +299,7 @@ def test_only_the_history_shows_a_decision_that_judged_its_condition(desk: Desk)
     (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
     steps = {"rate": [answer(command(output={"score": 85}))], "ship": [answer()]}
     ran = follow(desk, steps, flow="gated.json")
-    line = "decision gate took ship, because `output.score >= 80` holds (output.score = 85)"
+    line = "decision gate took ship, because `output.score >= 80` matches (output.score = 85)"
     assert line in desk("job", "history", "j1").out
     assert "decision gate" not in ran.out + desk("job", "status", "j1").out
 
@@ -317,12 +315,12 @@ def test_a_family_at_its_limit_says_so_and_goes_on_when_it_is_raised(desk: Desk)
     shown = data(desk, "job", "status", second)
     assert shown["shares_limits_of"] == "j1"
     assert (
-        "  the limits of j1 hold for all its jobs together: logist job status --job j1\n"
+        "  shares the limits of its parent j1: logist job status --job j1\n"
         in desk("job", "status", second).out
     )
     ran = desk("run")
     assert ran.code == 7
-    assert "j1: HALTED_ITERATION: iteration limit: 4 of 4 runs; this counts all its jobs" in ran.err
+    assert "j1: HALTED_ITERATION: iteration limit: 4 of 4 runs used; this includes its child jobs" in ran.err
     ran = desk("job", "run", "j1")
     assert (ran.code, "j1 is HALTED_ITERATION\n" in ran.out) == (7, True)
     assert "limits.max_allowed_iterations=" in ran.out

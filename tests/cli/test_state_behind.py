@@ -29,7 +29,7 @@ def resubmitted(desk: Desk) -> Desk:
 def test_the_queue_runs_the_job(resubmitted: Desk) -> None:
     ran = resubmitted("run")
     assert (ran.code, resubmitted.state()["status"]) == (0, "SUCCESS")
-    assert "nothing is ready" not in ran.out
+    assert "no ready jobs" not in ran.out
 
 
 def test_a_command_that_is_refused_writes_the_state(resubmitted: Desk) -> None:
@@ -54,7 +54,7 @@ def test_the_list_shows_what_the_history_says_and_warns(resubmitted: Desk) -> No
         ["other", "PENDING"],
     ]
     assert ran.err.count("warning") == 1
-    assert "j1: state.json is behind by 1 of the history's interactions" in ran.err
+    assert "j1: state.json lacks the last 1 interaction: the state was rebuilt from the history" in ran.err
     assert resubmitted("job", "list", "--stuck").out == ""
     read = resubmitted("job", "list", "--json").json
     assert [each["status"] for each in read["data"]] == ["PENDING", "PENDING"]
@@ -76,4 +76,4 @@ def test_a_missing_state_is_not_taken_for_a_job_that_is_ready(desk: Desk) -> Non
     assert desk("job", "step", "j1").code == 0
     (desk.job() / "state.json").unlink()
     ran = desk("run")
-    assert (ran.code, ran.out) == (0, "nothing is ready\n")
+    assert (ran.code, ran.out) == (0, "no ready jobs\n")

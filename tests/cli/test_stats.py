@@ -70,12 +70,12 @@ def test_the_table(desk: Desk) -> None:
     assert rows(ran) == [
         ["Worker", "3", "33%", "33%", "33%", "0%", "2.0", "$0.1235", "1m01s", "1,000"],
         ["Tester", "1", "0%", "0%", "0%", "100%", "-", "$0.00", "1h59m", "0"],
-        ["Tester (given)", "1", "100%", "0%", "0%", "0%", "-", "$0.00", "0.0s", "0"],
+        ["Tester (by hand)", "1", "100%", "0%", "0%", "0%", "-", "$0.00", "0.0s", "0"],
         ["total", "4", "25%", "25%", "25%", "25%", "2.0", "$0.1235", "2h01m", "1,000"],
-        ["total (given)", "1", "100%", "0%", "0%", "0%", "-", "$0.00", "0.0s", "0"],
+        ["total (by hand)", "1", "100%", "0%", "0%", "0%", "-", "$0.00", "0.0s", "0"],
     ]
     assert ran.out.split("\n\n", 1)[1].splitlines() == [
-        "why STUCK",
+        "reasons for STUCK",
         "      1  -           invalid answer: no exit command",
         "",
         "1 job: 1 SUCCESS",
@@ -271,11 +271,11 @@ def test_who_asks_to_stop_is_not_a_bad_history(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("args", "code", "told"),
     [
-        (["nowhere"], 2, "no history at nowhere"),
-        (["--chart", "--csv", "a"], 2, "exclude each other"),
-        (["a", "--jobs-dir", "empty"], 2, "not both"),
+        (["nowhere"], 2, "no history found at nowhere"),
+        (["--chart", "--csv", "a"], 2, "can't use --chart and --csv together"),
+        (["a", "--jobs-dir", "empty"], 2, "can't use paths and --jobs-dir together"),
         (["a", "--by", "colour"], 2, "'colour' is not one of"),
-        (["empty"], 0, "no agent was asked"),
+        (["empty"], 0, "these histories contain no answers of agents"),
     ],
 )
 def test_what_is_said_beside_it(desk: Desk, args: list[str], code: int, told: str) -> None:
@@ -322,8 +322,8 @@ def test_figures_that_a_narrow_terminal_has_no_room_for_are_named(
     seen = desk.on_terminal("stats", "a", *args, columns=columns, env={"NO_COLOR": "1"})
     lines = [line.strip("\r").rpartition("\r")[2] for line in seen.split("\n")]  # without the progress bar
     assert " ".join(lines[0].split()) == head
-    assert [line for line in lines if line.startswith("no room here")] == (
-        [f"no room here for {gone}: a pipe, --csv and --json have them"] if gone else []
+    assert [line for line in lines if line.startswith("terminal too narrow")] == (
+        [f"terminal too narrow for {gone}: use a pipe, --csv or --json"] if gone else []
     )
     assert len(desk("stats", "a", *args).out.splitlines()[0].split("\t")) >= 10
 

@@ -102,7 +102,7 @@ def test_who_is_at_work(desk: Desk) -> None:
         assert desk("job", "list", "--json").json["data"][0]["next_command"] == shown["next_command"]
         out = desk("job", "status", "j1").out
     assert "j1 is RUNNING\n" in out
-    assert "  at work: job step (pid " in out
+    assert "  running: job step (pid " in out
 
 
 def test_an_exchange_that_was_left_in_flight(desk: Desk) -> None:
@@ -110,7 +110,7 @@ def test_an_exchange_that_was_left_in_flight(desk: Desk) -> None:
     JobDir.open(desk.jobs, "j1").begin_exchange(1, {})
     ran = desk("job", "status", "j1")
     assert (ran.code, ran.out.splitlines()[0]) == (0, "j1 is PENDING")
-    assert "killed while an agent was out" in ran.err
+    assert "a command was killed while an agent was working" in ran.err
 
 
 def test_a_missing_state_is_told_from_the_history(stuck: Desk) -> None:
@@ -119,7 +119,7 @@ def test_a_missing_state_is_told_from_the_history(stuck: Desk) -> None:
     before = stuck.tree()
     ran = stuck("job", "status", "j1")
     assert ran.code == 0
-    assert "state.json is missing: this is what the history says" in ran.err
+    assert "state.json is missing: the state was rebuilt from the history" in ran.err
     assert data(stuck) == as_it_is
     assert stuck.tree() == before
 
@@ -130,7 +130,7 @@ def test_a_state_that_is_behind_is_told_from_the_history(stuck: Desk) -> None:
     as_it_is = data(stuck)
     (stuck.job() / "state.json").write_bytes(old)
     ran = stuck("job", "status", "j1")
-    assert "state.json is behind by 1 of the history's interactions" in ran.err
+    assert "state.json lacks the last 1 interaction: the state was rebuilt from the history" in ran.err
     assert data(stuck) == as_it_is
     assert as_it_is["status"] == "SUSPENDED"
 
@@ -140,7 +140,7 @@ def test_a_torn_append_is_told(stuck: Desk) -> None:
     file.write_bytes(file.read_bytes().removesuffix(b"]}\n") + b',{"sequence":4,')
     ran = stuck("job", "status", "j1")
     assert (ran.code, ran.out.splitlines()[0]) == (0, "j1 is STUCK (agent)")
-    assert "an append that was cut off" in ran.err
+    assert "the history ends with an incomplete entry" in ran.err
 
 
 @pytest.mark.parametrize("bad", ["", "{", "[]", '{"status": "SUCCESS"}'])
@@ -157,7 +157,7 @@ def test_a_state_that_somebody_edited(stuck: Desk) -> None:
     file.write_text(json.dumps(stuck.state() | {"status": "SUCCESS"}), "utf-8")
     ran = stuck("job", "status", "j1")
     assert (ran.code, ran.out) == (10, "")
-    assert "does not verify" in ran.err
+    assert "state.json failed verification: it was changed" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_sealed_state_that_nobody_wrote(stuck: Desk, change: dict[str, object]
     ran = stuck("job", "status", "j1", "-v")
     assert (ran.code, ran.out) == (10, "")
     assert ran.err.startswith(
-        f"error: {stuck.job() / 'state.json'}: state.json does not read: {next(iter(change))}"
+        f"error: {stuck.job() / 'state.json'}: state.json is invalid: {next(iter(change))}"
     )
     assert ran.err.count("\n") == 1
 

@@ -94,7 +94,7 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(desk: Desk) -> None:
     ran = desk("job", "poststep", "j1", "--response-string", "?", "--dry-run")
     assert (ran.code, ran.err) == (3, "dry run: nothing was written\n")
     first, entry, *_, last = ran.out.splitlines()
-    assert first == "Dry run: the answer would be recorded as"
+    assert first == "Dry run: the answer would be recorded as:"
     assert "PENDING -> STUCK" in entry
     assert last == "j1 would be STUCK"
     assert desk("job", "poststep", "j1", "--response-string", command(), "--dry-run").code == 0
@@ -125,6 +125,6 @@ def test_missing_evidence_only_warns(desk: Desk) -> None:
     desk.create()
     text = command(evidence_files=["gone.txt"])
     ran = desk("job", "poststep", "j1", "--response-string", text)
-    assert (ran.code, ran.err) == (0, "warning: evidence is not there: gone.txt\n")
+    assert (ran.code, ran.err) == (0, "warning: evidence file not found: gone.txt\n")
     shown = desk("job", "poststep", "j1", "--response-string", text, "--json")
-    assert shown.json["diagnostics"][0]["message"] == "evidence is not there: gone.txt"
+    assert shown.json["diagnostics"][0]["message"] == "evidence file not found: gone.txt"

@@ -56,7 +56,9 @@ class TestCommand:
         assert desk("job", "role", "--job", "j1", "Planner").code == 0
         assert desk("job", "role", "Actor", env={"LOGIST_JOB_ID": "j1"}).code == 0
         assert desk("job", "role", "--reset", "j1").code == 0
-        assert desk("job", "role", "--reset", "--job", "j1").err.startswith("the role of j1 was not switched")
+        assert desk("job", "role", "--reset", "--job", "j1").err.startswith(
+            "j1 has no role switch to undo: its role is Worker (default)"
+        )
         assert [entry["command"]["to"] for entry in desk.history()[1:]] == ["Planner", "Actor", "Worker"]
 
     @pytest.mark.parametrize("words", [["j1"], [], ["j1", "Planner", "x"], ["j1", "Planner", "--reset"]])
@@ -88,7 +90,7 @@ class TestCommand:
         desk("job", "role", "j1", "Planner")
         before = desk.tree()
         ran = desk("job", "role", "j1", "Planner")
-        assert (ran.code, ran.err) == (0, "j1 has the role Planner already (switch): nothing was recorded\n")
+        assert (ran.code, ran.err) == (0, "j1 already has the role Planner (switch): nothing recorded\n")
         assert ran.out.startswith("j1 is PENDING\n")
         assert desk.tree() == before
 
@@ -96,7 +98,7 @@ class TestCommand:
         desk.create("j1", "--draft")
         assert desk("job", "role", "j1", "Planner").code == 0
         desk("job", "activate", "j1")
-        assert "You are operating in PLANNER role" in desk("job", "preview", "j1").out
+        assert "You work in the PLANNER role" in desk("job", "preview", "j1").out
 
 
 class TestAtWork:
@@ -111,14 +113,17 @@ class TestAtWork:
             server.wait_for(1)
             refused = desk("job", "role", "j1", "Planner")
             assert (refused.code, refused.out) == (8, "")
-            assert "logist job role --job j1 Planner --yes ends the agent" in refused.err
+            assert (
+                "(to stop the agent, and leave its request in doubt: logist job role --job j1 Planner --yes)"
+                in refused.err
+            )
             same = desk("job", "role", "j1", "Worker", "--yes")
             assert (same.code, shown(desk)["status"]) == (0, "RUNNING")
             assert desk("job", "role", "j1", "Nobody", "--yes").code == 2
             assert len(desk.history()) == 1
             done = desk("job", "role", "j1", "Planner", "--yes")
             assert (done.code, started.wait()) == (0, 3)
-            assert "ending the agent (courier pid" in done.err
+            assert "stopping the agent (courier pid" in done.err
             assert [entry["kind"] for entry in desk.history()] == ["create", "recover", "role"]
         assert len(server.requests) == 1
         assert (shown(desk)["role"], shown(desk)["status"]) == ("Planner", "STUCK")
@@ -134,7 +139,7 @@ class TestAtWork:
             started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.DEVNULL)
             server.wait_for(1)
             seen, code = answered(desk, "job", "role", "j1", "Planner", reply=reply)
-            assert "end it? What it is doing stops [y/N]" in seen
+            assert "stop it and interrupt its work? [y/N]" in seen
             assert [entry["kind"] for entry in desk.history()] == kinds
             if reply == "n\n":
                 assert code == 8
@@ -229,7 +234,7 @@ class TestShown:
 
     def test_p40_p41_what_the_role_is_for_and_how_to_switch_it(self, desk: Desk) -> None:
         desk.create("j1", "--role", "Planner")
-        command_line = "    switch: logist job role --job j1 NAME\n"
+        command_line = "    to switch: logist job role --job j1 NAME\n"
         brief, whole = desk("job", "status", "j1").out, desk("job", "status", "j1", "-v").out
         assert f"\n  role: Planner (job)\n{command_line}" in brief
         what = " ".join(SHIPPED["Planner"].description.split())
@@ -237,7 +242,7 @@ class TestShown:
         assert shown(desk)["switch_command"] == "logist job role --job j1 NAME"
         assert (shown(desk)["role_description"], shown(desk, "-v")["role_description"]) == (None, what)
         assert desk("job", "cancel", "j1").code == 0
-        assert "switch:" not in desk("job", "status", "j1").out
+        assert "to switch:" not in desk("job", "status", "j1").out
         assert shown(desk)["switch_command"] is None
 
     def test_p40_a_role_that_is_not_here_breaks_nothing(self, desk: Desk) -> None:
@@ -432,16 +437,17 @@ def test_a_plan_is_shown_as_a_text_with_what_an_approval_of_it_does(desk: Desk) 
         first = shown.index(f"{indent}{plan[0]}")
         assert shown[first : first + 5] == [f"{indent}{line}" for line in plan]
         assert '"steps"' not in out
-    to_actor = (
-        "logist job role --job j1 Actor, then: logist job approve --job j1, to have the plan carried out"
-    )
+    to_actor = "logist job role --job j1 Actor, then: logist job approve --job j1, to carry out the plan; "
     assert f"next: {to_actor}" in stepped.out
     assert to_actor in desk("job", "status", "j1").out
-    carried_out = "next: logist job approve --job j1, and Actor carries it out"
+    carried_out = "next: logist job approve --job j1 to let Actor carry out the plan"
     assert carried_out in desk("job", "role", "j1", "Actor").out
     assert carried_out in desk("job", "status", "j1").out
     approved = desk("job", "approve", "j1")
-    assert (approved.code, "approve, Actor carries it out, APPROVAL_REQUIRED -> PENDING" in approved.out) == (
+    assert (
+        approved.code,
+        "approve, Actor carries out the plan, APPROVAL_REQUIRED -> PENDING" in approved.out,
+    ) == (
         0,
         True,
     )

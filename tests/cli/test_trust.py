@@ -78,7 +78,10 @@ def test_it_holds_when_allowed_and_only_as_it_was(desk: Desk, user: dict[str, st
     desk.script({"text": "?"}, {"text": "?"})
     desk.settings("on_stuck: touch told\n")
     shown = desk("trust", "--json", env=user)
-    assert (shown.code, shown.json["diagnostics"][0]["fix"]) == (8, "logist trust --yes")
+    assert (shown.code, shown.json["diagnostics"][0]["fix"]) == (
+        8,
+        "to trust them without confirmation: logist trust --yes",
+    )
     allowed = desk("trust", "--yes", env=user)
     assert allowed.code == 0
     assert 'on_stuck: "touch told"' in allowed.out
@@ -119,7 +122,7 @@ def test_it_is_for_one_place(desk: Desk, user: dict[str, str], tmp_path: Path) -
 def test_a_project_without_programs_needs_none(desk: Desk, user: dict[str, str]) -> None:
     desk.settings("limits: {max_attempts: 2}\nsandbox:\n")
     ran = desk("trust", env=user)
-    assert (ran.code, "nothing to allow" in ran.out) == (0, True)
+    assert (ran.code, "nothing to do: no settings in " in ran.out) == (0, True)
     assert desk("run", env=user).code == 0
 
 
@@ -147,9 +150,9 @@ def test_what_runs_nothing_needs_none(desk: Desk, user: dict[str, str], text: st
     desk.create()
     desk.settings(text)
     made = desk("job", "create", "--id", "j2", "--prompt", "x", env=user)
-    assert (made.code, "a step needs your trust first" in made.err) == (0, True)
+    assert (made.code, "steps will be refused until you trust this project" in made.err) == (0, True)
     shown = desk("job", "preview", "j1", env=user | {"LOGIST_AGENT": "scripted:answers.json"})
-    assert (shown.code, "a step needs your trust first" in shown.err) == (0, True)
+    assert (shown.code, "steps will be refused until you trust this project" in shown.err) == (0, True)
     changed = [
         ["job", "rank", "j1", "3"],
         ["job", "role", "j1", "Designer"],
@@ -190,8 +193,8 @@ def test_a_change_of_what_is_harmless_asks_nothing(desk: Desk, user: dict[str, s
         (MODEL.replace("api_key_env: K", "api_key_env: AWS_KEY"), "models.far.api_key_env", "changed since"),
         (MODEL.replace("openai/x", "huggingface/x"), "models.far.provider_model", "changed since"),
         (MODEL.replace("endpoint: 'https://203.0.113.1/v1', ", ""), "models.far.endpoint", "was removed"),
-        (MODEL + "on_stuck: touch pwned\n", "on_stuck", "not allowed that yet"),
-        (MODEL + "on_doubt: retry\n", "on_doubt", "not allowed that yet"),
+        (MODEL + "on_stuck: touch pwned\n", "on_stuck", "you haven't allowed this yet"),
+        (MODEL + "on_doubt: retry\n", "on_doubt", "you haven't allowed this yet"),
     ],
 )
 def test_a_change_of_what_is_not_names_the_key_and_why(
@@ -290,7 +293,7 @@ def test_a_hook_that_is_not_allowed_does_not_run(desk: Desk, user: dict[str, str
     support.git(repository, "commit", "--quiet", "--all", "--message", "meanwhile")
     desk.settings("on_stuck: touch pwned\n")
     ran = desk("job", "approve", "j1", env=user)
-    assert (ran.code, "on_stuck did not run: " in ran.err) == (3, True)
+    assert (ran.code, "the on_stuck command did not run: " in ran.err) == (3, True)
     assert not (desk.place / "pwned").exists()
     desk("trust", "--yes", env=user)
     desk("job", "resubmit", "j1", env=user)

@@ -39,7 +39,7 @@ def damaged(desk: Desk) -> int:
 def test_all_is_well(desk: Desk) -> None:
     stepped(desk)
     ran = desk("job", "verify", "j1")
-    assert ran == (0, "j1 verifies: 3 interactions, and the state they give\n", "")
+    assert ran == (0, "j1: OK, 3 interactions verified, state matches\n", "")
 
 
 def test_damage_in_the_middle(desk: Desk) -> None:
@@ -49,11 +49,11 @@ def test_damage_in_the_middle(desk: Desk) -> None:
     ran = desk("job", "verify", "j1")
     assert ran.code == 10
     assert ran.out.splitlines() == [
-        "interaction 1 verifies and chains",
-        f"2 (byte {offset:,}) does not",
-        "3: whole in itself, but no longer proven to follow",
+        "interaction 1 is valid",
+        f"interaction 2 (byte {offset:,}) is invalid",
+        "3: checksum valid, but not linked to the interactions before",
     ]
-    assert "interaction 2: the entry does not verify" in ran.err
+    assert "interaction 2: the entry failed verification" in ran.err
     assert f"cp -a {desk.job()} {desk.job()}.copy" in ran.err
     assert desk.tree() == before
 
@@ -76,7 +76,7 @@ def test_a_cut_end_is_told_with_its_mend(desk: Desk) -> None:
     ran = desk("job", "verify", "j1")
     assert (ran.code, ran.out.splitlines()[1]) == (
         10,
-        f"what follows (byte {size - 3:,}) was never a whole interaction",
+        f"the rest (from byte {size - 3:,}) is an incomplete interaction",
     )
     assert "logist doctor --fix" in ran.err
     assert desk("doctor", "--deep", "--fix").code == 0
@@ -87,8 +87,8 @@ def test_a_state_that_is_not_what_the_history_gives(desk: Desk) -> None:
     stepped(desk)
     (desk.job() / "state.json").write_text("{}", "utf-8")
     ran = desk("job", "verify", "j1")
-    assert (ran.code, ran.out) == (10, "interactions 1 to 3 verify and chain\n")
-    assert "state.json does not verify" in ran.err
+    assert (ran.code, ran.out) == (10, "interactions 1 to 3 are valid\n")
+    assert "state.json failed verification" in ran.err
     assert "logist doctor --fix" in ran.err
 
 
@@ -99,10 +99,10 @@ def test_checkpoints_that_are_gone(desk: Desk) -> None:
         pack.unlink()
     ran = desk("job", "verify", "j1")
     assert ran.code == 10
-    assert f"interaction 2: its checkpoint {commit} is not in git" in ran.err
+    assert f"interaction 2: checkpoint {commit} not found in git" in ran.err
     assert "doctor --deep" not in ran.err
     shutil.rmtree(desk.job() / "git")
-    assert "is not in git" in desk("job", "verify", "j1").err
+    assert "not found in git" in desk("job", "verify", "j1").err
 
 
 def test_a_job_yaml_that_does_not_read_is_a_note(desk: Desk) -> None:
@@ -112,15 +112,15 @@ def test_a_job_yaml_that_does_not_read_is_a_note(desk: Desk) -> None:
     assert ran.code == 0
     assert "job.yaml: " in ran.err
     (desk.job() / "job.yaml").unlink()
-    assert "job.yaml: cannot be read" in desk("job", "verify", "j1").err
+    assert "job.yaml: can't read the file: No such file" in desk("job", "verify", "j1").err
 
 
 def test_a_state_that_is_missing_is_a_note(desk: Desk) -> None:
     stepped(desk)
     (desk.job() / "state.json").unlink()
     ran = desk("job", "verify", "j1")
-    assert (ran.code, ran.out) == (0, "j1 verifies: 3 interactions\n")
-    assert "state.json is missing; the next change makes it anew" in ran.err
+    assert (ran.code, ran.out) == (0, "j1: OK, 3 interactions verified\n")
+    assert "state.json is missing; the next change to the job recreates it" in ran.err
 
 
 def edit(desk: Desk) -> Path:
@@ -141,7 +141,7 @@ def test_edits_by_hand_are_allowed_and_listed(desk: Desk) -> None:
     ran = desk("job", "verify", "j1")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
-        "j1 verifies: 3 interactions, and the state they give",
+        "j1: OK, 3 interactions verified, state matches",
         "the workspace has 2 changes since the last checkpoint:",
         "  modified a.txt",
         "  created new/b.txt",
@@ -208,7 +208,9 @@ def test_a_checkpoint_that_is_not_all_there_is_damage(desk: Desk, kind: str) -> 
     (place / "objects" / name[:2] / name[2:]).unlink()
     ran = desk("job", "verify", "j1")
     assert ran.code == 10
-    lost = f"the checkpoint {commit} lacks the content {name}" if kind == "blob" else "git ls-tree failed"
+    lost = (
+        f"the checkpoint {commit} is incomplete: missing {name}" if kind == "blob" else "git ls-tree failed"
+    )
     assert lost in ran.err
     assert desk("job", "verify", "j1", "--json").json["data"]["workspace"] is None
 
@@ -225,7 +227,7 @@ def test_a_change_that_no_time_of_the_file_shows_is_for_doctor_to_find(desk: Des
     record["files"]["a.txt"] = [*record["files"]["a.txt"][:2], *times]
     data = json.dumps(record, separators=(",", ":")).encode()
     stamps.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
-    assert desk("job", "verify", "j1").out == "j1 verifies: 3 interactions, and the state they give\n"
+    assert desk("job", "verify", "j1").out == "j1: OK, 3 interactions verified, state matches\n"
     assert "modified a.txt" in desk("doctor", "--deep").out
 
 
@@ -235,7 +237,7 @@ def test_without_git_the_workspace_is_not_compared(desk: Desk, monkeypatch: pyte
     monkeypatch.setattr("logist.workspace.workspace.GIT_PATH", str(desk.place))
     ran = desk("job", "verify", "j1")
     assert ran.code == 0
-    assert "not looked at: git is not installed" in ran.err
+    assert "the workspace and its checkpoints were not checked: git is not installed" in ran.err
 
 
 def test_the_workspace_of_a_job_at_work_is_not_compared(desk: Desk) -> None:
@@ -254,7 +256,7 @@ def test_work_of_a_killed_command_may_be_among_the_edits(desk: Desk) -> None:
     edit(desk)
     ran = desk("job", "verify", "j1")
     assert ran.code == 0
-    assert "may hold changes of a command that was killed" in ran.err
+    assert "may contain changes of a killed command" in ran.err
 
 
 def test_a_history_without_its_end_is_damage(desk: Desk) -> None:
@@ -264,8 +266,8 @@ def test_a_history_without_its_end_is_damage(desk: Desk) -> None:
     history.write_bytes(lines[0] + lines[1] + b"]}\n")
     (desk.job() / "state.json").unlink()
     ran = desk("job", "verify", "j1")
-    assert (ran.code, ran.out) == (10, "interaction 1 verifies and chains\n")
-    assert "is of interaction 2, and the history ends with 1" in ran.err
+    assert (ran.code, ran.out) == (10, "interaction 1 is valid\n")
+    assert "belongs to interaction 2, but the history ends with 1" in ran.err
     assert f"cp -a {desk.job()} {desk.job()}.copy" in ran.err
     assert desk("doctor", "--deep").code == 10
     ran = desk("doctor", "--fix")

@@ -54,10 +54,10 @@ def test_the_jobs_that_would_have_ended_elsewhere(here: Desk) -> None:
     before = here.tree()
     ran = here("whatif", "--set", "limits.attempts=1")
     job, why, total = ran.out.splitlines()
-    assert job == "main-job at 3: SUCCESS -> STUCK (attempts); saves $0.00 (3 calls)"
+    assert job == "main-job at interaction 3: SUCCESS -> STUCK (attempts); saves $0.00 (3 calls)"
     assert why.startswith("    The option works as asked")
     assert total == (
-        "5 jobs: 1 would have ended elsewhere, 2 would have come another way to the same end, "
+        "5 jobs: 1 would have ended differently, 2 would have reached the same result in a different way, "
         "$0.00 (7 calls) saved"
     )
     assert (ran.code, ran.err) == (0, "")
@@ -92,7 +92,7 @@ def test_rules_that_held_anyway(here: Desk, rule: str) -> None:
 
 def test_a_gate(here: Desk) -> None:
     ran = here("whatif", "--set", "limits.attempts=1", "--expect", "same")
-    assert (ran.code, ran.err) == (9, "error: 1 job would have ended elsewhere\n")
+    assert (ran.code, ran.err) == (9, "error: 1 job would have ended differently\n")
     assert here("whatif", "--set", "limits.attempts=2", "--expect", "same").code == 0
 
 
@@ -121,13 +121,13 @@ def test_a_stricter_schema(here: Desk) -> None:
 def test_permissions(here: Desk) -> None:
     ran = here("whatif", "--permissions", "Worker:read_files", "--permissions", "Poet:none")
     assert "STUCK (permission)" in ran.out
-    assert ran.err == "warning: no recorded answer is of the role Poet\n"
+    assert ran.err == "warning: no recorded answers of the role Poet\n"
     role = "name: Worker\ndescription: Looks.\ninstructions: Look.\nllm_model: m\npermissions: [read_files]\n"
     by_file = here("whatif", "--role-file", written(here, "worker.yaml", role))
     assert by_file.out == here("whatif", "--permissions", "Worker:read_files").out
-    assert "the file of Worker is another than then" in by_file.err
+    assert "the role file of Worker has changed" in by_file.err
     twice = here("whatif", "--role-file", "worker.yaml", "--permissions", "Worker:none")
-    assert (twice.code, "given twice" in twice.err) == (2, True)
+    assert (twice.code, "conflicting permissions for the role Worker" in twice.err) == (2, True)
 
 
 FLOW = """\
@@ -174,14 +174,14 @@ def test_a_reason_that_says_no_more_than_the_line_above_is_left_out(desk: Desk) 
     answered = {"action": "COMPLETED", "evidence_files": [], "summary_for_supervisor": "Done."}
     (desk.place / "old.json").write_text(json.dumps([{"response": answered}]), "utf-8")
     job, _ = desk("whatif", "old.json", "--set", "review=off").out.splitlines()
-    assert job == "old.json at 2: REVIEW_REQUIRED -> APPROVAL_REQUIRED (end)"
+    assert job == "old.json at interaction 2: REVIEW_REQUIRED -> APPROVAL_REQUIRED (end)"
 
 
 def test_an_end_that_is_missing_is_damage_where_nobody_knows_how_much(here: Desk) -> None:
     file = here.jobs / "main-job" / "jobHistory.json"
     file.write_bytes(file.read_bytes().removesuffix(b"]}\n"))
     ran = here("whatif", "--set", "limits.attempts=9")
-    assert (ran.code, "there may have been more than 8" in ran.err) == (10, True)
+    assert (ran.code, "it may have had more than 8 interactions" in ran.err) == (10, True)
 
 
 def test_a_history_of_an_older_shape_is_told_to_be_one(here: Desk) -> None:
@@ -196,25 +196,25 @@ def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: 
     other = changed_schema(summary_for_supervisor={"type": "string", "maxLength": 40})
     monkeypatch.setattr("logist.resources.load_schema", lambda name: other)
     ran = here("whatif", "--set", "limits.iterations=40")
-    assert "1 job would have ended elsewhere today without the change too" in ran.err
+    assert "1 job would now end differently even without the change" in ran.err
 
 
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        ([], 2, "no rule is changed"),
+        ([], 2, "no rule to change (use --set, "),
         (["--set", "limits.atempts=1"], 2, "limits.iterations, limits.attempts"),
-        (["--set", "limits.attempts=x"], 2, "whole number from 1"),
-        (["--permissions", "Worker"], 2, "names no role"),
+        (["--set", "limits.attempts=x"], 2, "must be an integer of at least 1"),
+        (["--permissions", "Worker"], 2, "'Worker' has no `ROLE:` part"),
         (["--permissions", "Worker:fly"], 2, "execute_commands"),
-        (["nowhere", "--set", "review=off"], 2, "no history at nowhere"),
-        (["--set", "review=off", "--jobs-dir", "empty"], 2, "no recorded jobs here"),
-        (["x", "--set", "review=off", "--jobs-dir", "empty"], 2, "not both"),
-        (["--workflow", "nothing"], 2, "no workflow `nothing`"),
-        (["--role-file", "nothing.yaml"], 2, "no such role file"),
+        (["nowhere", "--set", "review=off"], 2, "no history found at nowhere"),
+        (["--set", "review=off", "--jobs-dir", "empty"], 2, "no recorded jobs found"),
+        (["x", "--set", "review=off", "--jobs-dir", "empty"], 2, "can't use paths and --jobs-dir together"),
+        (["--workflow", "nothing"], 2, "workflow `nothing` not found"),
+        (["--role-file", "nothing.yaml"], 2, "nothing.yaml: role file not found"),
         (["--role-file", "bad.yaml"], 5, "bad.yaml"),
         (["--role-file", "."], 5, "not a regular file"),
-        (["--schema", "nothing.json"], 2, "nothing.json: there is no such schema file"),
+        (["--schema", "nothing.json"], 2, "nothing.json: schema file not found"),
         (["--schema", "."], 5, "s a directory"),
         (["--expect", "other", "--set", "review=off"], 2, "same"),
     ],
@@ -232,7 +232,7 @@ def test_where_the_job_lies_whose_name_was_given_for_a_path(here: Desk, args: li
     ran = here(*args, "main-job")
     place = here.jobs.relative_to(here.place) / "main-job"
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"error: PATH: no history at main-job (the job of that name is {place})\n"
+    assert ran.err == f"error: PATH: history not found: main-job (for the job of that id, use {place})\n"
 
 
 SUMMARY = "#/properties/response/properties/summary_for_supervisor"
@@ -241,25 +241,28 @@ SUMMARY = "#/properties/response/properties/summary_for_supervisor"
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "is not JSON"),
+        ("{", "invalid JSON: "),
         ("[]", "must be a mapping"),
-        ({}, "takes no `action`"),
-        ({"type": "thing"}, "is no JSON Schema"),
-        (changed_schema(evidence_files={"type": "array"}), "takes evidence that is no text"),
+        ({}, "must not accept an exit command with no `action`"),
+        ({"type": "thing"}, "is not a valid JSON Schema"),
+        (
+            changed_schema(evidence_files={"type": "array"}),
+            "must not accept an exit command with evidence that is not a string",
+        ),
         (
             changed_schema(evidence_files={"type": "array", "items": {"type": "string"}}),
             "outside the workspace",
         ),
         (changed_schema(action={"type": "string"}), "an unknown `action`"),
-        (changed_schema(metadata={}), "`metadata` that is no object"),
+        (changed_schema(metadata={}), "`metadata` that is not an object"),
         (
             changed_schema(summary_for_supervisor={"$ref": "https://example.org/s.json"}),
-            "only places in the file",
+            "only references inside the file",
         ),
-        (changed_schema(summary_for_supervisor={"$ref": "other.json"}), "only places in the file"),
-        (changed_schema(summary_for_supervisor={"$ref": "#/$defs/none"}), "which is not there"),
+        (changed_schema(summary_for_supervisor={"$ref": "other.json"}), "only references inside the file"),
+        (changed_schema(summary_for_supervisor={"$ref": "#/$defs/none"}), "which does not exist in the file"),
         (changed_schema(summary_for_supervisor={"$ref": "#none"}), "can't be applied"),
-        (changed_schema(summary_for_supervisor={"$ref": SUMMARY}), "refers to itself without end"),
+        (changed_schema(summary_for_supervisor={"$ref": SUMMARY}), "contains an endless reference"),
         (changed_schema(summary_for_supervisor={"type": "string", "pattern": "("}), "summary_for_supervisor"),
         ("[" * 5000 + "]" * 5000, "levels"),
     ],
@@ -286,7 +289,7 @@ def test_a_schema_of_ones_own_is_told_in_words() -> None:
         }
     }
     said = find_schema_faults({"response": {"action": "x", "summary_for_supervisor": "a", "output": 1}}, own)
-    assert said[1] == "`summary_for_supervisor` has 1 characters; at least 9 are expected"
+    assert said[1] == "`summary_for_supervisor` has 1 characters; at least 9 are required"
     assert find_schema_faults(
         {"response": {"x": 1}}, {"properties": {"response": {"additionalProperties": False}}}
     )

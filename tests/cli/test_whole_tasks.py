@@ -65,7 +65,7 @@ def test_a_bug_from_its_task_to_the_source(till: Till) -> None:
     assert (worked.code, "test_coverage (error): the check failed (exit status 1)" in worked.out) == (0, True)
     reviewed = till("job", "step", "bug")
     assert "verdict FAIL, REVIEW_REQUIRED -> PENDING" in reviewed.out
-    assert "why: Not yet. (blocked by test_coverage, code_quality)" in reviewed.out
+    assert "reason: Not yet. (blocked by test_coverage, code_quality)" in reviewed.out
     assert till("job", "merge", "bug").code == 8
 
     finished = till("job", "run", "bug")
@@ -90,7 +90,7 @@ def test_a_bug_from_its_task_to_the_source(till: Till) -> None:
     assert shop.subjects(till.place) == [TITLE, "shop"]
     assert git(till.place, "status", "--porcelain") == ""
     assert shop.works(till.place)
-    assert "has it already" in till("job", "merge", "bug").out
+    assert "already contains the work" in till("job", "merge", "bug").out
     till.replays("bug")
 
 
@@ -131,7 +131,7 @@ def test_three_jobs_at_once_of_which_two_fit_together(till: Till) -> None:
     assert "with a merge commit" in till("job", "merge", "ships").out
     at = git(till.place, "rev-parse", "HEAD")
     refused = till("job", "merge", "clashes")
-    assert (refused.code, f"does not fit to main in: {shop.CART}" in refused.err) == (8, True)
+    assert (refused.code, f"merge conflict with main in: {shop.CART}" in refused.err) == (8, True)
     assert git(till.place, "rev-parse", "HEAD") == at
     assert git(till.place, "status", "--porcelain") == ""
     assert shop.works(till.place)
@@ -142,7 +142,7 @@ def test_three_jobs_at_once_of_which_two_fit_together(till: Till) -> None:
     (till.place / shop.CART).write_text(shop.cart("amount > 100", "MINIMUM = 1"), "utf-8")
     shop.commit(till.place, "both")
     seen = till("job", "merge", "clashes")
-    assert (seen.code, "has it already" in seen.out) == (0, True)
+    assert (seen.code, "already contains the work" in seen.out) == (0, True)
     assert till.state("clashes")["merge"] == "merged"
     assert shop.works(till.place)
     till.replays(*works)

@@ -57,10 +57,10 @@ def test_list(desk: Desk, folder: Path) -> None:
     ran = desk("workflow", "list")
     assert ran.code == 0
     broken, letter = (line.split("\t") for line in ran.out.splitlines())
-    assert broken[:3] == ["broken", "broken", ".logist/workflows/broken.mmd"]
+    assert broken[:3] == ["broken", "invalid", ".logist/workflows/broken.mmd"]
     assert broken[3].startswith("line 2: ")
     assert letter == ["Letter", "3", ".logist/workflows/letter.yaml", "From a draft to the post"]
-    assert ran.err == "warning: 1 of 2 workflows is broken (logist workflow validate)\n"
+    assert ran.err == "warning: 1 of 2 workflows is invalid (logist workflow validate)\n"
     rows = desk("workflow", "list", "--json").json["data"]
     assert [(row["name"], row["steps"], row["file"]) for row in rows] == [
         ("broken", None, str(folder / "broken.mmd")),
@@ -72,7 +72,7 @@ def test_list(desk: Desk, folder: Path) -> None:
 def test_list_without_any(desk: Desk) -> None:
     ran = desk("workflow", "list")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("there are no workflows (put a file into ")
+    assert ran.err.startswith("no workflows found (put a file into ")
 
 
 def test_the_project_comes_before_the_user(desk: Desk, folder: Path) -> None:
@@ -159,11 +159,11 @@ def test_validate_checks_all_that_can_be_named(desk: Desk, folder: Path) -> None
     assert ran.code == 5
     assert ran.out.startswith(f"{folder / 'broken.mmd'}:2:")
     assert ": error: " in ran.out
-    assert ran.err == "error: 2 workflows checked, 1 with faults: 1 error\n"
+    assert ran.err == "error: 2 workflows checked, 1 with problems: 1 error\n"
     (folder / "broken.mmd").unlink()
-    assert desk("workflow", "validate") == (0, "", "1 workflow checked: nothing is wrong\n")
+    assert desk("workflow", "validate") == (0, "", "1 workflow checked: no problems found\n")
     (folder / "letter.yaml").unlink()
-    assert desk("workflow", "validate") == (0, "", "warning: there is no workflow to check\n")
+    assert desk("workflow", "validate") == (0, "", "warning: no workflows to check\n")
 
 
 def test_validate_in_json_has_every_finding_twice_once_as_a_diagnostic(desk: Desk, folder: Path) -> None:
@@ -182,10 +182,10 @@ def test_validate_in_json_has_every_finding_twice_once_as_a_diagnostic(desk: Des
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (LETTER.replace("role: Worker", "role: Worcer"), "names the role `Worcer`, which nobody knows (did you"),
+        (LETTER.replace("role: Worker", "role: Worcer"), "step `draft` has the unknown role `Worcer` (did you mean `Worker`?)"),
         (LETTER.replace("role: Worker", "subflowId: Post, stepType: subflow"), ""),
         (LETTER.replace("[be kind", "[be kind, 3"), "`steps[0].guidance[1]` must be text"),
-        (LETTER.replace("output.ok", "output.ok >"), "the expression breaks off"),
+        (LETTER.replace("output.ok", "output.ok >"), "the expression is incomplete: missing value"),
         (LETTER.replace("{condition: null, targetStepId: draft}", "{condition: null, to: drft}"), "did you mean `draft`?"),
     ],
     ids=["role", "yaml", "guidance", "condition", "target"],
@@ -213,7 +213,7 @@ def test_validate_knows_whom_a_role_may_give_work_to(desk: Desk) -> None:
     assert desk("workflow", "validate", "w.yaml").code == 0
     ran = desk("workflow", "validate", "w.yaml", "--role", "Commander")
     assert ran.code == 5
-    assert "the role `Commander` may not give work to `Tester`" in ran.out
+    assert "the role `Commander` is not allowed to delegate to `Tester`" in ran.out
     assert desk("workflow", "validate", "w.yaml", "--role", "Comander").code == 2
 
 
@@ -280,17 +280,17 @@ steps:
 def test_limits_that_can_not_be_enough_are_told_by_validate_and_create(desk: Desk) -> None:
     (desk.place / "items.yaml").write_text(ITEMS, "utf-8")
     ran = desk("workflow", "validate", "items.yaml")
-    own = "an item of `each` takes at least 2 runs, and its itemLimits allow 1"
+    own = "an item of `each` needs at least 2 runs, but its itemLimits allow 1"
     assert (ran.code, own in ran.out) == (0, True)
     assert "items.yaml:2: warning: " in ran.out
     given = json.dumps({"parts": list(range(30))})
     made = desk("job", "create", "--id", "j1", "--workflow", "items.yaml", "--input", given)
     assert made.code == 0
     assert own in made.err
-    assert "takes at least 60 runs of agents, and limits.max_allowed_iterations is 50" in made.err
+    assert "this workflow needs limits.max_allowed_iterations of at least 60, but it is 50" in made.err
     desk.settings("limits: {max_allowed_iterations: 60}\n")
     made = desk("job", "create", "--id", "j2", "--workflow", "items.yaml", "--input", given)
-    assert "runs of agents" not in made.err
+    assert "needs limits.max_allowed_iterations" not in made.err
     desk.settings("limits: broken\n")
     assert own not in desk("workflow", "validate", "items.yaml").out, (
         "a broken config is no fault of the workflow"
@@ -304,7 +304,9 @@ def test_limits_of_items_are_checked_and_kept(desk: Desk) -> None:
     assert ran.code == 5
     assert "unknown key `steps[0].itemLimits.max_runs`" in ran.out
     (desk.place / "items.yaml").write_text(ITEMS.replace("foreach", "task"), "utf-8")
-    assert "`steps[0].itemLimits` belongs to a foreach" in desk("workflow", "validate", "items.yaml").out
+    assert (
+        "`steps[0].itemLimits` is only allowed in a foreach" in desk("workflow", "validate", "items.yaml").out
+    )
     (desk.place / "items.yaml").write_text(ITEMS, "utf-8")
     assert desk("workflow", "export", "items.yaml", "-o", "out.json").code == 0
     (step,) = json.loads((desk.place / "out.json").read_text("utf-8"))["workflow"]["steps"]
@@ -316,7 +318,7 @@ def test_show_fails_for_what_validate_refuses_and_draws_it_all_the_same(desk: De
     ran = desk("workflow", "show", "w.yaml")
     assert ran.code == desk("workflow", "validate", "w.yaml").code == 5
     assert "○ a" in ran.out
-    assert "names the role `Nobody`" in ran.err
+    assert "step `a` has the unknown role `Nobody`" in ran.err
 
 
 def test_the_diagram_of_a_list_of_steps_has_its_configuration(desk: Desk, folder: Path) -> None:
@@ -355,5 +357,5 @@ def test_importing_an_export_names_the_steps_that_differ_from_its_diagram(desk: 
     (desk.place / "out.json").write_text(json.dumps(document), "utf-8")
     ran = desk("workflow", "import", "out.json", "--to", "elsewhere")
     assert ran.code == 0
-    assert "`prompt` of step `draft` is not what the diagram says" in ran.err
-    assert "`branches` of step `good` is not what the diagram says" in ran.err
+    assert "`prompt` of step `draft` differs from the diagram" in ran.err
+    assert "`branches` of step `good` differs from the diagram" in ran.err

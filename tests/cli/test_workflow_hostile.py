@@ -23,15 +23,15 @@ INVALID = dict.fromkeys(COMMANDS, 5)
 LOOKING = {"validate": 0, "lint": 0, "migrate": 0}
 
 WRONG: dict[str, tuple[str, dict[str, int], str]] = {
-    "no such name": ("nothing", USAGE, "there is no workflow `nothing`"),
-    "no such file": ("no/such.mmd", USAGE, "there is no workflow file `no/such.mmd`"),
-    "no text": ("", USAGE, "names no workflow"),
-    "only a part": ("#x", USAGE, "names no workflow"),
-    "a dangling link": ("dangling.mmd", USAGE, "there is no workflow `dangling.mmd`"),
-    "a pipe": ("pipe.mmd", USAGE, "there is no workflow file `pipe.mmd`"),
-    "a device": ("/dev/null", USAGE, "there is no workflow file `/dev/null`"),
+    "no such name": ("nothing", USAGE, "workflow `nothing` not found"),
+    "no such file": ("no/such.mmd", USAGE, "workflow file `no/such.mmd` not found"),
+    "no text": ("", USAGE, "missing file or workflow name in `"),
+    "only a part": ("#x", USAGE, "missing file or workflow name in `"),
+    "a dangling link": ("dangling.mmd", USAGE, "workflow `dangling.mmd` not found"),
+    "a pipe": ("pipe.mmd", USAGE, "workflow file `pipe.mmd` not found"),
+    "a device": ("/dev/null", USAGE, "workflow file `/dev/null` not found"),
     "an empty directory": ("dir", USAGE | {"validate": 0, "lint": 0}, "dir"),
-    "several": ("two.md", USAGE | LOOKING, "two.md holds 2 workflows"),
+    "several": ("two.md", USAGE | LOOKING, "two.md contains 2 workflows"),
     "one that is not in it": ("two.md#Test", USAGE, "two.md has no workflow `Test`"),
     "bytes": ("bytes.mmd", INVALID, "bytes.mmd:1: "),
     "too large": ("large.yaml", INVALID, "large.yaml: "),

@@ -115,10 +115,10 @@ def test_after_the_last_step_it_is_complete(desk: Desk, file: str, done: list[st
 def test_a_person_gets_title_guidance_and_prompt_and_the_next_command(desk: Desk, file: str) -> None:
     assert asked(desk, file).out == (
         "one  Example Step\n\n  - ask\n  - wait\n\n  Tell what it should do.\n\n"
-        "when it is done: logist workflow next flow.json --completed one\n"
+        "when the step is done, run: logist workflow next flow.json --completed one\n"
     )
     assert asked(desk, file, "--completed", "one", "two").out == (
-        "bare\n\nwhen it is done: logist workflow next flow.json --completed one two bare\n"
+        "bare\n\nwhen the step is done, run: logist workflow next flow.json --completed one two bare\n"
     )
 
 
@@ -155,12 +155,12 @@ def test_the_context_may_come_from_standard_input(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["--completed", "onne"], 2, "`onne` is no step of `Feature` (did you mean `one`?)"),
-        (["--completed", "x"], 2, "`x` is no step of `Feature` (known: bare, one, two)"),
-        (["one"], 2, "what is `one`? (steps that are done follow --completed)"),
-        (["--context", "{"], 2, "--context: 1:2: is not JSON"),
+        (["--completed", "onne"], 2, "`onne` is not a step of `Feature` (did you mean `one`?)"),
+        (["--completed", "x"], 2, "`x` is not a step of `Feature` (known: bare, one, two)"),
+        (["one"], 2, "unexpected argument `one` (put --completed before completed steps)"),
+        (["--context", "{"], 2, "--context: 1:2: invalid JSON: "),
         (["--context", "[1]"], 2, "--context: 1: must be a mapping"),
-        (["--context", '{"a": NaN}'], 2, "`a` is not a finite number"),
+        (["--context", '{"a": NaN}'], 2, "`a` must be a finite number"),
         (["--context", "[" * 100_000], 2, "nested more than 64 levels deep"),
         (["--context"], 2, "requires an argument"),
     ],
@@ -181,4 +181,4 @@ def test_a_decision_that_nobody_can_take_is_refused(desk: Desk) -> None:
     (desk.place / "w.mmd").write_text("graph TD\nA{Which?} -->|output.a| B\nA -->|output.b| C\n", "utf-8")
     ran = asked(desk, "w.mmd", "--json")
     assert (ran.code, ran.json["data"]) == (8, None)
-    assert "no branch of `A` holds" in ran.json["diagnostics"][0]["message"]
+    assert "no condition of `A` is true: `output.a`; `output.b`" in ran.json["diagnostics"][0]["message"]

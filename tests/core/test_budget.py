@@ -115,7 +115,7 @@ class TestProperties:
         assert budget.estimate_tokens(text) == -(-len(text.encode()) // 3)
 
 
-BRIEFLY = "(Some context was left out for lack of room.)"
+BRIEFLY = "(Some context was left out to save space.)"
 TASK = UnplacedPart("task", "given", "t" * 300)
 BIG = "line of text\n" * 200
 
@@ -169,7 +169,7 @@ class TestCuts:
         with pytest.raises(InvalidFile) as caught:
             fit([UnplacedPart("task", "given", BIG), UnplacedPart("note", "given", "n")], 500)
         assert caught.value.message == (
-            "the prompt is too long: what is never cut takes more than 500 tokens (task 867, contract 3, note 1)"
+            "the prompt is too long: the parts that can't be cut have more than 500 tokens (task 867, contract 3, note 1)"
         )
         assert (caught.value.where, caught.value.fix) == (SAYS, "raise it")
         whole = fit(
@@ -198,6 +198,12 @@ class TestCuts:
         assert BRIEFLY in told
         assert any("Left out: listing" in one or "Shortened: listing" in one for one in told)
 
+    def test_the_note_stands_before_the_contract(self) -> None:
+        contract = UnplacedPart("contract", "rule", "Answer.")
+        found = fit([TASK, UnplacedPart("listing", "given", BIG), contract], 240)
+        assert [one.source for one in found.user][-2:] == ["left_out", "contract"]
+        assert found.user[-1] == contract
+
     def test_a_tight_budget_goes_to_the_parts(self) -> None:
         user = [
             TASK,
@@ -225,7 +231,7 @@ class TestCuts:
         user = [UnplacedPart(f"file:{n:03}/{'x' * 40}\n", "given", BIG) for n in range(60)]
         note = fit(user, 1200).user[-1].text
         assert len(note.splitlines()) == 3
-        assert " more. Look up" in note
+        assert " more. If you need" in note
 
 
 class TestPlan:
@@ -261,11 +267,11 @@ class TestPlan:
         [
             (
                 8000,
-                r"there is no room for a prompt: the window has 8,000 tokens, and the answer may take 8,192 \(max_output_tokens\)",
+                r"no tokens left for a prompt: the context window has 8,000 tokens, of which the answer can use 8,192 \(max_output_tokens\)",
             ),
             (
                 8300,
-                r"the prompt .* never cut takes more than 108 tokens \(contract [0-9]+, .*\): the window has 8,300 tokens, and the answer may take 8,192 .*",
+                r"the prompt .* can't be cut have more than 108 tokens \(contract [0-9]+, .*\): the context window has 8,300 tokens, of which the answer can use 8,192 .*",
             ),
         ],
     )

@@ -11,13 +11,13 @@ from logist.core.machine.decisions import fallback_reason, format_decision
 from logist.core.model import JsonObject
 from tests.core.test_routing import THREE, facts, flow
 
-TEXT = "the kinds of the values do not fit: `output.n` is text"
+TEXT = "the types of the values don't match: `output.n` is text"
 
 
 @pytest.mark.parametrize(
     ("output", "line"),
     [
-        ({"n": 90}, "decision D took b, because `output.n >= 80` holds (output.n = 90)"),
+        ({"n": 90}, "decision D took b, because `output.n >= 80` matches (output.n = 90)"),
         ({"n": 1}, "decision D took its default, e (output.n = 1)"),
         ({"n": "high"}, f'decision D took its default, e, because {TEXT} (output.n = "high")'),
         ({}, "decision D took its default, e, because `output.n` is missing"),
@@ -53,7 +53,7 @@ def test_a_step_whose_condition_can_not_be_judged_says_why_it_is_skipped() -> No
     assert format_decision(skipped) == f'step b is skipped, because {TEXT} (output.n = "two")'
     (skipped,) = routing.route_after_step(skipping, "a", facts({"n": 1})).route
     assert (
-        format_decision(skipped) == "step b is skipped, because `output.n > 1` does not hold (output.n = 1)"
+        format_decision(skipped) == "step b is skipped, because `output.n > 1` does not match (output.n = 1)"
     )
 
 
@@ -74,4 +74,4 @@ def test_a_suggestion_and_the_end() -> None:
     suggested: JsonObject = {"decision": "D", "branch": "b", "suggested": "b", "condition": "x"}
     assert format_decision(suggested) == "decision D took b, which the agent suggested"
     assert format_decision({"decision": "D", "branch": ""}) == "decision D took the end"
-    assert format_decision({"decision": "D", "branch": None}) == "decision D has no branch that holds"
+    assert format_decision({"decision": "D", "branch": None}) == "decision D: no branch matches"

@@ -102,18 +102,21 @@ class TestCause:
             ({"schema": schema_hash(SCHEMA), "logist": __version__}, ""),
             (
                 {"schema": "3f2a" * 16},
-                f" (llm-chat-schema.json has changed since: it was 3f2a3f2a, today it is {schema_hash(SCHEMA)[:8]})",
+                f" (llm-chat-schema.json has changed: it was 3f2a3f2a, now it is {schema_hash(SCHEMA)[:8]})",
             ),
             (
                 {"logist": "0.0.9", "schema": 7},
-                f" (it was recorded by Logist 0.0.9, and this is {__version__})",
+                f" (recorded by Logist 0.0.9, replayed by {__version__})",
             ),
         ],
     )
     def test_it_says_what_has_changed_since(self, metadata: JsonObject, since: str) -> None:
         _, entry = asked(metadata)
         assert explain_cause(entry, "response.actions", SCHEMA) == ANSWER + since
-        assert explain_cause(entry, "route", SCHEMA) == "the decisions of the workflow go another way" + since
+        assert (
+            explain_cause(entry, "route", SCHEMA)
+            == "the decisions of the workflow take other branches" + since
+        )
 
     def test_all_that_follows_from_another_reading_of_the_answer_says_so(self) -> None:
         stricter = json.loads(json.dumps(SCHEMA))
@@ -124,8 +127,12 @@ class TestCause:
             *("state_after", "response.actions", "response.status"),
             "response.summary_for_supervisor",
         ]
+        then, now = schema_hash(SCHEMA)[:8], schema_hash(stricter)[:8]
+        changed = f"llm-chat-schema.json has changed: it was {then}, now it is {now}"
+        then, now = schema_hash(SCHEMA)[:8], schema_hash(stricter)[:8]
+        changed = f"llm-chat-schema.json has changed: it was {then}, now it is {now}"
         for each in found:
-            assert each.cause.startswith(f"{ANSWER} (llm-chat-schema.json has changed since: ")
+            assert each.cause.startswith(f"{ANSWER} ({changed}): ")
             assert each.cause.endswith(
                 "invalid answer: `summary_for_supervisor` has 6 characters; at most 3 are allowed"
             )
@@ -133,7 +140,7 @@ class TestCause:
     @pytest.mark.parametrize("field", ["state_after", "after"])
     def test_another_place_after_the_same_answer_is_the_state_machine(self, field: str) -> None:
         _, entry = asked({})
-        assert explain_cause(entry, field, SCHEMA) == "the rules of the state machine lead elsewhere"
+        assert explain_cause(entry, field, SCHEMA) == "the rules of the state machine lead to another state"
 
 
 def test_values_are_json() -> None:

@@ -163,7 +163,7 @@ def test_nothing_drifts_in_any_form_of_prompt(fields: dict[str, Any], status: St
 
 
 @pytest.mark.deep_beyond(4)
-@pytest.mark.parametrize("tokens", [560, 1300])
+@pytest.mark.parametrize("tokens", [660, 1400])
 @pytest.mark.parametrize("template", [None, *TEMPLATES])
 def test_nothing_drifts_where_the_prompt_was_cut(tokens: int, template: str | None) -> None:
     words = "Roses are\nred, `violets` are blue.\n\n" * 8
@@ -197,7 +197,7 @@ def changed(**fields: Any) -> Role:
 
 
 FILE = "the role file Poet (roles/Poet.yaml)"
-OWN = "the wording of Logist itself"
+OWN = "Logist's own text has changed"
 
 
 @pytest.mark.parametrize(
@@ -214,15 +214,15 @@ OWN = "the wording of Logist itself"
         (
             changed(context_requirements=("repo_structure",)),
             {
-                "repo_structure added": f"{FILE} asks for other parts of the surroundings",
-                "listing gone": f"{FILE} asks for other parts of the surroundings",
+                "repo_structure added": f"{FILE} has changed: it requests other context",
+                "listing gone": f"{FILE} has changed: it requests other context",
             },
         ),
         (
             changed(prompt_template="Do {{.Title}}: {{.Prompt}}"),
             {
                 "template:Poet added": f"{FILE} has changed: its template",
-                "task gone": f"{FILE} has changed: its template tells the work in another way",
+                "task gone": f"{FILE} has changed: its template describes the task differently",
             },
         ),
         (None, {"role:Poet gone": "there is none"}),
@@ -260,7 +260,7 @@ def test_a_template_that_tells_less_of_the_task() -> None:
     found = find_drifts(one, before, asked(one, before, then), today(now))
     assert causes(found) == {
         "template:Poet changed": f"{FILE} has changed: its template",
-        "task changed": f"{FILE} has changed: its template tells the work in another way",
+        "task changed": f"{FILE} has changed: its template describes the task differently",
     }
 
 
@@ -282,11 +282,11 @@ def test_a_step_that_its_file_tells_in_another_way() -> None:
 @pytest.mark.parametrize(
     ("version", "cause"),
     [
-        ("1.0", f"{OWN} (the contract, which says how to answer): 1.0 then, 2.0 today"),
-        ("2.0", f"{OWN} (the contract, which says how to answer), though it was 2.0 then too"),
+        ("1.0", f"{OWN} (the contract (how to answer)): it was 1.0, now it is 2.0"),
+        ("2.0", f"{OWN} (the contract (how to answer)), although the version is still 2.0"),
         (
             None,
-            f"{OWN} (the contract, which says how to answer): 2.0 today, and the archive does not say which it was",
+            f"{OWN} (the contract (how to answer)): now 2.0, the archive does not record the old version",
         ),
     ],
 )
@@ -317,7 +317,7 @@ def test_the_same_parts_in_another_order(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("logist.core.prompt.prompt.JOINT", "\n")
     (drift,) = find_drifts(one, before, entry, today())
     assert (drift.source, drift.change) == ("", "changed")
-    assert "how the parts are put together" in drift.cause
+    assert "how the parts are joined" in drift.cause
 
 
 def test_a_task_that_the_history_does_not_tell_as_the_prompt_did() -> None:
@@ -341,7 +341,7 @@ def test_another_schema() -> None:
     assert find_drifts(one, before, entry, today(schema=then)) == []
     (drift,) = find_drifts(one, before, entry, today(schema=schema_hash({})))
     assert drift.source == "schema"
-    assert f"it was {then[:8]}, it is {schema_hash({})[:8]}" in drift.cause
+    assert f"it was {then[:8]}, now it is {schema_hash({})[:8]}" in drift.cause
 
 
 def test_a_secret_that_nobody_knows_any_more_is_no_drift_and_not_shown() -> None:
@@ -415,7 +415,7 @@ def test_what_is_nested_too_deep_is_told() -> None:
     one, before = spec(), state()
     entry = asked(one, before)
     found = find_drifts(one, state(last=LAST.model_copy(update={"output": deep})), entry, today())
-    assert [drift.cause for drift in found] == ["what the history holds is nested too deep"]
+    assert [drift.cause for drift in found] == ["the history is nested too deep"]
 
 
 def test_two_prompts_of_a_job() -> None:
@@ -425,9 +425,9 @@ def test_two_prompts_of_a_job() -> None:
         one, state(attempts=1, note="Go on."), given=Given(), metadata={"logist": "2.0"}
     ).model_copy(update={"sequence": 9})
     found = compare_prompts(first, second)
-    assert found.equal == ("contract", "role:Poet", "permissions", "task", "step")
+    assert found.equal == ("role:Poet", "permissions", "task", "step", "contract")
     assert {drift.source: (drift.change, drift.cause) for drift in found.drifts} == {
-        "limits": ("changed", "the words for the attempt and its limit: not the same"),
+        "limits": ("changed", "the text about the attempt and its limit: not the same"),
         "note": ("added", "the steward's note: only in #9"),
         "listing": ("changed", "the files of the workspace: not the same"),
         "file:a.txt": ("gone", "the file a.txt: only in #7"),
@@ -465,7 +465,7 @@ def test_lines_that_differ(old: str, new: str, shown: tuple[str, ...]) -> None:
 
 def test_a_difference_is_bounded_in_lines_and_width() -> None:
     found = line_diff.diff_lines("\n".join(NUMBERS), "\n".join(f"{number}x" for number in NUMBERS))
-    assert found[25] == "... and 975 more that are gone"
+    assert found[25] == "... and 975 more removed"
     assert len(found) == 52
     (was, now) = line_diff.diff_lines("x" * 5000 + "a" + "y" * 5000, "x" * 5000 + "b" + "y" * 5000)
     assert ("a" in was, "b" in now, len(was)) == (True, True, 207)

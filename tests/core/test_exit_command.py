@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.answer.exit_command import Verdict, decode_answer, judge_answer, replace_surrogates
+from logist.core.answer.answer_faults import find_schema_faults
+from logist.core.answer.exit_command import (
+    EXAMPLE,
+    EXAMPLE_COPIED,
+    Verdict,
+    decode_answer,
+    judge_answer,
+    replace_surrogates,
+)
 from logist.core.model import ExitAction
 from logist.core.prompt.prompt import CONTRACT
 from tests.support import examples
@@ -110,14 +118,14 @@ def test_refused_paths(path: str) -> None:
     ("text", "warning"),
     [
         (BARE + "\nBye", "the answer has text after its exit command"),
-        (f"Done.\n```json\n{BARE}\n```", "the exit command stands in a code fence"),
-        (f"```json\n{BARE}\n```", "the exit command stands in a code fence"),
+        (f"Done.\n```json\n{BARE}\n```", "the exit command is in a code fence"),
+        (f"```json\n{BARE}\n```", "the exit command is in a code fence"),
         (f"```json\n{BARE}\n```\nBye", "the answer has text after its exit command"),
         (f'{{"response": {BARE}}}', "the exit command is wrapped in `response`"),
-        (f"{BARE}\n{BARE}\n", "the exit command is given 2 times"),
+        (f"{BARE}\n{BARE}\n", "the exit command appears 2 times"),
         (
             with_(summary_for_supervisor="A. B! C? D"),
-            "`summary_for_supervisor` has 4 sentences; two or three are asked for",
+            "`summary_for_supervisor` has 4 sentences; expected two or three",
         ),
     ],
 )
@@ -136,9 +144,41 @@ def test_text_before_the_exit_command_needs_no_warning(before: str) -> None:
     assert verdict.warnings == ()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        EXAMPLE,
+        f"Done.\n\n{EXAMPLE}\n",
+        f"```json\n{EXAMPLE}\n```",
+        f'{{"response": {EXAMPLE}}}',
+        CONTRACT,
+        json.dumps({**json.loads(EXAMPLE), "output": {"goal": "g"}}),
+    ],
+)
+def test_a_copy_of_the_example_in_the_prompt_is_not_valid(text: str) -> None:
+    assert of(text) == Verdict(reason=EXAMPLE_COPIED)
+    assert "the example in the prompt" in EXAMPLE_COPIED
+
+
+def test_the_example_has_the_required_keys_of_the_schema_and_breaks_it_only_by_its_action() -> None:
+    example, response = json.loads(EXAMPLE), SCHEMA["properties"]["response"]
+    assert CONTRACT.count(EXAMPLE) == 1
+    assert list(example) == response["required"]
+    assert all(f"- `{key}`" in CONTRACT for key in response["properties"])
+    assert all(f"`{action}`" in CONTRACT for action in response["properties"]["action"]["enum"])
+    faults = find_schema_faults({"response": example}, SCHEMA)
+    assert [fault.partition(" ")[0] for fault in faults] == ["`action`"]
+    assert of(json.dumps({**example, "action": "RETRY"})).command is not None
+
+
+def test_the_example_next_to_an_answer_is_ambiguous() -> None:
+    assert "2 different exit commands" in of(f"{EXAMPLE}\n{BARE}").reason
+
+
 def test_the_prompt_and_the_schema_say_the_same_of_text_around_it() -> None:
     """One rule: what the prompt allows gets no warning, and the schema's description agrees with both."""
-    assert "You may write text before it, but none after it." in CONTRACT
+    assert "Write any other text first. Then write the exit command on a line of its own" in CONTRACT
+    assert CONTRACT.endswith("stop there.")
     described = SCHEMA["properties"]["response"]["description"]
     assert "Text before it is allowed; text after it is a warning." in described
 
@@ -154,7 +194,7 @@ def test_one_and_true_are_different_commands() -> None:
 
 def test_different_requests_beside_one_response() -> None:
     both = [f'{{"request": {{"action": "run", "job_id": "{job}"}}, "response": {BARE}}}' for job in "ab"]
-    assert "different requests" in of("\n".join(both)).reason
+    assert "different `request` objects" in of("\n".join(both)).reason
     assert of(both[0] + both[0] + BARE).command is not None
 
 
@@ -191,16 +231,16 @@ def test_what_stands_around_does_not_hide_the_command(around: str) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        (f"{{{{{BARE}", "breaks off"),
-        (f"{{response: {BARE}", "breaks off"),
-        (f"{{'response': {BARE}", "breaks off"),
-        (f"{{ // wrapped\n {BARE}", "breaks off"),
-        (f"[{BARE}, ", "breaks off"),
+        (f"{{{{{BARE}", "the answer ends inside a JSON object or list"),
+        (f"{{response: {BARE}", "the answer ends inside a JSON object or list"),
+        (f"{{'response': {BARE}", "the answer ends inside a JSON object or list"),
+        (f"{{ // wrapped\n {BARE}", "the answer ends inside a JSON object or list"),
+        (f"[{BARE}, ", "the answer ends inside a JSON object or list"),
         (f'[1, "a", {BARE}]', "inside a list"),
         (f"[[{BARE}]]", "inside a list"),
-        (f"{BARE}\n{{", "breaks off"),
-        (f'{BARE}\n{{"', "breaks off"),
-        (f"{BARE}\n[{{", "breaks off"),
+        (f"{BARE}\n{{", "the answer ends inside a JSON object or list"),
+        (f'{BARE}\n{{"', "the answer ends inside a JSON object or list"),
+        (f"{BARE}\n[{{", "the answer ends inside a JSON object or list"),
         (f'{BARE}\n```json\n{{"action": "STU\n```', "is cut off"),
         (f"if (ok) {{ send({BARE}); }}", "inside code or other braces"),
     ],

@@ -167,7 +167,7 @@ class TestReading:
         assert (found.kind, found.model_extra) == ("merge-queue", {"lane": "fast"})
         assert newer_versions.list_unknown_words(found) == ("kind merge-queue",)
         assert list(newer_versions.list_newer_warnings([found])) == [
-            "interaction 2 is a newer Logist's (kind merge-queue): kept, and skipped"
+            "interaction 2 is from a newer version of Logist (kind merge-queue): kept, but skipped"
         ]
 
     def test_its_own_kinds_are_nothing_to_warn_of(self) -> None:
@@ -288,7 +288,7 @@ class TestMoving:
         ],
     )
     def test_a_job_is_moved_only_from_where_it_is_understood(self, place: Json) -> None:
-        with pytest.raises(Refused, match="use the Logist that wrote it, or a newer one"):
+        with pytest.raises(Refused, match="use the version of Logist that wrote it, or a newer one"):
             newer_versions.refuse_to_move(State.model_validate(place))
 
     def test_what_to_do_in_doubt_is_left_to_the_steward_unless_it_is_known(self) -> None:

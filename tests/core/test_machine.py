@@ -450,7 +450,13 @@ class TestAdvice:
     @pytest.mark.parametrize(
         ("here", "action", "prompt", "message", "fix"),
         [
-            (None, Action.APPROVE, "x", "there is no job yet to approve", 'logist job create --prompt "..."'),
+            (
+                None,
+                Action.APPROVE,
+                "x",
+                "can't approve: the job doesn't exist yet",
+                'logist job create --prompt "..."',
+            ),
             (
                 Place(status=Status.DRAFT),
                 Action.ACTIVATE,
@@ -483,7 +489,7 @@ class TestAdvice:
                 Place(status=Status.HALTED_TIME, before=EARLIER, halted_at=60.0),
                 Action.RESUME,
                 "x",
-                "the limit behind HALTED_TIME was not raised",
+                "can't resume: the limit behind HALTED_TIME was not raised",
                 "logist job config --job j --set limits.time_threshold_minutes=MINUTES, then: logist job resume --job j",
             ),
             (
@@ -505,9 +511,9 @@ class TestAdvice:
 
 def test_an_unknown_step_is_a_wrong_argument() -> None:
     event = Event(Who.STEWARD, Action.RESUBMIT, to_step="deploy")
-    with pytest.raises(UsageError, match="no step 'deploy'") as caught:
+    with pytest.raises(UsageError, match="unknown step 'deploy' in this job") as caught:
         next_place(stuck(), event, spec())
-    assert caught.value.fix == "its only step is 'task'"
+    assert caught.value.fix == "the only step is 'task'"
     assert next_place(stuck(), replace(event, to_step="task"), spec()).status is Status.PENDING
 
 
@@ -589,20 +595,20 @@ def test_listings_know_every_state() -> None:
 
 def test_a_job_in_doubt_offers_both_ways_out() -> None:
     assert advice.next_command(Status.STUCK, "j", StuckKind.IN_DOUBT) == (
-        "logist job resubmit --job j --assume-paid, or: logist job resubmit --job j --retry if it was not charged; "
-        "or: logist job poststep --job j --response-file FILE with the answer"
+        "logist job resubmit --job j --assume-paid if it was charged, or: logist job resubmit --job j --retry if it was not; "
+        "or: logist job poststep --job j --response-file FILE to supply the answer"
     )
 
 
 def test_what_is_in_doubt_is_not_asked_again_without_a_word() -> None:
     here, again = stuck(StuckKind.IN_DOUBT), Event(Who.STEWARD, Action.RESUBMIT)
-    with pytest.raises(Refused, match="is in doubt: say which it is"):
+    with pytest.raises(Refused, match="it is unknown whether the last request was charged"):
         next_place(here, again, spec())
     for word in machine.DOUBTS:
         assert next_place(here, replace(again, doubt=word), spec()).status is Status.PENDING
-    with pytest.raises(Refused, match="in doubt"):
+    with pytest.raises(Refused, match="it is unknown whether the last request was charged"):
         next_place(here, replace(again, doubt="perhaps"), spec())
-    with pytest.raises(Refused, match="nothing is in doubt in this job"):
+    with pytest.raises(Refused, match="can't settle a doubt: no request of this job is in doubt"):
         next_place(stuck(StuckKind.AGENT), replace(again, doubt="retry"), spec())
 
 

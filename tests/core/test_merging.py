@@ -89,12 +89,12 @@ def test_only_what_is_to_be_merged_by_itself_is(spec: EffectiveSpec) -> None:
 
 def test_work_that_does_not_fit_is_stuck_with_the_reason() -> None:
     done = Place(status=Status.SUCCESS)
-    command = MergeCommand(conflicts=["a.py"], lack="does not fit in: a.py")
+    command = MergeCommand(conflicts=["a.py"], lack=": a.py")
     place = steward.apply_command(Kind.MERGE, done, command, SPEC)
     assert (place.status, place.stuck and place.stuck.kind, place.stuck and place.stuck.reason) == (
         Status.STUCK,
         "merge",
-        "does not fit in: a.py",
+        ": a.py",
     )
     assert steward.apply_command(Kind.MERGE, place, MergeCommand(), SPEC) == done
     assert steward.apply_command(Kind.RESUBMIT, place, ResubmitCommand(), SPEC).status is Status.PENDING

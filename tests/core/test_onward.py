@@ -109,7 +109,7 @@ def test_a_steward_confirms_where_the_step_or_the_agent_wants_it(
     assert (outcome.place.step, outcome.route == []) == ("a" if asks else "b", asks)
 
 
-NEEDS = "; this step needs at least 0.5"
+NEEDS = "; this step requires at least 0.5"
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ NEEDS = "; this step needs at least 0.5"
         ({"confidence": 0.5}, {"confidence": 1}, ""),
         ({"confidence": 0}, {"confidence": 0}, ""),
         ({"confidence": 0.5}, {"confidence": 0.49}, f"the agent's confidence is 0.49{NEEDS}"),
-        ({"confidence": 0.5}, None, f"the agent gave no confidence{NEEDS}"),
-        ({"confidence": 0.5}, {"Confidence": 0.9}, f"the agent gave no confidence{NEEDS}"),
+        ({"confidence": 0.5}, None, f"the answer has no confidence{NEEDS}"),
+        ({"confidence": 0.5}, {"Confidence": 0.9}, f"the answer has no confidence{NEEDS}"),
         *(
             ({"confidence": 0.5}, {"confidence": value}, f"{shown}, which is not a number from 0 to 1{NEEDS}")
             for value, shown in (
@@ -132,10 +132,14 @@ NEEDS = "; this step needs at least 0.5"
             )
         ),
         ({"confidence": 0.5}, {"confidence": [0.9]}, f"an array, which is not a number from 0 to 1{NEEDS}"),
-        ({"confirm": "output.missing"}, None, "can't be judged: `output.missing` is missing"),
+        (
+            {"confirm": "output.missing"},
+            None,
+            "can't evaluate whether this step requires confirmation: `output.missing` is missing",
+        ),
         ({"confirm": "output.more > 3"}, None, ""),  # true counts as 1, as in JavaScript
         ({"confirm": "output.more === false"}, None, ""),
-        ({"confirm": "output.more"}, None, "this step is to be confirmed where `output.more` holds"),
+        ({"confirm": "output.more"}, None, "this step requires confirmation because `output.more` matches"),
     ],
 )
 def test_a_gate_that_can_not_be_judged_stays_closed(
@@ -154,7 +158,7 @@ def test_the_reason_is_kept_until_the_reviewer_has_seen_the_work() -> None:
     assert (done.place.status, done.reason) == (Status.REVIEW_REQUIRED, "")
     before = {"unsure": True, "why_unsure": done.why_unsure, "outputs": {"a": {"more": True}}}
     seen = concluded(reviewed, phase=Phase.REVIEWER, before=before)
-    assert (seen.place.awaiting, seen.reason) == ("review", f"the agent gave no confidence{NEEDS}")
+    assert (seen.place.awaiting, seen.reason) == ("review", f"the answer has no confidence{NEEDS}")
 
 
 def test_a_reviewed_step_is_confirmed_after_its_review() -> None:
@@ -233,12 +237,12 @@ def test_m25_an_unknown_choice_is_a_warning(suggestion: object, warned: bool) ->
 
 def test_m25_where_nothing_can_be_chosen_a_choice_says_so() -> None:
     outcome = concluded(flow(), metadata={"suggested_next_stage": "a"}, before={"step": "b"})
-    assert any("nothing to choose after this step" in each for each in outcome.response.warnings)
+    assert any("this step has no branches to choose from" in each for each in outcome.response.warnings)
 
 
 @pytest.mark.parametrize(
     ("sections", "place"),
-    [(False, "in the `metadata` of the exit command"), (True, "in the section Metadata")],
+    [(False, "into the `metadata` of the exit command"), (True, "in the section Metadata")],
 )
 def test_m25_the_prompt_lists_ids_and_titles(sections: bool, place: str) -> None:
     named = flow().model_copy(
@@ -250,7 +254,7 @@ def test_m25_the_prompt_lists_ids_and_titles(sections: bool, place: str) -> None
         told = {each.source: each.text for each in pieces}
         assert ("choices" in told) is listed
         if listed:
-            assert told["choices"].endswith("The steps are:\n\n- b: Step b")
+            assert told["choices"].endswith("The possible steps are:\n\n- b: Step b")
             assert place in told["choices"]
     other = state(Status.PENDING, step="b", workflow="w")
     pieces = prompt.user_pieces(spec(workflow=named), other, Phase.DOER, prompt.Given())

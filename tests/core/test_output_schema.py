@@ -49,7 +49,7 @@ class TestShipped:
     @pytest.mark.parametrize(
         ("output", "named"),
         [
-            (None, "it has no `output`"),
+            (None, "missing `output`"),
             ("just words", '`output` is "just words"; expected an object'),
             ({"goal": "g"}, "`output` has no `steps`"),
             ({"goal": "g", "steps": "nope"}, '`output.steps` is "nope"; expected an array'),
@@ -83,13 +83,19 @@ class TestDeclared:
         ("wanted", "fault"),
         [
             (7, "must be a JSON Schema"),
-            ({"$ref": "https://example.org/x.json"}, "`$ref` is not supported"),
-            ({"properties": {"a": {"pattern": "(a+)+$"}}}, "`properties.a.pattern` is not supported"),
-            ({"anyOf": [{"patternProperties": {}}]}, "`anyOf[0].patternProperties` is not supported"),
-            ({"items": {"$defs": {}}}, "`items.$defs` is not supported"),
-            ({"type": "text"}, "is no JSON Schema: type"),
+            ({"$ref": "https://example.org/x.json"}, "uses `$ref`, which is not supported"),
+            (
+                {"properties": {"a": {"pattern": "(a+)+$"}}},
+                "uses `properties.a.pattern`, which is not supported",
+            ),
+            (
+                {"anyOf": [{"patternProperties": {}}]},
+                "uses `anyOf[0].patternProperties`, which is not supported",
+            ),
+            ({"items": {"$defs": {}}}, "uses `items.$defs`, which is not supported"),
+            ({"type": "text"}, "is not a valid JSON Schema: type"),
             ({"description": "x" * 20_000}, "at most 16,384"),
-            ({"enum": [float("nan")]}, "must be JSON"),
+            ({"enum": [float("nan")]}, "must be valid JSON"),
         ],
     )
     def test_what_can_not_be_bounded_is_refused(self, wanted: Any, fault: str) -> None:
@@ -113,7 +119,9 @@ class TestDeclared:
     )
     def test_a_recorded_one_that_no_role_can_have_is_not_applied(self, wanted: JsonObject) -> None:
         """A history may come from elsewhere: no replay opens an address, runs an expression or ends in a traceback."""
-        with pytest.raises(Refused, match="`output_schema` of the role Worker can't be applied: "):
+        with pytest.raises(
+            Refused, match=r"can't use the recorded `output_schema` of the role Worker: it (uses|is not) "
+        ):
             concluded({"g" * 40 + "!": 1, "goal": 1}, wanted)
 
     def test_names_of_fields_are_no_keywords(self) -> None:
@@ -127,7 +135,7 @@ class TestDeclared:
             name="R", description="d", instructions="i", llm_model="m", output_schema={"type": "array"}
         )
         told = {each.source: each.text for each in prompt.system_pieces(role, sections=sections)}
-        assert f"{place} has to fit this JSON Schema" in told["output_schema"]
+        assert f"{place} must match this JSON Schema" in told["output_schema"]
         assert '{"type": "array"}' in told["output_schema"]
         pieces = prompt.system_pieces(role, sections=sections, doing=False)
         assert "output_schema" not in {each.source for each in pieces}
@@ -145,7 +153,7 @@ class TestQuestion:
         outcome = concluded(self.ASKED, load_schema("output/plan"), action, summary="A choice.")
         assert (outcome.place.status, outcome.reason) == (Status.STUCK, "A choice.")
         assert outcome.response.output == self.ASKED
-        assert any("a question stops the job" in each for each in outcome.response.warnings) is (
+        assert any("a question always stops the job" in each for each in outcome.response.warnings) is (
             action != "STUCK"
         )
 

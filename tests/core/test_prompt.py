@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logist.core.model import Change, ExitAction, Last, Part, Permissions, Phase, Role, State, Status
-from logist.core.prompt import prompt
 from logist.core.prompt.prompt import (
+    CONTRACT,
     JOINT,
     SEPARATOR,
     FileText,
     Given,
     UnplacedPart,
     assemble,
+    contract_piece,
     system_pieces,
     user_pieces,
 )
@@ -69,14 +70,15 @@ RICH_SPEC = spec(
 RICH_GIVEN = Given(
     listing=("a.txt", "b.txt"),
     listing_omitted=7,
-    files=(FileText("a.txt", "hello\n"), FileText("b.bin", None, "not text")),
+    files=(FileText("a.txt", "hello\n"), FileText("b.bin", None, "binary file")),
     changes=(Change(path="a.txt", kind="created", mode="100644"),),
     changes_omitted=2,
 )
 
 
 def rich(phase: Phase = Phase.REVIEWER, clean: Redact = plain) -> tuple[str, list[Part], int, int]:
-    return assemble(system_pieces(WORKER), user_pieces(RICH_SPEC, RICH_STATE, phase, RICH_GIVEN), clean)
+    user = [*user_pieces(RICH_SPEC, RICH_STATE, phase, RICH_GIVEN), contract_piece(sections=False)]
+    return assemble(system_pieces(WORKER), user, clean)
 
 
 WHOLE = """\
@@ -97,8 +99,8 @@ Type: feature. Tags: a, b.
 
 ## Your part: review
 
-Judge the work described below against the task and its acceptance criteria. Do not do the work yourself. \
-Your verdict, see below, accepts it or sends it back; STUCK hands it to a person.
+Judge the work described below against the task and its acceptance criteria. Only judge it: do no work \
+yourself. Your verdict, see below, accepts the work or sends it back. If a person must decide, end with STUCK.
 
 This is attempt 2 of 3.
 
@@ -106,7 +108,7 @@ This is attempt 2 of 3.
 
 Worker ended with COMPLETED: Wrote the file.
 - evidence: a.txt
-- named as evidence, but not there: gone.txt
+- named as evidence, but not found: gone.txt
 
 ## Note from the steward
 
@@ -133,7 +135,7 @@ hello
 
 ## File: b.bin
 
-(not text)"""
+(binary file)"""
 
 
 MAY_ALL = """\
@@ -146,8 +148,8 @@ class TestWhole:
     def test_every_word(self) -> None:
         text, _, user_start, _ = rich()
         told = JOINT.join(layer.text for layer in reviewer_pieces(RICH_SPEC, RICH_STATE) if layer.text)
-        assert text[user_start:] == WHOLE.replace("{review}", told)
-        assert text[:user_start] == JOINT.join([prompt.CONTRACT, WORKER.instructions, MAY_ALL]) + SEPARATOR
+        assert text[user_start:] == JOINT.join([WHOLE.replace("{review}", told), CONTRACT])
+        assert text[:user_start] == JOINT.join([WORKER.instructions, MAY_ALL]) + SEPARATOR
 
     @pytest.mark.parametrize(
         ("may", "told"),
@@ -162,7 +164,7 @@ class TestWhole:
             ),
             (
                 ["execute_commands", "write_files", "create_files", "delete_files"],
-                ["You may not read files, by any means"],
+                ["You may not read files, with any tool or command."],
             ),
             ([], ["You may not read files, change files, create files, delete files or run commands"]),
         ],
@@ -229,7 +231,6 @@ class TestParts:
 
     def test_sources_and_kinds(self) -> None:
         assert [(part.source, part.kind) for part in rich()[1]] == [
-            ("contract", "rule"),
             ("role:Worker", "rule"),
             ("permissions", "rule"),
             ("task", "given"),
@@ -243,6 +244,7 @@ class TestParts:
             ("listing", "given"),
             ("file:a.txt", "given"),
             ("file:b.bin", "given"),
+            ("contract", "rule"),
         ]
 
     texts = st.lists(st.text(max_size=20), min_size=1, max_size=5)
@@ -315,12 +317,12 @@ class TestUser:
     def test_missing_evidence_is_flagged_to_the_reviewer(self) -> None:
         one = state(Status.REVIEW_REQUIRED, last=last(evidence_files=["a", "b"], missing=["b"]))
         told = pieces(Phase.REVIEWER, one)["previous"]
-        assert told.endswith("- evidence: a\n- named as evidence, but not there: b")
+        assert told.endswith("- evidence: a\n- named as evidence, but not found: b")
 
     @pytest.mark.parametrize(
         ("phase", "by", "action", "title"),
         [
-            (Phase.DOER, Phase.REVIEWER, "RETRY", "## The review sent it back"),
+            (Phase.DOER, Phase.REVIEWER, "RETRY", "## The review sent the work back"),
             (Phase.DOER, Phase.REVIEWER, "COMPLETED", "## What happened before"),  # a steward rejected it
             (Phase.DOER, Phase.REVIEWER, "STUCK", "## What happened before"),
             (Phase.DOER, Phase.DOER, "RETRY", "## What happened before"),

@@ -138,7 +138,7 @@ TABLE: dict[str, tuple[list[str], list[str]]] = {
             "-----BEGIN CERTIFICATE-----\n<b64>\n-----END CERTIFICATE-----",
         ],
     ),
-    "password in an address": (
+    "password in a URL": (
         [
             "postgres://app:⟦hunter2⟧@db.example.org/x",
             "https://oauth2:⟦<pw>⟧@git.example.org/a.git",
@@ -173,7 +173,7 @@ TABLE: dict[str, tuple[list[str], list[str]]] = {
         ["Bearer ⟦<mix>⟧", "bearer ⟦<hex32>⟧"],
         ["bearer of bad news", "Bearer authentication-is-what-we-need", "forbearer <mix>"],
     ),
-    "value of a password or key": (
+    "password or key value": (
         [
             "password=⟦<pw>⟧",
             'DB_PASSWORD: "⟦<pw>⟧"',

@@ -57,7 +57,7 @@ def test_a_call_that_a_limit_of_today_would_have_kept_back() -> None:
     job.answer()
     assert found(job.entries) == []
     [(number, name, _, today)] = found(respecified(job.entries, limits=Limits(max_allowed_iterations=1)))
-    assert (number, name, today) == (3, "limit", "iteration limit: 1 of 1 runs")
+    assert (number, name, today) == (3, "limit", "iteration limit: 1 of 1 runs used")
     given = last(job, simulated=True)
     assert found(respecified(given, limits=Limits(max_allowed_iterations=1))) == []
     late = last(job, exchange="a" * 64)

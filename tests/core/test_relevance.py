@@ -237,7 +237,9 @@ def test_the_tree_shows_key_files_and_two_levels_with_counts() -> None:
         "link (a link)",
     ]
     assert draw_tree([], [], {}) == ""
-    assert draw_tree(["a"], [], {}, partial=True).splitlines()[-1] == "(there is more than was looked at)"
+    assert (
+        draw_tree(["a"], [], {}, partial=True).splitlines()[-1] == "(incomplete: not all files were scanned)"
+    )
 
 
 def test_names_stay_on_their_line() -> None:

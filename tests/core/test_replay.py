@@ -27,9 +27,9 @@ from tests.core.builders import SCHEMA, Recorder, command, whole_history
 from tests.support import ROOT
 
 HISTORY = whole_history().entries
-MACHINE = "the rules of the state machine lead elsewhere"
-BEFORE = "the entries before it lead elsewhere"
-ANSWER = "the rules for the exit command judge this answer in another way"
+MACHINE = "the rules of the state machine lead to another state"
+BEFORE = "the interactions before it lead to another state"
+ANSWER = "the rules for the exit command judge this answer differently"
 
 
 def changed(sequence: int, **fields: Any) -> list[Interaction]:

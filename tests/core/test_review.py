@@ -237,7 +237,7 @@ def test_a_review_that_is_written_as_text_is_read(output: str) -> None:
 def test_an_output_without_a_verdict_does_not_pass(output: Any) -> None:
     found = judged(spec("yolo", approval="none"), state(), output)
     assert found.place.status is Status.STUCK
-    assert "`output` holds no `verdict`" in found.reason
+    assert "`output` has no `verdict`" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_silence_is_no_word_where_nobody_looks_after_it(
 ) -> None:
     found = judged(one, state(), None)
     assert found.place.status is status
-    assert ("it gives no verdict: nothing but the checks was judged" in found.response.warnings) is warned
+    assert ("no verdict in the review: only the checks count" in found.response.warnings) is warned
     assert judged(one, state(), None, asked=False).place.status in (Status.SUCCESS, Status.APPROVAL_REQUIRED)
 
 
@@ -385,9 +385,9 @@ class TestTelling:
             ("diff", "given"),
         ]
         verdict, checklist, checks, diff = (piece.text for piece in pieces)
-        assert '{"verdict": "FAIL"' in verdict
-        assert "- [ ] ours (error); its command was run for you" in checklist
-        assert "- [ ] eyes (warning); you judge" in checklist
+        assert '{"verdict": "<PASS or FAIL>", "issues": [' in verdict
+        assert "- [ ] ours (error); Logist ran its command" in checklist
+        assert "- [ ] eyes (warning); you judge it" in checklist
         assert "off" not in checklist.replace("of", "")
         assert "- ours (error): the check failed (exit status 2)" in checks
         assert "```\nboom\n```" in checks
@@ -409,10 +409,13 @@ class TestTelling:
             (spec("normal"), "reported to a person"),
             (
                 spec("yolo", approval="none", auto_merge=True),
-                "without one it is merged, and no person looks at it first. Whatever",
+                "Without an error, it is merged, and no person checks it first. If something must not be",
             ),
-            (spec("yolo", approval="none"), "it is accepted, and no person looks at it first."),
-            (spec("yolo", approval="end", auto_merge=True), "it is merged. Whatever"),
+            (spec("yolo", approval="none"), "it is accepted, and no person checks it first."),
+            (
+                spec("yolo", approval="end", auto_merge=True),
+                "Without an error, it is merged. If something must not be accepted, report it as an error.",
+            ),
         ],
     )
     def test_the_reviewer_knows_what_its_words_do(self, judged_by: EffectiveSpec, words: str) -> None:
@@ -504,7 +507,7 @@ def test_what_can_be_overridden(here: State, taken: bool) -> None:
     if taken:
         assert decide() is Status.SUCCESS
     else:
-        with pytest.raises(Refused, match="no review here"):
+        with pytest.raises(Refused, match="no review to override"):
             decide()
 
 

@@ -109,7 +109,7 @@ SURROUNDED = Given(
     structure="src/\n  a.py",
     relevant=(
         Relevant(FileText("src/a.py", "x = 1\n"), "named in the task"),
-        Relevant(FileText("b.bin", None, "not text"), "contains hello"),
+        Relevant(FileText("b.bin", None, "binary file"), "contains hello"),
     ),
     attempts=("Worker: RETRY\nno luck",),
     others=("j2: parse dates",),
@@ -120,7 +120,7 @@ SURROUNDED = Given(
 
 LISTED = """\
 - src/a.py: named in the task
-- b.bin: contains hello (not text)
+- b.bin: contains hello (binary file)
 
 ## File: src/a.py
 
@@ -230,7 +230,7 @@ class TestNames:
             ("{{title}} {{acceptance_criteria.length}} {{input.n}}", "T 2 7"),
             (
                 "{{range .RelevantFiles}}{{.}} ({{.Reason}}) {{end}}",
-                "src/a.py (named in the task) b.bin (contains hello (not text)) ",
+                "src/a.py (named in the task) b.bin (contains hello (binary file)) ",
             ),
             ("{{range .RelevantFiles}}{{.Path}}:{{.Content}}{{end}}", "src/a.py:x = 1\nb.bin:"),
             (
@@ -347,7 +347,7 @@ class TestWhatATemplateLeavesOut:
     def test_of_its_surroundings_follows_it(self) -> None:
         sources = [source for source, _, _ in parts(asked(role("{{.Title}} {{.RepoContext}}", *EVERY)))]
         context_parts = ["prior_attempts", "related_tasks", "session_context", "relevant_files"]
-        assert sources[sources.index("limits") + 1 :] == [*context_parts, "relevant:src/a.py"]
+        assert sources[sources.index("limits") + 1 :] == [*context_parts, "relevant:src/a.py", "contract"]
 
     def test_the_instructions_of_the_project_are_told_once(self) -> None:
         given = Given(instructions="Be kind.")
@@ -407,7 +407,11 @@ class TestSecretsAndFaults:
             ("template:implement", "rule", "\n# Here\n"),
             ("repo_structure", "given", "src/\n  a.py"),
             ("template:implement", "rule", "\n"),
-            ("relevant_files", "given", "- src/a.py: named in the task\n- b.bin: contains hello (not text)"),
+            (
+                "relevant_files",
+                "given",
+                "- src/a.py: named in the task\n- b.bin: contains hello (binary file)",
+            ),
             ("relevant:src/a.py", "given", "\n\n## File: src/a.py\n\n```\nx = 1\n```"),
         ]
         assert {"repo_structure", "relevant:src/a.py"} <= {row["source"] for row in one.metadata["context"]}
@@ -418,7 +422,7 @@ class TestSecretsAndFaults:
             spec(tags=("a",) * 300), state(), wild, SURROUNDED, Phase.DOER
         )
         assert told.warnings == (
-            "role 'implement': prompt_template: it has more than 500 parts, so the work is told without it",
+            "role 'implement': prompt_template: it has more than 500 parts; the task is described without the template",
         )
         assert told.user[0].text.startswith("## Task: Say hello")
 
@@ -445,7 +449,7 @@ class TestSecretsAndFaults:
         told = step_instructions.build_instructions(
             spec(prompt="x" * 20_000, tags=("a",) * 100), state(), wild, Given(), Phase.DOER
         )
-        assert "grows too long" in told.warnings[0]
+        assert "the rendered text is too long: more than 1,000,000 characters" in told.warnings[0]
         assert told.user[0].text.startswith("## Task: Say hello")
 
     def test_an_empty_template_leaves_no_trace(self) -> None:

@@ -60,7 +60,10 @@ def test_what_fails_at_run_time_is_not_taken_and_told() -> None:
 def test_no_branch_names_the_decision_and_what_it_saw() -> None:
     routed = routing.route_after_step(flow(("a", "D", None), ("D", "b", "output.ok")), "a", facts({"ok": 0}))
     assert routed.onward.step is None
-    assert routed.onward.fault == "decision 'D': no branch holds and it has no default; it saw output.ok = 0"
+    assert (
+        routed.onward.fault
+        == "decision 'D': no branch matches and there is no default; values: output.ok = 0"
+    )
     assert routed.route[0]["branch"] is None
 
 
@@ -155,7 +158,7 @@ def test_a_circle_that_never_ends_is_told(most: int | None) -> None:
     )
     routed = routing.route_after_step(way, "a", facts())
     assert routed.onward.step is None
-    assert "lead in a circle" in routed.onward.fault
+    assert "endless loop: the decisions around 'D' lead back without doing a step" in routed.onward.fault
 
 
 def test_a_condition_that_does_not_compile_does_not_hold() -> None:

@@ -113,7 +113,7 @@ def test_only_a_status_that_stops_needs_no_next_action(status: SectionStatus) ->
         assert verdict.command is not None
         assert verdict.command.action is ExitAction.STUCK
     else:
-        assert f"{status} alone does not say what comes next" in verdict.reason
+        assert f"{status} alone does not decide what happens next" in verdict.reason
 
 
 def test_everything_it_says() -> None:
@@ -212,30 +212,34 @@ def test_evidence(written: str, paths: tuple[str, ...]) -> None:
     ("written", "values", "warning"),
     [
         ('{"confidence": 0}', {"confidence": 0}, ""),
-        ('{"confidence": 1.01}', {}, "`confidence` is 1.01; it is left out"),
-        ('{"confidence": -0.1}', {}, "`confidence` is -0.1; it is left out"),
-        ('{"confidence": true}', {}, "`confidence` is true; it is left out"),
-        ('{"confidence": "0.9"}', {}, '`confidence` is "0.9"; it is left out'),
+        ('{"confidence": 1.01}', {}, "`confidence` is 1.01; it is ignored"),
+        ('{"confidence": -0.1}', {}, "`confidence` is -0.1; it is ignored"),
+        ('{"confidence": true}', {}, "`confidence` is true; it is ignored"),
+        ('{"confidence": "0.9"}', {}, '`confidence` is "0.9"; it is ignored'),
         ('{"confidence": null, "suggested_next_stage": null}', {}, ""),
-        ('{"suggested_tags": ["a", 1]}', {}, "`suggested_tags` is an array; it is left out"),
-        ('{"suggested_next_stage": 3}', {}, "`suggested_next_stage` is 3; it is left out"),
+        ('{"suggested_tags": ["a", 1]}', {}, "`suggested_tags` is an array; it is ignored"),
+        ('{"suggested_next_stage": 3}', {}, "`suggested_next_stage` is 3; it is ignored"),
         ('{"suggested_next_stage": "stage_name_or_null"}', {}, ""),
-        ('{"confidence": 0.0-1.0}', {}, "`Metadata` still has the words of the template; it is left out"),
+        (
+            '{"confidence": 0.0-1.0}',
+            {},
+            "`Metadata` still contains the placeholders of the template; it is ignored",
+        ),
         (
             '{"confidence": 0.5, "confidence": 0.6}',
             {},
-            '`Metadata` has the key "confidence" 2 times; expected each key once; it is left out',
+            '`Metadata` has the key "confidence" 2 times; expected each key once; it is ignored',
         ),
-        ('{"confidence": 0.5}\n{"confidence": 0.6}', {}, "`Metadata` has 2 JSON objects; none is taken"),
-        ('```json\n{"confidence": 0.5\n```', {}, "`Metadata` is cut off: its end is missing; it is left out"),
+        ('{"confidence": 0.5}\n{"confidence": 0.6}', {}, "`Metadata` has 2 JSON objects; all are ignored"),
+        ('```json\n{"confidence": 0.5\n```', {}, "`Metadata` is cut off: its end is missing; it is ignored"),
         (
             '{"url": "http://a//b#c", "confidence": 0.5, // sure\n}',
             {"url": "http://a//b#c", "confidence": 0.5},
             "",
         ),
         ('```json\n{"confidence": 0.5}\n```\nI used {"a": 1}.', {"confidence": 0.5}, ""),
-        ("```yaml\nconfidence: 0.5\n```", {}, "`Metadata` has no JSON object; it is left out"),
-        ("", {}, "`Metadata` has no JSON object; it is left out"),
+        ("```yaml\nconfidence: 0.5\n```", {}, "`Metadata` has no JSON object; it is ignored"),
+        ("", {}, "`Metadata` has no JSON object; it is ignored"),
     ],
 )
 def test_metadata(written: str, values: dict[str, Any], warning: str) -> None:
@@ -309,7 +313,7 @@ def test_the_base_prompt_asks_for_what_is_read() -> None:
         NextAction.COMPLETE,
         None,
     )
-    assert "`Metadata` still has the words of the template; it is left out" in found.warnings
+    assert "`Metadata` still contains the placeholders of the template; it is ignored" in found.warnings
 
 
 def test_the_agent_cannot_replace_what_was_read() -> None:

@@ -93,7 +93,7 @@ def shared(
 ) -> tuple[list[JsonObject], Replacing]:
     """The interactions as an export makes them."""
     private = Private(
-        dict.fromkeys(known, "a known value"), [re.compile(each) for each in patterns], ["hermes.lan.example"]
+        dict.fromkeys(known, "known value"), [re.compile(each) for each in patterns], ["hermes.lan.example"]
     )
     for each in entries:
         private.line(json.dumps(each, ensure_ascii=False))

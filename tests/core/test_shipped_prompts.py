@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from logist.core import sections
+from logist.core.answer import exit_command
 from logist.core.model import ExitAction, Phase, Status
 from logist.core.permissions.permissions import can_change_files
-from logist.core.prompt.prompt import ENDING, Given
+from logist.core.prompt.prompt import CONTRACT, ENDING, Given
+from logist.core.review import read_verdict
 from logist.core.step.step_instructions import build_instructions
+from logist.core.text.layers import BASE
 from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.core.builders import SCHEMA, spec, state
@@ -38,7 +43,7 @@ def test_in_sections_the_words_of_the_exit_command_are_explained(name: str, phas
     text = told(name, "sections", phase)
     assert "COMPLETED" in ROLES[name].instructions
     assert ENDING in text
-    assert "End with exactly one JSON object" not in text
+    assert "End your answer with one JSON object" not in text
     assert ENDING not in told(name, "json", phase)
 
 
@@ -65,13 +70,41 @@ def test_the_forms_agree_with_the_contract(name: str, form: str) -> None:
     assert "four sentences" not in text  # two or three, says the contract
     assert "second JSON object" not in text  # one without an action is no exit command
     assert "exactly the five" not in text  # beside `## Evidence`
-    assert ("In your role the output is not optional." in text) is (ROLES[name].output_schema is not None)
+    assert ("Your role requires an output." in text) is (ROLES[name].output_schema is not None)
+
+
+@pytest.mark.parametrize("phase", [Phase.DOER, Phase.REVIEWER])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ROLES)
+def test_the_contract_is_the_last_part_and_there_only(name: str, form: str, phase: Phase) -> None:
+    contract = CONTRACT if form == "json" else BASE
+    text = told(name, form, phase)
+    assert text.endswith(contract)
+    assert text.count("## How to answer") == 1
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_copy_of_the_prompt_or_of_a_form_in_it_is_not_valid(name: str) -> None:
+    for form, judge in (("json", exit_command.judge_answer), ("sections", sections.judge_sections)):
+        for phase in (Phase.DOER, Phase.REVIEWER):
+            assert judge(told(name, form, phase), SCHEMA).command is None
+    assert exit_command.judge_answer(CONTRACT, SCHEMA).reason == exit_command.EXAMPLE_COPIED
+    assert sections.judge_sections(BASE, SCHEMA).reason.startswith('`Status` is "[SUCCESS | PARTIAL | ')
+
+
+def test_a_copy_of_the_form_of_a_verdict_is_not_a_verdict() -> None:
+    (line,) = (
+        line for line in told("review", "json", Phase.REVIEWER).split("\n") if line.startswith('{"verdict"')
+    )
+    review = read_verdict(json.loads(line), {})
+    assert review is not None
+    assert review.fault == "`output.verdict` is neither PASS nor FAIL"
 
 
 @pytest.mark.parametrize("name", ROLES)
 def test_a_reviewer_has_one_form_for_its_output(name: str) -> None:
     text = told(name, "json", Phase.REVIEWER)
-    assert "has to fit this JSON Schema" not in text
+    assert "must match this JSON Schema" not in text
     assert "## Your verdict" in text
 
 

@@ -239,8 +239,8 @@ def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
     ("reason", "normal"),
     [
         (
-            "the answer is too long: 300,000 characters, at most 262,144 are read",
-            "the answer is too long: N characters, at most N are read",
+            "the answer is the condition is too long: 300,000 characters, at most 262,144 are allowed",
+            "the answer is the condition is too long: N characters, at most N are allowed",
         ),
         ("I can't open src/app/main.py.", "I can't open …"),
         ("I can't open app.py, nor ./b, nor /etc/hosts", "I can't open …, nor …, nor …"),
@@ -249,7 +249,7 @@ def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
         ("commit 3f2a9bc01 and 123e4567-e89b-12d3-a456-426614174000 differ", "commit … and … differ"),
         ("no answer: https://example.org:8443/v1 says 503", "no answer: … says N"),
         ("Not this and/or that, e.g. 3.5  or\n\t4.", "Not this and/or that, e.g. N or N"),
-        ("", "(no reason given)"),
+        ("", "(no reason)"),
         ("é" * 500, "é" * 119 + "…"),
     ],
 )

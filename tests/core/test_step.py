@@ -79,9 +79,7 @@ class TestTurns:
     def test_a_job_that_waits_says_why(self) -> None:
         one = stuck_state().model_copy(update={"reason": "it broke"})
         assert step.find_idle_reason(one) == step.Idle(Status.STUCK, "it broke")
-        assert step.find_idle_reason(state(Status.DRAFT)) == step.Idle(
-            Status.DRAFT, "nothing to ask an agent"
-        )
+        assert step.find_idle_reason(state(Status.DRAFT)) == step.Idle(Status.DRAFT, "no agent is due")
 
 
 class TestLimits:
@@ -102,10 +100,10 @@ class TestLimits:
     @pytest.mark.parametrize(
         ("used", "limit", "reason"),
         [
-            ((100, 0, 0.0, 0), "HALTED_COST", "cost limit: $1.00 spent of $1.00"),
-            ((250, 5, 0.0, 0), "HALTED_COST", "cost limit: $2.50 spent of $1.00"),
-            ((0, 0, 600.0, 0), "HALTED_TIME", "time limit: agents worked 10.0 of 10 minutes"),
-            ((0, 0, 0.0, 5), "HALTED_ITERATION", "iteration limit: 5 of 5 runs"),
+            ((100, 0, 0.0, 0), "HALTED_COST", "cost limit: $1.00 of $1.00 spent"),
+            ((250, 5, 0.0, 0), "HALTED_COST", "cost limit: $2.50 of $1.00 spent"),
+            ((0, 0, 600.0, 0), "HALTED_TIME", "time limit: agents used 10.0 of 10 minutes"),
+            ((0, 0, 0.0, 5), "HALTED_ITERATION", "iteration limit: 5 of 5 runs used"),
         ],
     )
     def test_a_limit_that_is_reached(
@@ -240,7 +238,7 @@ class TestPlan:
         assert halt.limit is Status.HALTED_COST
         needed = room + 1000
         assert halt.needed == needed
-        assert halt.reason.endswith(f"and the next call needs up to {money.format_money(needed)}")
+        assert halt.reason.endswith(f"and the next call can cost up to {money.format_money(needed)}")
 
     def test_the_least_output_is_a_setting(self) -> None:
         room = self.prompt_cost() + 10 * 1000
@@ -311,11 +309,11 @@ class TestConclude:
         assert (response.finish, response.redactions, response.error) == ("stop", 2, None)
         judged = exit_command.judge_answer(text, SCHEMA).warnings
         assert len(judged) == 1
-        assert response.warnings == ["the stream was slow", *judged, "evidence is not there: b"]
+        assert response.warnings == ["the stream was slow", *judged, "evidence file not found: b"]
 
     def test_stuck_and_retry_without_words_have_a_reason(self) -> None:
         for action in ("STUCK", "RETRY"):
-            assert conclude(command(action, summary="")).reason == f"the agent said {action}"
+            assert conclude(command(action, summary="")).reason == f"{action} without a reason"
 
     @pytest.mark.parametrize("phase", Phase)
     @pytest.mark.parametrize(
@@ -393,19 +391,19 @@ class TestConclude:
     def test_missing_evidence_goes_to_the_reviewer(self) -> None:
         outcome = conclude(command("COMPLETED", "a"), missing=["a"])
         assert outcome.place.status is REVIEW
-        assert outcome.response.warnings == ["evidence is not there: a"]
+        assert outcome.response.warnings == ["evidence file not found: a"]
 
     def test_missing_evidence_that_nobody_reviews_is_stuck(self) -> None:
         outcome = conclude(command("COMPLETED", "a", "b"), missing=["a", "b"], one=spec(review=False))
         assert outcome.place.status is Status.STUCK
-        assert outcome.reason == "COMPLETED, but its evidence is not there: a, b"
+        assert outcome.reason == "COMPLETED, but evidence not found: a, b"
         assert outcome.response.actions == ["COMPLETED"]
 
     @pytest.mark.parametrize("review", [True, False])
     def test_the_reviewers_missing_evidence_is_a_warning(self, review: bool) -> None:
         outcome = conclude(command("COMPLETED", "a"), state(REVIEW), missing=["a"], one=spec(review=review))
         assert outcome.place.status is Status.APPROVAL_REQUIRED
-        assert outcome.response.warnings == ["evidence is not there: a"]
+        assert outcome.response.warnings == ["evidence file not found: a"]
 
     def test_evidence_that_is_there_is_no_warning(self) -> None:
         there = [Evidence(path="a", exists=True, sha256="0" * 64)]
@@ -423,7 +421,7 @@ class TestConclude:
     ) -> None:
         here = state(PENDING if phase is Phase.DOER else REVIEW)
         outcome = conclude(command(action), here, refusals=[refusal])
-        assert outcome.reason == f"permission: {why}"
+        assert outcome.reason == f"permission denied: {why}"
         assert outcome.place.stuck is not None
         assert (outcome.place.stuck.kind, outcome.place.stuck.phase) == (StuckKind.PERMISSION, phase)
 

@@ -103,7 +103,7 @@ def test_only_the_system_halts() -> None:
 
 
 def test_an_unknown_step() -> None:
-    with pytest.raises(UsageError, match="no step"):
+    with pytest.raises(UsageError, match="unknown step 'deploy' in this job"):
         steward.apply_command(Kind.RESUBMIT, stuck(), ResubmitCommand(step="deploy"), spec())
 
 

@@ -101,42 +101,42 @@ def test_what_a_template_gives(template: str, text: str) -> None:
 
 
 STAYS = [
-    ("{{gone}}", "{{gone}}", ["line 1, column 1: `{{gone}}` is not in the data; it stays as it is"]),
+    ("{{gone}}", "{{gone}}", ["line 1, column 1: `{{gone}}` not found in the data; left unchanged"]),
     (
         "a\nb {{ input.x.y }}{{gone}}",
         "a\nb {{ input.x.y }}{{gone}}",
         [
-            "line 2, column 3: `{{ input.x.y }}` is not in the data; it stays as it is",
-            "line 2, column 18: `{{gone}}` is not in the data; it stays as it is",
+            "line 2, column 3: `{{ input.x.y }}` not found in the data; left unchanged",
+            "line 2, column 18: `{{gone}}` not found in the data; left unchanged",
         ],
     ),
     (
         "${{ secrets.TOKEN }}",
         "${{ secrets.TOKEN }}",
-        ["line 1, column 2: `{{ secrets.TOKEN }}` is not in the data; it stays as it is"],
+        ["line 1, column 2: `{{ secrets.TOKEN }}` not found in the data; left unchanged"],
     ),
     (
         "{{ a b }}{{#each x}}",
         "{{ a b }}{{#each x}}",
         [
-            "line 1, column 1: `{{ a b }}` is neither a path nor a word of ours; it stays as it is",
-            "line 1, column 10: `{{#each x}}` is neither a path nor a word of ours; it stays as it is",
+            "line 1, column 1: `{{ a b }}` is neither a path nor a known keyword; left unchanged",
+            "line 1, column 10: `{{#each x}}` is neither a path nor a known keyword; left unchanged",
         ],
     ),
     (
         "{{range Items}}{{.x}}{{end}}",
         "{{.x}}{{.x}}",
-        ["line 1, column 16: `{{.x}}` is not in the data; it stays as it is"],
+        ["line 1, column 16: `{{.x}}` not found in the data; left unchanged"],
     ),
     (
         "{{range Files}}{{.Title}}{{end}}",
         "{{.Title}}{{.Title}}",
-        ["line 1, column 16: `{{.Title}}` is not in the data; it stays as it is"],
+        ["line 1, column 16: `{{.Title}}` not found in the data; left unchanged"],
     ),
     (
         "{{range Title}}x{{end}}",
         "",
-        ["line 1, column 1: `{{range Title}}` is no list; it counts as empty"],
+        ["line 1, column 1: `{{range Title}}` is not a list; treated as empty"],
     ),
 ]
 
@@ -148,8 +148,8 @@ def test_what_is_not_in_the_data_stays_and_is_an_error_if_strict(
     assert render(template, DATA) == Rendered(text, tuple(warnings))
     with pytest.raises(TemplateError) as caught:
         render(template, DATA, strict=True)
-    assert str(caught.value) == warnings[0].removesuffix("; it stays as it is").removesuffix(
-        "; it counts as empty"
+    assert str(caught.value) == warnings[0].removesuffix("; left unchanged").removesuffix(
+        "; treated as empty"
     )
 
 
@@ -227,21 +227,21 @@ def test_the_role_of_the_seed_renders_as_go_renders_it(data: dict[str, Any], tex
 BROKEN = [
     ("{{if x}}", 1, 1, "`if` has no `end`"),
     ("a\n {{range x}}{{if y}}{{end}}", 2, 2, "`range` has no `end`"),
-    ("x{{end}}", 1, 2, "`end` without an `if` or `range`"),
-    ("{{else}}", 1, 1, "`else` without an `if` or `range`"),
-    ("{{if x}}{{else}}{{else}}{{end}}", 1, 17, "`else` after the `else`"),
-    ("{{if x}}{{else}}{{else if y}}{{end}}", 1, 17, "`else if` after the `else`"),
-    ("{{range x}}{{else if y}}{{end}}", 1, 12, "`else if` belongs to an `if`"),
-    ("{{if}}{{end}}", 1, 1, "`if` takes a path"),
-    ("{{if x y}}{{end}}", 1, 1, "`if` takes a path"),
-    ("{{if x >= 1}}{{end}}", 1, 1, "`if` takes a path"),
-    ('{{if eq x "a}}{{end}}', 1, 1, '`"a` is no path'),
-    ("{{if (x)}}{{end}}", 1, 1, "`(x)` is no path"),
-    ("{{range}}{{end}}", 1, 1, "`range` takes one path"),
-    ("{{range $i, $x := .Xs}}{{end}}", 1, 1, "`range` takes one path"),
-    ("{{with x}}{{end}}", 1, 1, "`with` is not offered"),
-    ("{{if x}}{{end if}}", 1, 9, "nothing stands after `end`"),
-    ("{{if x}}{{else x}}{{end}}", 1, 9, "nothing stands after `else`"),
+    ("x{{end}}", 1, 2, "`end` without a matching `if` or `range`"),
+    ("{{else}}", 1, 1, "`else` without a matching `if` or `range`"),
+    ("{{if x}}{{else}}{{else}}{{end}}", 1, 17, "unexpected `else` after `else`"),
+    ("{{if x}}{{else}}{{else if y}}{{end}}", 1, 17, "unexpected `else if` after `else`"),
+    ("{{range x}}{{else if y}}{{end}}", 1, 12, "`else if` is only allowed in an `if` block"),
+    ("{{if}}{{end}}", 1, 1, "`if` needs a path"),
+    ("{{if x y}}{{end}}", 1, 1, "`if` needs a path"),
+    ("{{if x >= 1}}{{end}}", 1, 1, "`if` needs a path"),
+    ('{{if eq x "a}}{{end}}', 1, 1, '`"a` is not a path'),
+    ("{{if (x)}}{{end}}", 1, 1, "`(x)` is not a path"),
+    ("{{range}}{{end}}", 1, 1, "`range` needs one path"),
+    ("{{range $i, $x := .Xs}}{{end}}", 1, 1, "`range` needs one path"),
+    ("{{with x}}{{end}}", 1, 1, "`with` is not supported"),
+    ("{{if x}}{{end if}}", 1, 9, "unexpected text after `end`"),
+    ("{{if x}}{{else x}}{{end}}", 1, 9, "unexpected text after `else`"),
     ("\n\n  {{/* open", 3, 3, "the comment is not closed"),
 ]
 

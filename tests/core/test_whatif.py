@@ -280,7 +280,7 @@ def test_a_decision_on_another_outcome_ends_what_can_be_told() -> None:
     found = tried(started_over().entries, "approval=end")
     assert (named(found.ended), found.broken_off, found.same_end) == ("APPROVAL_REQUIRED (end)", True, False)
     assert found.reason == (
-        "APPROVAL_REQUIRED (end) instead of SUCCESS; a steward's rerun was decided on another outcome"
+        "APPROVAL_REQUIRED (end) instead of SUCCESS; a steward's rerun was based on another outcome"
     )
 
 
@@ -358,7 +358,9 @@ def test_a_laxer_schema_takes_evidence_as_far_as_it_is_known() -> None:
     assert found.ended.stuck is not None
     assert "gone.txt" in found.ended.stuck.reason
     assert "new.txt" not in found.ended.stuck.reason
-    assert found.notes == ("interaction 2: whether old.txt was there is not recorded: taken as there",)
+    assert found.notes == (
+        "interaction 2: not recorded whether the evidence old.txt existed: assumed that it did",
+    )
 
 
 MAKES = Permissions.from_names(["read_files", "create_files"])
@@ -453,7 +455,7 @@ def test_a_tool_that_would_have_been_run_leaves_the_answer_open() -> None:
     assert tried(entries).same_end
     found = tried(entries, permissions=read_permissions(["Worker:read_files,create_files,delete_files"]))
     assert (named(found.ended), found.needs) == ("PENDING", ("Worker",))
-    assert "delete_file would have been run" in found.reason
+    assert "the refused tool (delete_file) would have run" in found.reason
     still = tried(entries, permissions=read_permissions(["Worker:create_files,execute_commands"]))
     assert named(still.ended) == "STUCK (permission)"
 
@@ -469,7 +471,7 @@ def test_another_role_file_is_told() -> None:
     job.answer()
     assert tried(job.entries, roles={"Worker": "0" * 64}).notes == ()
     assert (
-        "answers are those to what it was told then"
+        "the role file of Worker has changed, but its recorded answers are to the old prompts"
         in tried(job.entries, roles={"Worker": "1" * 64}).notes[0]
     )
 
@@ -595,7 +597,7 @@ def test_a_workflow_that_passes_over_a_step_saves_its_call() -> None:
 def test_a_workflow_with_another_step_to_confirm() -> None:
     found = tried(posted().entries, workflow=flow(confirm=True))
     assert (named(found.ended), found.open.calls) == ("APPROVAL_REQUIRED (review) at write", 1)
-    assert "whose word on it is not recorded at write" in found.reason
+    assert "it waits for a steward, but no decision is recorded at write" in found.reason
     manual = tried(posted().entries, workflow=flow(execution=Execution.MANUAL))
     assert (named(manual.ended), manual.differs_at) == ("APPROVAL_REQUIRED (manual) at write", 1)
 
@@ -624,10 +626,10 @@ def test_a_workflow_that_wants_another_share_of_its_children() -> None:
     assert tried(gathered(50, 1).entries, workflow=fan_out(50)).same_end
     stricter = tried(gathered(50, 1).entries, workflow=fan_out(60))
     assert (named(stricter.ended), stricter.differs_at) == ("STUCK (share) at each", 3)
-    assert (stricter.reason, stricter.saved.calls) == ("1 of 2 succeeded, and 60 % have to", 1)
+    assert (stricter.reason, stricter.saved.calls) == ("1 of 2 succeeded, but 60 % must", 1)
     laxer = tried(gathered(100, 1).entries, workflow=fan_out(50))
     assert (named(laxer.ended), laxer.needs) == ("PENDING at last", ("Worker",))
-    assert "whether the work of the children fits" in laxer.notes[0]
+    assert "whether the work of the child jobs can be merged" in laxer.notes[0]
 
 
 def test_a_limit_before_a_step_is_given_away() -> None:
@@ -764,26 +766,26 @@ def test_a_lower_limit_ends_no_job_later(moves: list[Any], runs: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("limits.attempts", "has no ="),
-        ("limits.attempts=0", "whole number from 1"),
-        ("limits.attempts=2.5", "whole number from 1"),
-        ("limits.attempts=²", "whole number from 1"),
-        ("limits.cost=-1", "number from 0"),
-        ("limits.cost=nan", "number from 0"),
-        ("limits.cost=1e999", "number from 0"),
+        ("limits.attempts", "has no `=`"),
+        ("limits.attempts=0", "integer of at least 1"),
+        ("limits.attempts=2.5", "integer of at least 1"),
+        ("limits.attempts=²", "integer of at least 1"),
+        ("limits.cost=-1", "number of at least 0"),
+        ("limits.cost=nan", "number of at least 0"),
+        ("limits.cost=1e999", "number of at least 0"),
         ("review=maybe", "true or false"),
         ("review.mode=lax", "strict, normal or yolo"),
         ("approval=sometimes", "none, end, each"),
-        ("review.checks.x.command=rm", "no rule"),
-        ("doer=Planner", "no rule"),
-        ("=1", "no rule"),
+        ("review.checks.x.command=rm", "unknown setting"),
+        ("doer=Planner", "unknown setting"),
+        ("=1", "unknown setting"),
     ],
 )
 def test_what_can_not_be_set(text: str, said: str) -> None:
     with pytest.raises(UsageError) as error:
         read_settings([text])
     assert said in str(error.value)
-    if said == "no rule":
+    if said == "unknown setting":
         named = str(error.value).partition("one of: ")[2].rstrip(")").split(", ")
         assert {"limits.attempts", "review", "review.checks.NAME.enabled", "on_doubt"} <= set(named)
         assert len(named) == len(KEYS)
@@ -806,7 +808,7 @@ def test_what_can_be_set() -> None:
         "review.auto_merge": True,
     }
     assert read_settings(["limits.cost=1", "limits.cost_threshold=1"]) == {"limits.cost_threshold": 1}
-    with pytest.raises(UsageError, match="two values"):
+    with pytest.raises(UsageError, match="two different values"):
         read_settings(["limits.cost=1", "limits.cost_threshold=2"])
 
 
@@ -815,7 +817,11 @@ def test_permissions() -> None:
         "Worker": MAKES,
         "a:b": Permissions(),
     }
-    for text, said in (("Worker", "names no role"), (":none", "names no role"), ("Worker:fly", "'fly'")):
+    for text, said in (
+        ("Worker", "has no `ROLE:` part"),
+        (":none", "has no `ROLE:` part"),
+        ("Worker:fly", "'fly'"),
+    ):
         with pytest.raises(UsageError, match=said):
             read_permissions([text])
     with pytest.raises(UsageError) as error:

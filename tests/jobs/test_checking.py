@@ -53,17 +53,17 @@ WAYS: dict[str, tuple[Json, Json]] = {
         {"command": ["no-such-program", "a b"]},
         {
             "outcome": "not_run",
-            "reason": "no-such-program: no such program",
+            "reason": "no-such-program: program not found",
             "command": "no-such-program 'a b'",
         },
     ),
     "hangs": (
         {"command": "echo begun; sleep 60", "timeout_minutes": 0.02},
-        {"outcome": "timeout", "output": "begun", "reason": "it was ended after 1.2 seconds"},
+        {"outcome": "timeout", "output": "begun", "reason": "stopped after 1.2 seconds"},
     ),
     "crashes": (
         {"command": ["sh", "-c", "kill -SEGV $$"]},
-        {"outcome": "failed", "reason": "it was ended by signal 11 (SIGSEGV)", "exit_code": None},
+        {"outcome": "failed", "reason": "killed by signal 11 (SIGSEGV)", "exit_code": None},
     ),
 }
 
@@ -91,7 +91,7 @@ def test_a_check_sees_the_work_and_a_failure_is_in_both_prompts(bench: MakeBench
     assert state.last is not None
     assert state.last.verdict == "FAIL"
     again = b.step().entries[0].request.prompt
-    assert "## The review sent it back" in again
+    assert "## The review sent the work back" in again
     assert "- error (ours): the check failed (exit status 1)" in again
     assert "made\n.\n" in again
     assert str(b.workspace()) not in told + again
@@ -217,7 +217,7 @@ def test_only_commands_of_the_config_of_now_are_run(bench: MakeBench) -> None:
     other(b, {})
     b.step()
     found = result(b)
-    assert (found["outcome"], found["reason"]) == ("not_run", "the config has no command for it any more")
+    assert (found["outcome"], found["reason"]) == ("not_run", "the config no longer has a command for it")
 
 
 @pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.SUSPEND])
@@ -240,7 +240,7 @@ def test_a_check_that_stops_the_process_that_runs_it_ends(
     command = "trap '' TERM; kill -STOP $PPID; sleep 1000 & sleep 1000"
     b = checked(bench, {**only(command=command, timeout_minutes=0.01), "sandbox": {"mode": "off"}})
     assert result(b)["outcome"] == "not_run"
-    assert result(b)["reason"] == "the process that runs it ended: killed by signal 9"
+    assert result(b)["reason"] == "the process that ran the command ended: killed by signal 9"
 
 
 def killed_while_checking(b: Bench) -> None:
@@ -292,7 +292,7 @@ def test_a_kill_leaves_nothing_of_what_an_agent_in_place_did(bench: MakeBench) -
 def test_a_stop_ends_the_check_and_the_next_step_runs_it_again(bench: MakeBench) -> None:
     b = in_flight(bench([], only(command="touch begun; sleep 60")))
     b.change(stopping=lambda: 130 if (b.workspace() / "begun").exists() else 0)
-    with pytest.raises(Stopped, match="not asked again"):
+    with pytest.raises(Stopped, match="the agent is not called again"):
         b.step()
     assert b.state().revision == 1
     b.change(stopping=lambda: 0)

@@ -93,7 +93,7 @@ FILE = "the role file Poet (.logist/roles/Poet.json)"
         ),
         (
             {"context_requirements": []},
-            {("listing", f"{FILE} asks for other parts of the surroundings")},
+            {("listing", f"{FILE} has changed: it requests other context")},
         ),
         ({"description": "other"}, set()),
         ({"llm_model": "another"}, {("model", f"{FILE} has changed: its model")}),
@@ -112,8 +112,8 @@ def test_a_role_file_that_has_changed(
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        (None, "there is no role Poet today"),
-        ("{", "the role file Poet (.logist/roles/Poet.json:1:2) is broken today: "),
+        (None, "the role Poet does not exist now"),
+        ("{", "the role file Poet (.logist/roles/Poet.json:1:2) is invalid now: "),
     ],
 )
 def test_a_role_that_is_not_there(written: Bench, text: str | None, cause: str) -> None:
@@ -135,10 +135,10 @@ BROKEN = "roles: [\n"
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("poet.yaml", "the role file Poet (.logist/roles/poet.yaml:2:1) is broken today: "),
+        ("poet.yaml", "the role file Poet (.logist/roles/poet.yaml:2:1) is invalid now: "),
         (
             "people.yaml",
-            "there is no role Poet today, unless it is in what is broken: .logist/roles/people.yaml:",
+            "the role Poet does not exist now, unless one of these invalid files defines it: .logist/roles/people.yaml:",
         ),
     ],
 )

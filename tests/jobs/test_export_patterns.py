@@ -74,7 +74,7 @@ def test_what_a_pattern_finds_after_all_is_refused(
 ) -> None:
     monkeypatch.setattr(Replacing, "number", lambda self, value, *, own: value)
     with pytest.raises(
-        Refused, match=r"interaction 1, spec\.input\.\*: what redact\.patterns finds"
+        Refused, match=r"interaction 1, spec\.input\.\*: a match of redact\.patterns"
     ) as refused:
         export_fixture(shelf.project, shelf.project.open_job("j"), tmp_path / "f", redacted=True)
     assert "123456" not in str(refused.value)
@@ -88,7 +88,9 @@ def test_the_wording_of_a_role_that_was_taken_out_is_no_drift(shelf: Bench, tmp_
     write(shelf, POET)
     found = replayed(shelf, done.path)
     assert found.drifts == ()
-    assert found.notes == ("1 part of a prompt was changed by the export, and not compared with today's",)
+    assert found.notes == (
+        "1 part of a prompt was redacted by the export and not compared with the current version",
+    )
     assert "permissions" in {each.source for each in other.drifts}
     assert archive_replay.replay_file(shelf.project.schema, done.path).notes == ()
 
@@ -103,7 +105,7 @@ def replayed(b: Bench, folder: Path) -> archive_replay.Replayed:
 def test_a_redacted_fixture_is_replaced_by_a_redacted_one_alone(shelf: Bench, tmp_path: Path) -> None:
     done = export_fixture(shelf.project, shelf.project.open_job("j"), tmp_path / "f", redacted=True)
     before = (done.path / "jobHistory.json").read_bytes()
-    with pytest.raises(UsageError, match="holds a fixture that was redacted"):
+    with pytest.raises(UsageError, match="contains a redacted fixture"):
         export_fixture(shelf.project, shelf.project.open_job("j"), tmp_path / "f", force=True)
     assert (done.path / "jobHistory.json").read_bytes() == before
 
@@ -160,5 +162,5 @@ def test_a_row_that_does_not_read_is_named(tmp_path: Path, row: str) -> None:
     lines = path.read_text("utf-8").split("\n")
     lines[10] = f"  {row},"
     path.write_text("\n".join(lines), "utf-8")
-    with pytest.raises(Damaged, match=r"the manifest does not read: transitions\."):
+    with pytest.raises(Damaged, match=r"the manifest is invalid: transitions\."):
         job_fixture.find_disagreements(tmp_path)

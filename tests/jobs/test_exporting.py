@@ -166,7 +166,7 @@ def test_a_job_that_goes_another_way_today_can_be_shared_to_show_that(shelf: Ben
 @pytest.mark.parametrize("redacted", [False, True])
 @pytest.mark.parametrize(
     ("secret", "kind"),
-    [(f' password: "{PASSWORD}"', "value of a password or key"), (f" {KEY}", "API key (sk-)")],
+    [(f' password: "{PASSWORD}"', "password or key value"), (f" {KEY}", "API key (sk-)")],
 )
 def test_a_secret_is_refused_or_taken_out(
     shelf: Bench, tmp_path: Path, secret: str, kind: str, redacted: bool
@@ -219,7 +219,7 @@ def test_an_empty_folder_is_taken_and_a_fixture_of_the_same_job_with_force(
 ) -> None:
     (tmp_path / "f").mkdir()
     export_fixture(shelf.project, job(shelf), tmp_path / "f")
-    with pytest.raises(UsageError, match="holds a fixture"):
+    with pytest.raises(UsageError, match="already contains a fixture"):
         export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True)
     export_fixture(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
     assert job_fixture.find_disagreements(tmp_path / "f") == ()
@@ -287,7 +287,7 @@ def test_what_is_refused_does_not_lie_on_the_disk_meanwhile(
 
 
 def test_a_fixture_does_not_go_among_the_jobs(shelf: Bench) -> None:
-    with pytest.raises(UsageError, match="among the jobs"):
+    with pytest.raises(UsageError, match="can't write a fixture into the jobs directory"):
         export_fixture(shelf.project, job(shelf), shelf.project.jobs_dir / "f")
 
 
@@ -305,7 +305,7 @@ def test_the_name_of_this_machine_is_private(shelf: Bench) -> None:
 
 
 def test_a_fixture_does_not_go_into_the_job(shelf: Bench) -> None:
-    with pytest.raises(UsageError, match="in the job itself"):
+    with pytest.raises(UsageError, match="can't write a fixture into its own job"):
         export_fixture(shelf.project, job(shelf), shelf.folder("j") / "f")
 
 
@@ -332,10 +332,10 @@ def edit(folder: Path, change: Callable[[Any], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda m: m["transitions"][1].update(after="STUCK"), "says 2 ask: PENDING -> STUCK, the history"),
-        (lambda m: m["transitions"].pop(), "fixture.json says nothing more, the history 3 ask"),
-        (lambda m: m.update(interactions=7), "says 7 interactions, the history has 3"),
-        (lambda m: m.update(fixture_head="0" * 64), "the history is not the one that fixture.json was written for"),
+        (lambda m: m["transitions"][1].update(after="STUCK"), "expects interaction 2 (ask): PENDING -> STUCK, the history has interaction 2 (ask): "),
+        (lambda m: m["transitions"].pop(), "fixture.json expects no more interactions, the history has interaction 3 (ask)"),
+        (lambda m: m.update(interactions=7), "fixture.json expects 7 interactions, the history has 3"),
+        (lambda m: m.update(fixture_head="0" * 64), "the history does not match fixture.json: the hash of its last interaction differs"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_says_something_else_is_told(
@@ -349,11 +349,11 @@ def test_a_manifest_that_says_something_else_is_told(
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("{", Damaged, "not JSON"),
-        ("[" * 100_000, Damaged, "not JSON"),
-        ("[]", Damaged, "does not read"),
+        ("{", Damaged, "the manifest is not valid JSON"),
+        ("[" * 100_000, Damaged, "the manifest is not valid JSON"),
+        ("[]", Damaged, "the manifest is invalid: "),
         ('{"fixture": 2}', Refused, "version 2"),
-        ('{"fixture": 1, "certified": false}', Damaged, "does not read"),
+        ('{"fixture": 1, "certified": false}', Damaged, "the manifest is invalid: "),
     ],
 )
 def test_a_manifest_that_does_not_read_is_an_error(

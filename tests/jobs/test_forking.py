@@ -156,11 +156,11 @@ def test_the_names_they_get(bench: MakeBench) -> None:
 @pytest.mark.parametrize(
     ("at", "new_id", "said", "error"),
     [
-        (0, None, "no interaction 0 in j", UsageError),
-        (-1, None, "no interaction -1 in j", UsageError),
-        (7, None, "no interaction 7 in j", UsageError),
-        (2, "j", "exists already", Refused),
-        (2, "../x", "is not a job id", UsageError),
+        (0, None, "interaction 0 not found in j", UsageError),
+        (-1, None, "interaction -1 not found in j", UsageError),
+        (7, None, "interaction 7 not found in j", UsageError),
+        (2, "j", "already exists", Refused),
+        (2, "../x", "invalid job id '../x'", UsageError),
     ],
 )
 def test_what_can_not_be_forked(
@@ -177,7 +177,7 @@ def test_nothing_is_left_of_one_that_could_not_be_made(bench: MakeBench) -> None
     (b.folder() / "damaged-on-purpose").touch()
     for pack in (b.folder() / "git" / "objects" / "pack").iterdir():
         pack.unlink()
-    with pytest.raises(Damaged, match="the checkpoint repository lacks"):
+    with pytest.raises(Damaged, match="missing in the checkpoint repository:"):
         fork_job(b.project, "j")
     assert list(b.project.jobs_dir.iterdir()) == [b.folder()]
 
@@ -201,7 +201,7 @@ def test_what_is_in_flight_stays_with_the_other(bench: MakeBench) -> None:
     job.mark_sent(1)
     job.save_response(1, response(command(summary="It came late.")))
     made = forked(b)
-    assert made.notes[0].startswith("what an agent was asked for j and is not recorded is not in it")
+    assert made.notes[0].startswith("an unfinished call of j was not copied")
     assert not (made.job.path / "inflight").exists()
     assert b.step("j-fork-1").state.usage.cumulative_cost == 5
     assert (b.step().state.usage.cumulative_cost, len(b.history())) == (3, 2)
@@ -226,7 +226,7 @@ def test_nothing_is_merged_because_of_a_fork(bench: MakeBench, tmp_path: Path) -
     assert support.git(b.workspace("j-fork-1"), "status", "--short") == "?? a.txt\n"
     assert before.state.start_checkpoint == b.history()[0].checkpoint_after
     after = forked(b)
-    assert (after.state.merge, after.notes[-1]) == ("merged", "the work up to there is merged already")
+    assert (after.state.merge, after.notes[-1]) == ("merged", "the work up to this point is already merged")
 
 
 # --- children ---
@@ -235,21 +235,21 @@ def test_nothing_is_merged_because_of_a_fork(bench: MakeBench, tmp_path: Path) -
 def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "one", "two", input={"who": "me"})
-    with pytest.raises(Refused, match="waits for jobs that are not here: j--3-1"):
+    with pytest.raises(Refused, match="can't import a job that waits for child jobs: j--3-1"):
         import_history(b.project, b.folder(), new_id="other")
-    with pytest.raises(Refused, match="waits for jobs of its own: j--3-1, j--3-2") as refused:
+    with pytest.raises(Refused, match="waits for child jobs: j--3-1, j--3-2") as refused:
         fork_job(b.project, "j")
-    assert refused.value.fix == "fork before they were made: --at 2, or after their work was gathered"
+    assert refused.value.fix == "fork before they were created: --at 2, or after their work was gathered"
     assert forked(b, at=2).state.place.spawns
     b.step("j-fork-1")
     assert b.children("j-fork-1") == ["j-fork-1--4-1", "j-fork-1--4-2"]
     work(b, *children)
     assert b.step().state.status is not Status.WAITING
     gathered = forked(b)
-    with pytest.raises(Refused, match="before interaction 4 it was j that waited") as back:
+    with pytest.raises(Refused, match="before interaction 4, j was waiting for its own child jobs") as back:
         steward_decisions.restep_job(b.project, gathered.job.id, 4)
     assert back.value.fix == (
-        f"to have them made anew for this job: logist job restep --job {gathered.job.id} --to 3"
+        f"to create new child jobs for this job: logist job restep --job {gathered.job.id} --to 3"
     )
     anew = steward_decisions.restep_job(b.project, gathered.job.id, 3)
     assert (anew.state.place.spawns, anew.state.children) == (True, [])
@@ -262,7 +262,7 @@ def test_a_fork_of_a_child_is_nobodys_child(bench: MakeBench) -> None:
     made = forked(b, "p--3-1")
     assert (made.state.parent, b.state("p--3-1").parent) == (None, "p")
     assert "parent" not in (b.folder(made.job.id) / "job.yaml").read_text("utf-8")
-    assert made.notes == ("it does no part of p any more, which waits for p--3-1 alone",)
+    assert made.notes == ("the new job is not a child of p, which waits only for p--3-1",)
     b.step(made.job.id)
     kinds = [entry.kind for entry in b.history(made.job.id)]
     assert kinds == [Kind.CREATE, Kind.FORK, Kind.ASK]
@@ -304,7 +304,7 @@ def test_entries_that_their_checksums_do_not_hold_are_not_taken(shelf: Bench, tm
     assert (end.sequence, end.hash) == (6, entries[-1]["checksum"])
     (tmp_path / "jobHistory.json").unlink()
     entries[0]["timestamp"] = "2000-01-01T00:00:00Z"
-    with pytest.raises(Damaged, match="interaction 1 is not as its checksum says"):
+    with pytest.raises(Damaged, match="checksum mismatch in interaction 1"):
         history_copy.copy_history(tmp_path / "jobHistory.json", entries)
     assert list(tmp_path.glob("*.json*")) == []
 

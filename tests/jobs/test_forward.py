@@ -17,7 +17,7 @@ from tests.support import RunLogist
 Json = dict[str, Any]
 
 JOB = "j1"
-NEWER = "use the Logist that wrote it, or a newer one"
+NEWER = "use the version of Logist that wrote it, or a newer one"
 READING = ("status", "show", "history", "verify", "replay")
 CHANGING: list[list[str]] = [
     ["step"],
@@ -111,20 +111,23 @@ class TestUnknownKind:
         appended(desk, newest(desk), {})
         shown = desk("job", "history", JOB)
         assert "#3 steward: merge-queue, REVIEW_REQUIRED -> REVIEW_REQUIRED" in shown.out
-        assert "interaction 3 is a newer Logist's (kind merge-queue): kept, and skipped" in shown.out
+        assert (
+            "interaction 3 is from a newer version of Logist (kind merge-queue): kept, but skipped"
+            in shown.out
+        )
         assert desk("job", "history", JOB, "--json").json["data"][2]["lane"]["name"] == "fast"
 
     def test_verify_notes_it(self, desk: Desk) -> None:
         appended(desk, newest(desk), {"outputs": {"lane": 3}, "note": "what a newer one made of it"})
         ran = desk("job", "verify", JOB)
         assert ran.code == 0
-        assert "interaction 3 is a newer Logist's (kind merge-queue)" in ran.err
+        assert "interaction 3 is from a newer version of Logist (kind merge-queue)" in ran.err
 
     def test_replay_skips_it_and_warns(self, desk: Desk) -> None:
         appended(desk, newest(desk), {})
         ran = desk("job", "replay", JOB)
-        assert (ran.code, ran.out) == (0, "j1: 2 interactions go the same way today, 1 skipped\n")
-        assert "warning: interaction 3 is a newer Logist's" in ran.err
+        assert (ran.code, ran.out) == (0, "j1: 2 interactions replay with the same result, 1 skipped\n")
+        assert "warning: interaction 3 is from a newer version of Logist" in ran.err
         data = desk("job", "replay", JOB, "--json").json["data"]
         assert (data["interactions"], data["skipped"]) == (3, 1)
 
@@ -135,7 +138,7 @@ class TestUnknownKind:
         kept = line(desk, 3)
         ran = desk("job", "step", JOB)
         assert ran.code == 3, ran
-        assert ("interaction 3 is a newer Logist's" in ran.err) is not seen
+        assert ("interaction 3 is from a newer version of Logist" in ran.err) is not seen
         assert desk.history()[3]["state_before"] == "PENDING"
         assert desk.history()[3]["attempt"] == 3
         assert line(desk, 3) == kept

@@ -67,14 +67,14 @@ def test_a_history_of_ours_that_was_written_anew_is_read(
     expected = list(recorded_jobs.find_history(MAIN).read_interactions())
     assert list(archive.read_interactions()) == expected
     assert list(archive.read_notes()) == [
-        "the file was written anew since Logist wrote it: that nobody changed it can't be proven"
+        "another program rewrote the file, so Logist can't verify that it is unchanged"
     ]
 
 
 def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
     changed = [*OURS[:2], {**OURS[2], "timestamp": "2000-01-01T00:00:00Z"}, *OURS[3:]]
     notes = list(recorded_jobs.find_history(written(tmp_path, changed)).read_notes())
-    assert notes[1].startswith("its checksum does not hold")
+    assert notes[1].startswith("the checksum does not match")
     assert notes[1].endswith("(interaction 3)")
 
 
@@ -83,9 +83,9 @@ def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
     [
         ([], "the history is empty"),
         ([*OLD, OURS[1]], "entry 3 .sequence 2. is an interaction of Logist"),
-        ([OURS[0], OLD[0]], "entry 2 is no interaction of Logist"),
-        ([OURS[0], {**OURS[1], "usage": 3}], "interaction 2 does not read: usage"),
-        ([{**OLD[0], "response": None}], "entry 1 .sequence 0.: `response` is no object"),
+        ([OURS[0], OLD[0]], "entry 2 is not a Logist interaction"),
+        ([OURS[0], {**OURS[1], "usage": 3}], "interaction 2 is invalid: usage"),
+        ([{**OLD[0], "response": None}], "entry 1 .sequence 0.: `response` must be an object"),
         ([{**OLD[0], "x": json.loads("[" * 900 + "]" * 900)}], "nested too deeply"),
         ([{**OLD[0], "x": json.loads("[" * 260 + "]" * 260)}], "nested too deeply"),
     ],
@@ -183,7 +183,7 @@ def test_an_old_history_becomes_a_job_that_goes_on(bench: MakeBench, tmp_path: P
     path = written(tmp_path / "Old Job", OLD)
     made = imported(b, path)
     assert (made.job.id, made.state.status, made.interactions) == ("Old-Job", Status.PENDING, 3)
-    assert made.notes[-1].startswith("its workspace is empty")
+    assert made.notes[-1].startswith("the workspace is empty")
     assert (b.folder("Old-Job") / "attachments" / "jobHistory.json").read_bytes() == path.read_bytes()
     create = b.history("Old-Job")[0]
     assert create.command["imported"] == made.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -224,10 +224,10 @@ def test_an_import_says_why_it_does_not_replay(bench: MakeBench, tmp_path: Path)
     made = imported(b, written(tmp_path / "j", [strange]))
     (made.job.path / "damaged-on-purpose").touch()
     assert len(made.differences) == 2
-    assert made.differences[0].startswith('interaction 2 does not replay: response.actions is ["COMPLETED"]')
-    assert made.differences[0].endswith(
-        'the unknown key "job_manifest_url"; more data belongs into `metadata`'
+    assert made.differences[0].startswith(
+        'interaction 2 replays with a different result: response.actions is ["COMPLETED"]'
     )
+    assert made.differences[0].endswith('the unknown key "job_manifest_url"; put extra data into `metadata`')
 
 
 def test_a_history_of_ours_becomes_a_job(bench: MakeBench) -> None:
@@ -250,7 +250,7 @@ def test_what_is_cut_off_is_not_taken_for_the_whole(bench: MakeBench, tmp_path: 
     project = bench().project
     cut = tmp_path / "cut.json"
     cut.write_bytes(MAIN.read_bytes()[:-40])
-    with pytest.raises(Damaged, match="may have been more than 7 interactions"):
+    with pytest.raises(Damaged, match="may have had more than 7 interactions"):
         import_history(project, cut)
     assert not list(project.jobs_dir.glob("*"))
 
@@ -269,7 +269,7 @@ def test_secrets_stay_behind(bench: MakeBench, tmp_path: Path) -> None:
     first, second = old(request={"prompt": f"Use {secret}."}), old("RETRY", "Supervisor")
     second["response"]["summary_for_supervisor"] = f"It needs {secret}."
     made = imported(b, written(tmp_path, [first, second]))
-    assert made.notes[-1] == ("secrets were taken out of 3 interactions, and so the file itself was not kept")
+    assert made.notes[-1] == ("secrets were removed from 3 interactions, so the file itself was not kept")
     assert not (b.folder(made.job.id) / "attachments").exists()
     for name, content in b.files(made.job.id).items():
         assert secret.encode() not in content, name
@@ -301,7 +301,7 @@ def test_a_secret_that_no_interaction_tells_stays_behind_too(
 
 
 def test_an_error_shows_no_secret(bench: MakeBench, tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match=r"`state_before` is .*, and that is no state") as raised:
+    with pytest.raises(Damaged, match=r"`state_before` is .*, which is not a known state") as raised:
         import_history(bench().project, written(tmp_path, [old(state_before=SECRET)]))
     assert SECRET not in str(raised.value)
 
@@ -329,7 +329,7 @@ def test_an_import_does_not_take_up_the_children_of_another(bench: MakeBench) ->
     b.step()
     made = import_history(b.project, b.folder(), new_id="other")
     assert "workflow: Fan-out" in (made.job.path / "job.yaml").read_text("utf-8")
-    with pytest.raises(Refused, match="before interaction 4 it was another job that waited"):
+    with pytest.raises(Refused, match="before interaction 4, another job was waiting"):
         steward_decisions.restep_job(b.project, "other", 4)
     assert b.step("other").state.status is Status.SUCCESS
     assert steward_decisions.restep_job(b.project, "other", 3).state.place.spawns
@@ -338,13 +338,13 @@ def test_an_import_does_not_take_up_the_children_of_another(bench: MakeBench) ->
 
 def test_one_that_waits_for_nobody_knows_whom_is_refused(bench: MakeBench, tmp_path: Path) -> None:
     path = written(tmp_path, [old(state_before="PENDING", state_after="WAITING")])
-    with pytest.raises(Refused, match=r"it waits for jobs that are not here \("):
+    with pytest.raises(Refused, match=r"can't import a job that waits for child jobs \("):
         import_history(bench().project, path)
     failed = old("STUCK", state_before="PENDING", state_after="FAILED")
     b = bench()
     made = imported(b, written(tmp_path / "again", [old(state_after="WAITING"), failed]))
     (made.job.path / "damaged-on-purpose").touch()  # no rule leads there, and so its replay differs
-    with pytest.raises(Refused, match="before interaction 3 it was another job that waited"):
+    with pytest.raises(Refused, match="before interaction 3, another job was waiting"):
         steward_decisions.restep_job(b.project, made.job.id, 3)
 
 
@@ -366,13 +366,13 @@ def test_a_name_that_is_too_long_keeps_nobody_from_importing(bench: MakeBench, t
 @pytest.mark.parametrize(
     ("document", "new_id", "said", "error"),
     [
-        (OURS[1:], None, "interaction 2 .ask. stands at place 1", Damaged),
-        ([OURS[0], OURS[2]], None, "interaction 3 .ask. stands at place 2", Damaged),
+        (OURS[1:], None, "interaction 2 .ask. is at position 1", Damaged),
+        ([OURS[0], OURS[2]], None, "interaction 3 .ask. is at position 2", Damaged),
         ([], None, "the history is empty", Damaged),
-        (OLD, "../x", "is not a job id", UsageError),
-        (OLD, "there", "exists already", Refused),
-        (None, None, "no jobHistory.json in", UsageError),
-        ("words", None, "this is no history", Damaged),
+        (OLD, "../x", "invalid job id '../x'", UsageError),
+        (OLD, "there", "already exists", Refused),
+        (None, None, "jobHistory.json not found in", UsageError),
+        ("words", None, ": not a history", Damaged),
     ],
 )
 def test_what_can_not_be_imported(

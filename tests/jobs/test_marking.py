@@ -144,7 +144,7 @@ STUCK = Status.STUCK
         pytest.param(
             [asked("a", LOST)],
             at("a", STUCK, StuckKind.NO_BRANCH),
-            {"a": Mark("done"), "gate": Mark("stuck", "no branch holds")},
+            {"a": Mark("done"), "gate": Mark("stuck", "no branch matches")},
             id="no branch",
         ),
         pytest.param(
@@ -154,7 +154,7 @@ STUCK = Status.STUCK
                 "a": Mark("done"),
                 "gate": Mark("done", "took each"),
                 "each": Mark(
-                    "done", "2 times", children=(DrawnChild("j--3-1", "done"), DrawnChild("j--3-2", "failed", "CANCELED"), DrawnChild("j--3-3", "skipped", "left out"))
+                    "done", "2 times", children=(DrawnChild("j--3-1", "done"), DrawnChild("j--3-2", "failed", "CANCELED"), DrawnChild("j--3-3", "skipped", "not merged"))
                 ),
                 "person": Mark("waiting", "for a person"),
             },
@@ -215,7 +215,7 @@ DEEP = SeenChild(
     [
         (SeenChild("c", "SUCCESS"), DrawnChild("c", "done")),
         (SeenChild("c", "PENDING"), DrawnChild("c", "next")),
-        (SeenChild("c", "not made yet"), DrawnChild("c", "next", "not made yet")),
+        (SeenChild("c", "not created yet"), DrawnChild("c", "next", "not created yet")),
         (SeenChild("c", "RUNNING"), DrawnChild("c", "running")),
         (
             SeenChild("c", "STUCK", stuck_kind="agent", reason="Which\none?"),

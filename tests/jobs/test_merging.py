@@ -76,7 +76,7 @@ def test_a_job_without_a_repository_has_nothing_to_merge(tmp_path: Path) -> None
     desk = Bench(tmp_path, [answer(), PASSES])
     desk.create(approval="none", auto_merge=True)
     assert desk.run().state.merge is None
-    with pytest.raises(Refused, match="did not begin from a repository"):
+    with pytest.raises(Refused, match="was not created from a git repository"):
         job_merge.merge_job(desk.project, "j")
 
 
@@ -87,7 +87,7 @@ def test_the_work_of_a_child_is_its_parents(tmp_path: Path) -> None:
     desk.script({}, [answer(files=CHANGES)])
     before = support.tree(repository)
     assert desk.run("c").state.merge is None
-    with pytest.raises(Refused, match="goes into the one of p"):
+    with pytest.raises(Refused, match="its work is merged with its parent job p"):
         job_merge.merge_job(desk.project, "c")
     assert support.tree(repository) == before
 
@@ -135,7 +135,7 @@ def test_what_nobody_has_reviewed_is_not_merged_by_itself(
     desk.create(repo=str(tmp_path / "repo"), title="Do it", **given)
     result = desk.run()
     assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, None, 0)
-    assert "'logist job merge --job j' does it" in result.warnings[-1]
+    assert "to merge it, run: logist job merge --job j" in result.warnings[-1]
     assert subjects(tmp_path) == "second\nfirst\n"
     assert job_queue.list_ready_jobs(desk.project) == []
     assert job_merge.merge_job(desk.project, "j").result.state.merge == "merged"
@@ -162,7 +162,7 @@ def test_a_conflict_makes_it_stuck_and_a_later_merge_heals_it(tmp_path: Path) ->
     assert "src/app.py" in result.state.place.stuck.reason
     assert "logist job merge --job j" in result.next_command
     assert support.tree(tmp_path / "repo") == before
-    with pytest.raises(Refused, match=r"does not fit to main in: src/app\.py"):
+    with pytest.raises(Refused, match=r"merge conflict with main in: src/app\.py"):
         job_merge.merge_job(desk.project, "j")
     assert desk.state().status is Status.STUCK
 
@@ -238,9 +238,9 @@ class Desk(NamedTuple):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (today_nobody_wants_it, "do not want it merged by itself"),
-        (today_it_leads_elsewhere, "today it leads to .*other"),
-        (it_came_from_another_project, "made in another place"),
+        (today_nobody_wants_it, "the current config and job.yaml don't allow an automatic merge"),
+        (today_it_leads_elsewhere, "now it is .*other"),
+        (it_came_from_another_project, "created in another directory"),
     ],
 )
 def test_only_what_is_wanted_here_today_is_merged_by_itself(
@@ -315,7 +315,7 @@ def test_another_clone_may_take_the_work(tmp_path: Path) -> None:
     desk.run()
     git(tmp_path, "clone", "--quiet", "repo", "clone")
     (tmp_path / "repo").rename(tmp_path / "moved")
-    with pytest.raises(Refused, match=r"is not a git repository|did not begin"):
+    with pytest.raises(Refused, match=r"git repository not found: .*repo"):
         job_merge.merge_job(desk.project, "j")
     made = job_merge.merge_job(desk.project, "j", repository=tmp_path / "clone")
     assert made.published.place == tmp_path / "clone"

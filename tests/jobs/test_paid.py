@@ -220,7 +220,7 @@ def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBenc
         b = quickly_paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 130 if server.requests else 0)
-        with pytest.raises(Stopped, match="j is STUCK now") as stopped:
+        with pytest.raises(Stopped, match="j is now STUCK") as stopped:
             b.step()
         assert stopped.value.exit_code == 130
         assert "--assume-paid" in (stopped.value.fix or "")
@@ -241,7 +241,7 @@ def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
         b = quickly_paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 130 if server.requests else 0)
-        with pytest.raises(Stopped, match="j is REVIEW_REQUIRED now"):
+        with pytest.raises(Stopped, match="j is now REVIEW_REQUIRED"):
             b.step()
     last = b.state().last
     assert last is not None
@@ -259,7 +259,7 @@ def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> Non
             return 130 if asked else 0
 
         b.change(stopping=stopping)
-        with pytest.raises(Stopped, match="stopped before anything was sent"):
+        with pytest.raises(Stopped, match="stopped before a request was sent"):
             b.step()
         assert (len(server.requests), len(b.history())) == (0, 1)
         assert not (b.folder() / "inflight").exists()
@@ -329,7 +329,7 @@ def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) 
 
         before = b.files("b")
         b.change(stopping=swap)
-        with pytest.raises(Refused, match="was moved or removed while it was worked on"):
+        with pytest.raises(Refused, match="was moved or removed while this command worked on it"):
             b.step("a")
         b.change(stopping=lambda: 0)
         assert b.files("a") == before

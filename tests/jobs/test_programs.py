@@ -108,7 +108,7 @@ def test_a_program_does_the_work(bench: MakeBench) -> None:
 def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
     b = made(bench)
     b.step()
-    assert b.history()[-1].response.warnings == ["evidence is not there: made.txt"]
+    assert b.history()[-1].response.warnings == ["evidence file not found: made.txt"]
 
 
 @pytest.mark.deep_beyond(1)
@@ -141,7 +141,7 @@ def test_a_rejected_command_line_takes_no_attempt_and_costs_nothing(bench: MakeB
         assert result.exit_code == 6
     assert (result.state.status, result.state.place.attempts) == (Status.PENDING, 0)
     assert result.state.usage.cumulative_cost == result.state.usage.cumulative_cost_microcents == 0
-    assert result.state.reason == "no answer: it rejects its command line: error: unknown option --model"
+    assert result.state.reason == "no answer: it rejected its command line: error: unknown option --model"
 
 
 def test_an_unknown_program_is_told_before_anything_is_written(bench: MakeBench) -> None:
@@ -245,12 +245,14 @@ def test_a_machine_without_a_sandbox(
     rules = b.project.settings.sandbox.model_copy(update={"mode": mode})
     b.change(settings=b.project.settings.model_copy(update={"sandbox": rules}))
     if mode == "required":
-        with pytest.raises(Refused, match="no sandbox works here"):
+        with pytest.raises(Refused, match="no sandbox available, but the config requires one"):
             b.step()
         assert len(b.history()) == 1
     else:
         assert b.step().state.status is Status.REVIEW_REQUIRED
-    assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")
+    assert any(
+        "no sandbox available: the agent's commands run with your permissions" in line for line in b.said
+    ) is (mode == "auto")
 
 
 def test_no_program_is_started_where_its_processes_could_not_be_ended(
@@ -258,7 +260,7 @@ def test_no_program_is_started_where_its_processes_could_not_be_ended(
 ) -> None:
     b = made(bench, WRITES)
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(Refused, match="run on Linux only"):
+    with pytest.raises(Refused, match="run only on Linux"):
         b.step()
     assert len(b.history()) == 1
 
@@ -293,8 +295,8 @@ def test_a_program_that_was_ended_is_booked_at_what_one_exchange_can_cost(
     assert (spent > 0) is booked
     total = b.state().usage
     assert money.join_cents(total.cumulative_cost, total.cumulative_cost_microcents) == worst
-    told = "the program told no usage: " + (
-        "what one exchange can cost at most is booked" if booked else "nothing is booked"
+    told = "the program reported no usage: " + (
+        "recorded the highest possible cost of one exchange" if booked else "no cost recorded"
     )
     assert told in entry.response.warnings
 
@@ -395,7 +397,7 @@ def test_output_that_a_third_party_cannot_read_is_told(ran: Callable[..., Reply]
     reply = ran(gives)
     assert reply.error is not None
     assert reply.error.kind is ErrorKind.BAD_REQUEST
-    assert reply.error.message.startswith("the agent's output could not be read: ")
+    assert reply.error.message.startswith("can't read the agent's output: ")
     assert (reply.text, reply.session, cost(reply)) == ("", None, 0)
     assert reply.usage.seconds >= 0
 

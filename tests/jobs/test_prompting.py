@@ -19,7 +19,7 @@ from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
 
-ALWAYS = ["contract", "role:Poet", "permissions", "task", "step", "limits"]
+FIRST = ["role:Poet", "permissions", "task", "step", "limits"]
 
 
 def poet(bench: Bench, **fields: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_role_is_told_what_it_asks_for(bench: MakeBench, asked: list[str] | No
     poet(one, **({} if asked is None else {"context_requirements": asked}))
     one.create(prompt="Mend poem.txt.", role="Poet", review=False)
     write(one, poem_txt="roses\n", other_txt="violets\n")
-    assert sources(one) == [*ALWAYS, *told]
+    assert sources(one) == [*FIRST, *told, "contract"]
     _, plan = next_request.preview_request(one.project, "j", Choice())
     one.step()
     sent = last_ask(one).request
@@ -91,7 +91,7 @@ def test_a_role_is_told_of_earlier_runs_and_other_jobs_if_it_asks(bench: MakeBen
     assert "Try 1 failed." in attempts
     assert "Try 2 failed." not in attempts
     assert "Try 2 failed." in last
-    assert "- other: Water the roses (PENDING, Worker)" in prompt.split("## Other jobs under way")[1]
+    assert "- other: Water the roses (PENDING, Worker)" in prompt.split("## Other jobs in progress")[1]
     assert "- other: Water the roses (PENDING; tags: garden)" in prompt.split("## Related tasks")[1]
 
 
@@ -149,7 +149,7 @@ def test_evidence_that_is_confidential_or_git_ignored_is_named_only(bench: MakeB
     one.step()
     prompt = last_ask(one).request.prompt
     for name, shown in {
-        ".env": "(it may hold secrets: not shown)",
+        ".env": "(may contain secrets: not shown)",
         "out/log.txt": "(git-ignored: not shown)",
         "a.tmp": "(git-ignored: not shown)",
         "out/kept.txt": "```\ntext of out/kept.txt\n```",
@@ -168,7 +168,7 @@ def test_a_patch_shows_no_place_of_keys(bench: MakeBench) -> None:
     one.step()
     changed = last_ask(one).request.prompt.split("## What was changed")[1]
     assert "+plain text\n" in changed
-    assert "[changed, and not shown: .env]" in changed
+    assert "[changed, but not shown: .env]" in changed
     assert "KEY=plain" not in changed
 
 
@@ -179,7 +179,7 @@ def test_a_patch_shows_no_place_of_keys(bench: MakeBench) -> None:
         (None, "The workspace is empty."),
         (
             "dist__x_js",
-            "Nothing of the workspace is listed: all that is in it is git-ignored, excluded, or a cache.",
+            "No files are listed: all files of the workspace are git-ignored, excluded, or in a cache.",
         ),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_template_that_can_not_be_filled_is_told(bench: MakeBench) -> None:
     one.create(role="Poet")
     one.step()
     assert (
-        "role 'Poet': prompt_template: line 1, column 12: `{{output.verse}}` is not in the data"
+        "role 'Poet': prompt_template: line 1, column 12: `{{output.verse}}` not found in the data"
         in one.said[0]
     )
 

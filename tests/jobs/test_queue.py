@@ -93,7 +93,7 @@ def test_an_on_stuck_that_fails_is_a_warning(bench: MakeBench) -> None:
     b = bench([answer("?"), answer("?")], {"on_stuck": ["/nonexistent/program"]})
     b.create()
     assert b.step().state.status is Status.STUCK
-    assert "on_stuck did not run" in b.said[-1]
+    assert "the on_stuck command did not run" in b.said[-1]
 
 
 def test_an_odd_state_stops_no_other_job(bench: MakeBench) -> None:
@@ -178,7 +178,7 @@ def test_a_job_that_waits_for_a_stuck_one_is_held_up(bench: MakeBench, tmp_path:
     assert job_queue.find_held_up_jobs(b.project) == []
     b.script({"s": [gave(action="STUCK")]})
     assert b.run(child).exit_code == 3
-    assert held(b) == [("j", 3, f"waiting for 1 of 1 jobs: {child} (STUCK)")]
+    assert held(b) == [("j", 3, f"waiting for 1 of 1 child jobs: {child} (STUCK)")]
     assert b.step().exit_code == 3
 
 
@@ -187,7 +187,7 @@ def test_only_the_outermost_of_those_that_wait_is_told(bench: MakeBench, tmp_pat
     (tmp_path / "deepest.yaml").write_text("name: D\nsteps:\n- {id: s, execution: manual, prompt: x}\n")
     child = spawned(b, tmp_path, "{id: i, stepType: subflow, subflowId: deepest.yaml}")
     b.run()
-    assert held(b) == [("j", 11, f"waiting for 1 of 1 jobs: {child} (WAITING)")]
+    assert held(b) == [("j", 11, f"waiting for 1 of 1 child jobs: {child} (WAITING)")]
     shutil.rmtree(b.folder("j"))
     assert [one.job_id for one in job_queue.find_held_up_jobs(b.project)] == [child]
 
@@ -205,5 +205,5 @@ def test_a_role_that_is_gone_and_a_refused_job_are_no_success(bench: MakeBench, 
     assert (codes, job_queue.choose_exit_code([*codes.values()])) == ({child: 2}, 2)
     shutil.rmtree(b.folder(child))
     b.create(child, draft=True)
-    assert held(b) == [("j", 8, f"waiting for 1 of 1 jobs: {child} (another job has its name)")]
+    assert held(b) == [("j", 8, f"waiting for 1 of 1 child jobs: {child} (another job uses this id)")]
     assert job_queue.choose_exit_code([8]) == 8

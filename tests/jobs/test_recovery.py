@@ -98,7 +98,7 @@ def in_flight(b: Bench, text: str) -> None:
 def test_a_given_answer_is_not_used_for_a_state_nobody_has_seen(bench: MakeBench) -> None:
     b = bench()
     in_flight(b, command())
-    with pytest.raises(Refused, match="in flight"):
+    with pytest.raises(Refused, match="in progress or not recorded yet"):
         b.give(command("STUCK"), dry_run=True)
     result = b.give(command("STUCK"))
     assert result.state.status is Status.REVIEW_REQUIRED
@@ -111,7 +111,7 @@ def test_nobody_decides_on_an_answer_they_have_not_seen(bench: MakeBench) -> Non
     job, _ = left_in_flight(b)
     job.mark_sent(1)
     job.save_response(1, response(command(summary="I deleted everything.")))
-    with pytest.raises(Refused, match="came in meanwhile"):
+    with pytest.raises(Refused, match="arrived in the meantime"):
         steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     assert b.state().status is Status.APPROVAL_REQUIRED
     assert steward_decisions.record_decision(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
@@ -124,7 +124,7 @@ def test_a_job_can_be_ended_whatever_is_in_flight(bench: MakeBench) -> None:
     assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
     assert result.state.place.before is not None
     assert result.state.place.before.status is Status.REVIEW_REQUIRED
-    assert any("recorded what was in flight" in line for line in b.said)
+    assert any("recorded the result of an earlier step" in line for line in b.said)
 
 
 def test_preview_asks_nothing_while_an_answer_waits(bench: MakeBench) -> None:
@@ -132,7 +132,7 @@ def test_preview_asks_nothing_while_an_answer_waits(bench: MakeBench) -> None:
     in_flight(b, command())
     _, found = preview_request(b.project, "j", Choice())
     assert isinstance(found, Idle)
-    assert "in flight" in found.reason
+    assert "in progress or not recorded yet" in found.reason
 
 
 def test_the_hook_hears_of_every_way_to_get_stuck(bench: MakeBench, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def spent(b: Bench) -> tuple[int, int]:
 def test_what_is_in_doubt_is_asked_again_only_when_a_steward_says_what_it_cost(bench: MakeBench) -> None:
     b = in_doubt(bench)
     before = b.files()
-    with pytest.raises(Refused, match="in doubt: say which it is"):
+    with pytest.raises(Refused, match="unknown whether the last request was charged"):
         record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.history() == b.history()[:2]
     assert {k: v for k, v in b.files().items() if k != "lock"} == {
@@ -291,10 +291,10 @@ def mended(b: Bench) -> None:
 def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeBench) -> None:
     b = answered_while_git_is_gone(bench)
     assert record_decision(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
-    assert any("stays there" in line for line in b.said)
+    assert any("it stays in inflight/" in line for line in b.said)
     mended(b)
     told = [found.message for found in job_checks.examine(b.project, b.project.open_job("j"), deep=False)]
-    assert any("an agent's answer waits in inflight/" in message for message in told)
+    assert any("inflight/ contains an answer that is not recorded yet" in message for message in told)
     record_decision(b.project, "j", Kind.RESUME)
     result = b.step()
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.SUSPEND, Kind.RESUME, Kind.ASK]
@@ -629,7 +629,7 @@ def test_an_entry_that_does_not_read_is_damage(bench: MakeBench, tmp_path: Path)
     archive = JobDir(tmp_path / "archive", "archive")
     with JobDir.create_job(tmp_path, "archive") as job:
         job.append_entries(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
-    with pytest.raises(Damaged, match="interaction 1 does not read"):
+    with pytest.raises(Damaged, match="interaction 1 is invalid"):
         archive_replay.replay_file(b.project.schema, archive.path)
 
 

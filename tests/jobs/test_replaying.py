@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -75,18 +76,18 @@ class TestArchives:
     def test_a_path_without_a_history(self, tmp_path: Path, path: str) -> None:
         (tmp_path / "empty").mkdir()
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(UsageError, match="no history at"):
+        with pytest.raises(UsageError, match=f"no history found at {re.escape(path)} "):
             self.names(path)
 
     @pytest.mark.skipif(os.getuid() == 0, reason="root may list every folder")
     def test_a_folder_that_cannot_be_listed_is_no_empty_one(self, tmp_path: Path) -> None:
         written(tmp_path / "all" / "a", HISTORY[:1])
         (tmp_path / "all" / "locked").mkdir(mode=0)
-        with pytest.raises(StorageError, match="can't list it"):
+        with pytest.raises(StorageError, match="can't list the directory"):
             self.names("all")
 
     def test_an_error_of_the_walk_is_told(self) -> None:
-        with pytest.raises(StorageError, match="can't list it: gone"):
+        with pytest.raises(StorageError, match="can't list the directory: gone"):
             recorded_jobs._raise_unlistable(OSError(5, "gone", "x"))
 
     def test_a_file_of_another_name_is_read_itself(self, tmp_path: Path) -> None:
@@ -169,11 +170,15 @@ class TestOneHistory:
         archive.path.write_bytes(archive.path.read_bytes()[:-cut])
         found = replayed(archive)
         assert found.error is not None
-        assert found.error.message.startswith("its end is cut off: there may have been more than 2")
+        assert found.error.message.startswith(
+            "the end of the history is missing: it may have had more than 2"
+        )
         (tmp_path / "state.json").write_text('{"head": null}', "utf-8")
         found = replayed(archive)
         assert found.error is None
-        assert found.notes == ("the history ends in an append that was cut off; the next change repairs it",)
+        assert found.notes == (
+            "the last append to the history is incomplete; the next change to the job repairs it",
+        )
 
     def test_one_damaged_history_stops_no_other(self, tmp_path: Path) -> None:
         three = [written(tmp_path / name, HISTORY[:3]) for name in "abc"]
@@ -205,7 +210,9 @@ class TestOneHistory:
             patched.setattr(fold, "apply_interaction", odd)
             found = replayed(one)
         assert found.error is not None
-        assert found.error.message.endswith("makes no sense to the rules, at interaction 1: KeyError(1)")
+        assert found.error.message.endswith(
+            "the history has unexpected content, at interaction 1: KeyError(1)"
+        )
         assert not replayed(other).has_failed()
 
     def test_only_so_many_findings_are_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +312,7 @@ class TestReport:
             "  interaction 3: state_after",
             "    recorded  WAITING",
             f"    today     {HISTORY[2].state_after}",
-            "    cause     the rules of the state machine lead elsewhere",
+            "    cause     the rules of the state machine lead to another state",
         ]
 
     def test_the_same_drift_is_told_once(self) -> None:
@@ -313,15 +320,13 @@ class TestReport:
         found = Replayed(20, (), drifts=drifts, name="x")
         shown: set[str] = set()
         assert list(replay_report.format_replay_lines(found, shown=shown)) == [
-            "x: 20 interactions go the same way today; 12 prompts would be put in another way",
+            "x: 20 interactions replay with the same result; 12 prompts would now be different",
             "  prompts of interactions 2, 3, 4, 5, 6, 7, 8, 9 and 4 more: role:A changed",
             "    cause     why",
             "    -a",
             "    +b",
         ]
-        assert (
-            list(replay_report.format_replay_lines(found, shown=shown))[-1] == "    the diff is shown above"
-        )
+        assert list(replay_report.format_replay_lines(found, shown=shown))[-1] == "    same diff as above"
 
     def test_what_is_too_much_is_counted(self) -> None:
         many = tuple(Difference(number, "after", "a", "b", "why") for number in range(1, 31))
@@ -329,7 +334,7 @@ class TestReport:
         told = list(replay_report.format_replay_lines(Replayed(30, many, drifts=(drift,), more=7, name="x")))
         assert "  and 10 more differences" in told
         assert "    ... 69 more lines" in told
-        assert told[-1] == "  and 7 more findings, which were not kept"
+        assert told[-1] == "  and 7 more findings, not listed"
         assert len(told) < 150
 
     def report(self, *found: Replayed, prompts: bool = False) -> ElementTree.Element:
@@ -392,7 +397,7 @@ def test_a_command_in_an_answer_that_is_read_again(tmp_path: Path) -> None:
         "response.actions",
         "response.summary_for_supervisor",
     ]
-    assert found.differences[0].cause.endswith("in another way: Why?")
+    assert found.differences[0].cause.endswith("judge this answer differently: Why?")
 
 
 @pytest.mark.parametrize("problem", [Stopped("stopped", exit_code=143), TypeError("no number")], ids=repr)
@@ -425,6 +430,6 @@ def test_prompts_that_can_not_be_compared_are_told(tmp_path: Path) -> None:
     (note,) = found.notes
     assert (found.has_failed(), found.has_failed(prompts=True)) == (False, True)
     count = sum(entry.kind is Kind.ASK for entry in asked)
-    assert note.startswith(f"{count} prompts are not compared with today's")
+    assert note.startswith(f"{count} prompts are not compared with the current version")
     assert replay_archive(archive, SCHEMA).notes == ()
     assert not replay_archive(archive, SCHEMA).has_failed(prompts=True)

@@ -59,7 +59,7 @@ def test_review_rework_review_approve(bench: MakeBench) -> None:
     )
     assert state.findings == [ISSUE]
     again = b.step().entries[0].request.prompt
-    assert "## The review sent it back" in again
+    assert "## The review sent the work back" in again
     assert "- error (security, a.txt:2): It leaks." in again
     assert '"verdict"' not in again
     assert b.state().findings is None
@@ -122,7 +122,7 @@ def test_there_has_to_be_a_review_to_override(bench: MakeBench) -> None:
             b.step()
         if steps == 3:
             continue
-        with pytest.raises(Refused, match="no review here to override"):
+        with pytest.raises(Refused, match="the job has no review to override"):
             override(b)
     assert b.state().status is Status.STUCK
 
@@ -133,7 +133,7 @@ def test_an_answer_that_came_meanwhile_is_seen_first(bench: MakeBench) -> None:
     job, _ = left_in_flight(b)
     job.mark_sent(1)
     job.save_response(1, response(command(output={"verdict": "PASS"})))
-    with pytest.raises(Refused, match="came in meanwhile"):
+    with pytest.raises(Refused, match="arrived in the meantime"):
         override(b)
 
 
@@ -149,7 +149,7 @@ def test_in_a_workflow_an_override_leads_to_the_next_step(bench: MakeBench, tmp_
     assert (state.step, state.findings, state.checks) == ("two", None, None)
     prompt = b.step().entries[0].request.prompt
     assert "It is known, and harmless." in prompt
-    assert "## The review sent it back" not in prompt
+    assert "## The review sent the work back" not in prompt
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_reviewer_that_did_not_see_all_lets_nothing_in(
     assert ("modified: src/app.py" in told) is ("src/app.py" in files)
     listed = [line for line in told.splitlines() if line.startswith(("- created: ", "- modified: "))]
     assert listed == sorted(listed, key=lambda line: line.startswith("- created"))
-    assert "## Not all of it is shown" in told or "## Left out" in told or merge
+    assert "## The change is not shown completely" in told or "## Left out" in told or merge
     assert list(replay.find_differences(b.history(), b.project.schema)) == []
 
 
@@ -270,7 +270,7 @@ def test_what_a_person_changed_since_the_checks_is_checked_again(tmp_path: Path)
     assert (found.state.status, found.state.merge) == (Status.SUCCESS, None)
     assert found.entries[0].observed is not None
     assert [each.outcome for each in found.entries[0].observed.checks] == ["passed"]
-    assert "'logist job merge --job j' does it" in found.warnings[-1]
+    assert "to merge it, run: logist job merge --job j" in found.warnings[-1]
 
 
 def test_what_a_check_leaves_in_a_cache_makes_no_result_old(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_config_may_not_send_tasks_to_the_role_that_reviews(bench: MakeBench
 
 def test_c10_nor_by_the_default_role(bench: MakeBench) -> None:
     b = bench(settings={"roles": {"default": "review"}})
-    with pytest.raises(InvalidFile, match=r"`roles.default` has tasks of type 'chore' done by `review`"):
+    with pytest.raises(InvalidFile, match=r"`roles.default` assigns tasks of type 'chore' to `review`"):
         chosen(b, task_type="chore")
     assert (chosen(b, task_type="bug")[0], chosen(b)[0]) == ("fix", "review")
 

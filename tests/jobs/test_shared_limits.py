@@ -98,7 +98,7 @@ def test_the_parent_halts_and_its_items_go_on_when_its_limit_is_raised(
     assert (halt.kind, halt.command["limit"], halt.command["runs"]) == (Kind.HALT, status, 2)
     assert used_by(b)[:3] == (6, 0, 3)
     waiting = next(child for child in children if b.state(child).status is Status.PENDING)
-    with pytest.raises(Refused, match=f"its parent j is {status}"):
+    with pytest.raises(Refused, match=f"the parent job j is {status}"):
         b.step(waiting)
     raised(b, limit, more)
     assert (b.state().status, b.state().children) == (Status.WAITING, children)
@@ -347,7 +347,7 @@ def test_who_finds_no_room_waits_for_calls_that_are_out(bench: MakeBench) -> Non
     limited(b, "max_allowed_iterations", 2)
     job = left_in_flight(b, first)[0]
     waiting, done = threading.Event(), []
-    b.change(say=lambda text: waiting.set() if "waiting for calls of other jobs of j" in text else None)
+    b.change(say=lambda text: waiting.set() if "waiting for calls of other child jobs of j" in text else None)
     with job.hold_lock(command="test", since="now"):
         thread = threading.Thread(target=lambda: done.append(b.step(second)))
         thread.start()
@@ -376,7 +376,7 @@ def test_a_call_that_nobody_has_recorded_is_not_taken_for_a_limit(bench: MakeBen
     first, second = given_away(b, "a", "b", each={1: [gave(), gave("late")]})
     limited(b, "max_allowed_iterations", 2)
     left_in_flight(b, first)[0].mark_sent(1)
-    with pytest.raises(Busy, match="a job whose last call is not recorded yet"):
+    with pytest.raises(Busy, match="j has a child job whose last call is not recorded yet"):
         b.step(second)
     assert b.state().status is Status.WAITING
 
@@ -406,7 +406,7 @@ class Dearest(Loopback):
 @pytest.mark.deep
 def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     b = bench()
-    children = given_away(b, *"abcd")
+    children = given_away(b, *"abcde")
     server = Dearest({"text": command(output=1)})
     with server:
         quickly_paid(b, server.url)
@@ -416,7 +416,9 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
         most = 2.5 * plan.reserved_microcents
         limited(b, "cost_threshold", most / 10**6)
         b.change(
-            say=lambda text: server.release.set() if "waiting for calls of other jobs of j" in text else None
+            say=lambda text: (
+                server.release.set() if "waiting for calls of other child jobs of j" in text else None
+            )
         )
         list(job_queue.run_queue(b.project, 4, lambda _: None))
         asked = len(server.requests)
@@ -512,7 +514,7 @@ def test_turns_that_are_gone_on_with_have_their_run_reserved(bench: MakeBench) -
         b.change(
             say=lambda text: (
                 runs_out.append(family(b, second).calls_out.current_action_count)
-                if "going on after turn" in text
+                if "continuing after turn" in text
                 else None
             )
         )
@@ -557,7 +559,7 @@ def test_a_courier_asks_no_more_once_no_job_above_counts_its_cost(
     tools = job.read_exchanges()[0].tools
     assert tools is not None
     assert tools["end"]["kind"] == "shared_cost"
-    assert "j does not wait for this job any more" in tools["end"]["message"]
+    assert "j no longer waits for this job" in tools["end"]["message"]
 
 
 @pytest.mark.parametrize("kind", [Kind.SUSPEND, Kind.CANCEL])
@@ -572,7 +574,7 @@ def test_turns_are_not_gone_on_with_once_the_parent_is_ended(bench: MakeBench, k
                 kind, session.state.place, kinds.read_command(kind, {}), session.detect_spec_change()[0]
             )
             session.record(session.build_interaction(kind, after))
-        with pytest.raises(Refused, match="its parent j"):
+        with pytest.raises(Refused, match="the parent job j "):
             b.step(child)
         assert server.requests == []
         if kind is Kind.SUSPEND:
@@ -588,7 +590,7 @@ def test_who_waits_for_calls_asks_nobody_once_the_parent_is_ended(bench: MakeBen
     limited(b, "max_allowed_iterations", 2)
     job = left_in_flight(b, first)[0]
     waiting, raised_by = threading.Event(), []
-    b.change(say=lambda text: waiting.set() if "waiting for calls of other jobs of j" in text else None)
+    b.change(say=lambda text: waiting.set() if "waiting for calls of other child jobs of j" in text else None)
 
     def step_second() -> None:
         try:

@@ -85,11 +85,11 @@ def test_last_evidence_and_summary_reach_the_next_prompt(bench: MakeBench) -> No
     )
     b.create()
     result = b.step()
-    assert result.warnings == ("evidence is not there: gone.txt",)
+    assert result.warnings == ("evidence file not found: gone.txt",)
     _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert plan.request.files_context == ["a.txt", "gone.txt"]
-    for text in ("I made a.", "text of A", "named as evidence, but not there: gone.txt", "created: a.txt"):
+    for text in ("I made a.", "text of A", "named as evidence, but not found: gone.txt", "created: a.txt"):
         assert text in plan.request.prompt
 
 
@@ -119,7 +119,7 @@ def test_same_job_same_inputs_same_prompt(bench: MakeBench) -> None:
     ("text", "reason"),
     [
         ("I am done.", "no exit command"),
-        (command()[:-5], "breaks off"),
+        (command()[:-5], "ends inside a JSON object"),
         (command("DONE"), "action"),
         (command(evidence=["/etc/passwd"]), "evidence_files"),
         (command("COMPLETED") + command("STUCK"), "2"),
@@ -439,7 +439,7 @@ def test_what_no_checkpoint_holds_is_named(bench: MakeBench) -> None:
     b.create()
     os.mkfifo(b.workspace() / "pipe")
     result = b.step()
-    assert any("not restorable: pipe" in warning for warning in result.warnings)
+    assert any("not in any checkpoint, can't be restored: pipe" in warning for warning in result.warnings)
     assert result.entries[0].observed is not None
     assert result.entries[0].observed.not_restorable == ["pipe (fifo)"]
 

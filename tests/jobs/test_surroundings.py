@@ -74,7 +74,7 @@ def test_a_run_without_a_valid_answer_is_told_and_one_without_any_is_not() -> No
         2, response=Response(raw_response="?"), reason="no exit\n command", observed=Observed(role="Worker")
     )
     cut_off = entry(3, response=Response(error=TransportError(kind="timeout", message="late")))
-    text = "Worker (work) gave no valid answer: no exit command"
+    text = "Worker (work) returned no valid answer: no exit command"
     assert told([garbled, cut_off, run(4)], told=1) == [text]
     assert told([run(1), garbled], told=1) == [text]
 
@@ -106,10 +106,10 @@ def test_what_a_steward_took_back_is_marked_and_secrets_are_taken_out() -> None:
     history = [run(2), run(3, summary="It was\nhunter2."), entry(4, Kind.RESTEP, command={"to": 3}), run(5)]
     assert told(history) == [
         "Worker (work) ended with RETRY: Run 2.",
-        "Worker (work) (taken back since) ended with RETRY: It was [redacted].",
+        "Worker (work) (undone since) ended with RETRY: It was [redacted].",
         "Worker (work) ended with RETRY: Run 5.",
     ]
-    assert "(taken back since)" in told([run(2), entry(3, Kind.RERUN)])[0]
+    assert "(undone since)" in told([run(2), entry(3, Kind.RERUN)])[0]
 
 
 def test_the_runs_of_a_real_job(bench: MakeBench) -> None:

@@ -276,7 +276,7 @@ def test_the_same_role_again_records_nothing(bench: MakeBench, first: str | None
     done = switch_role(b.project, "j", again)
     assert found is not None
     assert found.notes == done.notes
-    assert "nothing was recorded" in done.notes[0]
+    assert "nothing recorded" in done.notes[0]
     assert (done.entries, b.files()) == ((), before)
 
 
@@ -467,7 +467,7 @@ def test_a_plan_without_another_role_is_all_that_was_asked_for(bench: MakeBench)
     result = steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     assert result.state.status is Status.SUCCESS
     (note,) = result.notes
-    assert "which is not carried out" in note
+    assert "a plan that is not carried out" in note
     assert "logist job restep --job j --to 3" in note
     steward_decisions.restep_job(b.project, "j", 3)
     switch_role(b.project, "j", "Actor")

@@ -73,7 +73,7 @@ def test_checkpoints_show_it(bench: MakeBench, last: int) -> None:
     commit = b.history()[-1].checkpoint_after
     cut(b, last)
     assert problems(b) == [
-        f"the checkpoint {commit} is of interaction 4, and the history ends with {last}",
+        f"the checkpoint {commit} belongs to interaction 4, but the history ends with {last}",
     ]
 
 
@@ -92,7 +92,7 @@ def test_a_state_that_was_put_back_with_the_history_hides_one_interaction_and_no
     b.step()
     cut(b, 2)
     (b.folder() / "state.json").write_bytes(old)
-    assert "is of interaction 4, and the history ends with 2" in problems(b)[0]
+    assert "belongs to interaction 4, but the history ends with 2" in problems(b)[0]
 
 
 @pytest.mark.parametrize("kind", ["restep", "rerun"])
@@ -106,7 +106,7 @@ def test_a_workspace_that_was_put_back_shows_it(bench: MakeBench, kind: str) -> 
     assert problems(b) == []
     cut(b, 4)
     assert problems(b) == [
-        f"the last checkpoint, {b.history()[0].checkpoint_after}, is of no interaction of the history"
+        f"the last checkpoint, {b.history()[0].checkpoint_after}, belongs to no interaction of the history"
     ]
 
 
@@ -126,14 +126,14 @@ def test_the_log_of_a_setup_shows_it(bench: MakeBench) -> None:
     assert problems(b) == []
     (b.folder() / "logs" / "000004.setup.log").touch()
     (b.folder() / "damaged-on-purpose").touch()
-    assert problems(b) == ["logs/000004.setup.log is of interaction 4, and the history ends with 2"]
+    assert problems(b) == ["logs/000004.setup.log belongs to interaction 4, but the history ends with 2"]
 
 
 def test_nothing_is_paid_again_for_a_history_without_its_end(bench: MakeBench) -> None:
     """The first command that opens it would write a state.json, which then vouches for what is left."""
     b = stepped(bench(WORK))
     cut(b, 2)
-    lost = "the history has lost its end: the checkpoint .* is of interaction 4"
+    lost = "the end of the history is missing: the checkpoint .* belongs to interaction 4"
     with pytest.raises(Damaged, match=lost):
         b.step()
     with pytest.raises(Damaged, match=lost):
@@ -173,7 +173,7 @@ def test_what_is_in_flight_shows_it(bench: MakeBench) -> None:
     b = stepped(bench(WORK), 2)
     left_in_flight(b)
     cut(b, 2)
-    assert problems(b) == ["what is in flight is of interaction 4, and the history ends with 2"]
+    assert problems(b) == ["the unfinished call belongs to interaction 4, but the history ends with 2"]
 
 
 def test_what_is_in_flight_names_the_entry_before_it(bench: MakeBench) -> None:
@@ -182,7 +182,7 @@ def test_what_is_in_flight_names_the_entry_before_it(bench: MakeBench) -> None:
     envelope["after"] = "0" * 64
     b.project.open_job("j").begin_exchange(1, envelope)
     (b.folder() / "damaged-on-purpose").touch()
-    assert problems(b) == ["what is in flight was asked after another interaction 2"]
+    assert problems(b) == ["the unfinished call was made after a different interaction 2"]
 
 
 def test_an_end_that_left_no_trace_is_not_noticed(bench: MakeBench) -> None:
@@ -210,7 +210,7 @@ def test_the_number_of_a_file_shows_it(bench: MakeBench, name: str, last: int) -
     assert problems(b) == []
     cut(b, last)
     number = int("".join(filter(str.isdigit, name)))
-    assert problems(b) == [f"{name} is of interaction {number}, and the history ends with {last}"]
+    assert problems(b) == [f"{name} belongs to interaction {number}, but the history ends with {last}"]
 
 
 def test_a_restore_that_was_begun_shows_it(bench: MakeBench) -> None:
@@ -218,7 +218,7 @@ def test_a_restore_that_was_begun_shows_it(bench: MakeBench) -> None:
     b.project.open_job("j").begin_restore(4, b.state().checkpoint or "")
     assert problems(b) == []
     cut(b, 2)
-    assert problems(b) == ["the file restoring is of interaction 4, and the history ends with 2"]
+    assert problems(b) == ["the file restoring belongs to interaction 4, but the history ends with 2"]
 
 
 def test_children_show_it(bench: MakeBench) -> None:
@@ -227,7 +227,7 @@ def test_children_show_it(bench: MakeBench) -> None:
     assert problems(b) == []
     cut(b, 2)
     assert problems(b) == [
-        f"job {children[0]} was made for it by an interaction that the history does not have"
+        f"job {children[0]} was created as its child by an interaction that the history does not have"
     ]
 
 
@@ -248,7 +248,7 @@ def test_a_parent_shows_it(bench: MakeBench) -> None:
     assert (problems(b, child), gathered["status"]) == ([], "SUCCESS")
     cut(b, 1, child)
     ended = f"SUCCESS with the checkpoint {gathered['checkpoint']}"
-    assert problems(b, child) == [f"its parent j gathered it as {ended}, which the history does not have"]
+    assert problems(b, child) == [f"its parent j recorded it as {ended}, which the history does not have"]
 
 
 def test_a_child_that_was_made_anew_is_not_the_one_that_was_gathered(bench: MakeBench) -> None:
@@ -268,10 +268,10 @@ def test_forks_show_it(bench: MakeBench) -> None:
     fork_job(b.project, "j", 3, new_id="other")
     assert (problems(b), problems(b, "other")) == ([], [])
     cut(b, 2)
-    assert problems(b) == ["job other was forked from interaction 3, and the history ends with 2"]
+    assert problems(b) == ["job other was forked from interaction 3, but the history ends with 2"]
     write_state(b)
     steward_decisions.record_decision(b.project, "j", Kind.SUSPEND)
-    assert problems(b) == ["job other was forked from another interaction 3"]
+    assert problems(b) == ["job other was forked from a different interaction 3"]
     shutil.rmtree(b.folder())
     stepped(b, 1)
     assert problems(b) == []  # it is another job of that name
@@ -309,8 +309,8 @@ def test_a_merge_into_the_repository_of_the_user_shows_it(tmp_path: Path) -> Non
     assert problems(b) == []
     when = b.history()[-2].timestamp
     cut(b, 2)
-    brought = f"{tmp_path / 'repo'} has its work of {when} on the branch logist/j"
-    assert problems(b) == [f"{brought}, and the history has no such interaction"]
+    brought = f"{tmp_path / 'repo'} has its work from {when} on the branch logist/j"
+    assert problems(b) == [f"{brought}, but the history has no such interaction"]
 
 
 def test_a_branch_that_is_no_work_of_this_job_shows_nothing(tmp_path: Path) -> None:
@@ -356,7 +356,9 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
     job_checks.repair(b.project, job, done, deep=False)
     assert "not repaired: the checkpoint" in done.left[0].message
     assert not job.state_file.exists()
-    assert "is of interaction 4" in " ".join(f.message for f in job_checks.examine(b.project, job, deep=True))
+    assert "belongs to interaction 4" in " ".join(
+        f.message for f in job_checks.examine(b.project, job, deep=True)
+    )
 
 
 def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench) -> None:
@@ -397,7 +399,7 @@ def test_an_entry_that_holds_anything_is_damage_and_no_surprise(bench: MakeBench
     job = b.project.open_job("j")
     loaded = job.load()
     job.append_entries(loaded.position, [{"kind": "spawn", **fields}])
-    assert "does not read" in problems(b)[0]
+    assert "interaction 3 is invalid" in problems(b)[0]
 
 
 @pytest.mark.parametrize("forked", [[], {"job": "j"}, {"job": "j", "at": -3, "head": ""}])

@@ -61,17 +61,17 @@ MISBEHAVES: dict[str, tuple[Json, Json, str]] = {
     "hangs": (
         breaks("time.sleep(600)"),
         checked(minutes=0.02),
-        "took too long: it was ended after 1.2 seconds",
+        "took too long: stopped after 1.2 seconds",
     ),
     "crashes": (
         breaks("os.kill(os.getpid(), 11)"),
         checked(),
-        "failed: it was ended by signal 11 (SIGSEGV)",
+        "failed: killed by signal 11 (SIGSEGV)",
     ),
     "is gone": (
         answer(files={"suite": None}, role="fix"),
         checked(argv=("./suite",)),
-        "was not run: ./suite: no such program",
+        "was not run: ./suite: program not found",
     ),
 }
 
@@ -132,7 +132,7 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     assert (result.state.place.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
     with pytest.raises(Refused, match="can't merge: the job is STUCK"):
         job_merge.merge_job(b.project, "j")
-    with pytest.raises(UsageError, match="only for a reason"):
+    with pytest.raises(UsageError, match="a reason is required"):
         steward_decisions.record_decision(
             b.project, "j", Kind.APPROVE, note=" ", command=ApproveCommand(override=True)
         )
@@ -209,7 +209,7 @@ def test_going_back_after_a_review_brings_back_workspace_and_state(
     b.script({}, [close] * 3 + [failed] * (to == 3) + [MENDS, judged("PASS")])
     prompt = b.step().entries[0].request.prompt
     assert ("## What the review found" in prompt) == (to == 4)
-    assert ("Supervisor (review) (taken back since) ended with COMPLETED, FAIL" in prompt) == (to == 2)
+    assert ("Supervisor (review) (undone since) ended with COMPLETED, FAIL" in prompt) == (to == 2)
     if to == 4:
         assert b.run().state.status is Status.APPROVAL_REQUIRED
         merged(b, tmp_path / "repo")

@@ -77,13 +77,13 @@ def test_each_item_is_done_by_the_role_it_names(bench: MakeBench, tmp_path: Path
 @pytest.mark.parametrize(
     ("roles", "reason"),
     [
-        (("Planner", "Wizard"), 'output.assignments[1]: there is no role "Wizard" (known: Actor, Planner)'),
-        (("actor", "Actor"), 'output.assignments[0]: there is no role "actor" (did you mean `Actor`?)'),
+        (("Planner", "Wizard"), 'output.assignments[1]: unknown role "Wizard" (known: Actor, Planner)'),
+        (("actor", "Actor"), 'output.assignments[0]: unknown role "actor" (did you mean `Actor`?)'),
         (
             ("Tester",),
-            "output.assignments[0]: the role Commander may not give work to Tester; it may to: Planner, Actor",
+            "output.assignments[0]: the role Commander may not delegate work to Tester; allowed roles: Planner, Actor",
         ),
-        (("",), "output.assignments[0]: no role, because `{{item.role}}` is empty"),
+        (("",), "output.assignments[0]: no role: `{{item.role}}` is empty"),
         (("Tester",) * 5, "; and 2 more"),
     ],
     ids=str,
@@ -104,12 +104,12 @@ def test_an_item_with_a_role_that_can_not_do_it_stops_the_job_before_any_is_made
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ("just a word", "`{{item.role}}` can't be filled"),
-        ({"role": None}, 'there is no role "null"'),
-        ({"role": {"name": "Actor"}}, 'there is no role "{'),
-        ({"role": "x" * 500}, 'there is no role "' + "x" * 60 + '..."'),
-        ({"role": "\x1b[31mActor"}, 'there is no role "\\u001b[31mActor"'),
-        ({"role": "\u202eActor"}, 'there is no role "\\u202eActor"'),
+        ("just a word", "can't fill the placeholders of `{{item.role}}`"),
+        ({"role": None}, 'unknown role "null"'),
+        ({"role": {"name": "Actor"}}, 'unknown role "{'),
+        ({"role": "x" * 500}, 'unknown role "' + "x" * 60 + '..."'),
+        ({"role": "\x1b[31mActor"}, 'unknown role "\\u001b[31mActor"'),
+        ({"role": "\u202eActor"}, 'unknown role "\\u202eActor"'),
     ],
     ids=["no field", "null", "an object", "long", "control characters", "invisible characters"],
 )
@@ -155,7 +155,7 @@ def test_a_role_whose_file_is_broken_does_nothing(bench: MakeBench, tmp_path: Pa
     broken = {"Wizard": InvalidFile("it has no instructions", where="wizard.yaml", fix="write some")}
     b.change(roles=type(b.project.roles)(b.project.roles.by_name, [], broken))
     state = follow(b, tmp_path, named([{"role": "Wizard", "task": "x"}]), steps=plain)
-    assert "[0]: the role Wizard can't be used: it has no instructions" in state.stuck.reason
+    assert "[0]: can't use the role Wizard: it has no instructions" in state.stuck.reason
 
 
 BOUNDS: dict[str, tuple[dict[str, Any], Json, str, bool]] = {
@@ -189,7 +189,7 @@ def test_who_bounds_the_roles_of_items(
         switch_role(b.project, "j", spec["switch"])
     b.run()
     spawned = next(each for each in b.history() if each.kind is Kind.SPAWN)
-    refused = "the role Commander may not give work to Tester" in spawned.reason
+    refused = "the role Commander may not delegate work to Tester" in spawned.reason
     assert (refused, bool(b.children())) == (not fine, fine), spawned.reason
 
 
@@ -202,7 +202,7 @@ def test_the_steps_of_a_workflow_for_each_item_are_given_in_its_role(
     steps = [{"id": "plan", "prompt": "x"}, work, JOIN]
     state = follow(b, tmp_path, named([{"role": "Actor"}, {"role": "Commander"}]), steps=steps)
     assert state.stuck.reason.startswith(
-        "output.assignments[1]: the role Commander may not give work to Tester"
+        "output.assignments[1]: the role Commander may not delegate work to Tester"
     )
 
 
@@ -272,7 +272,7 @@ def test_a_name_is_bound_by_the_role_that_wrote_it_however_it_was_handed_on(
         assert (reasons, b.state().status) == ([], Status.SUCCESS)
     else:
         assert len(reasons) == 1
-        assert "the role Commander may not give work to Tester" in reasons[0]
+        assert "the role Commander may not delegate work to Tester" in reasons[0]
 
 
 def test_the_role_that_did_the_step_counts_also_after_a_switch_back(bench: MakeBench, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_the_role_that_did_the_step_counts_also_after_a_switch_back(bench: MakeB
     b.step()
     switch_role(b.project, "j", "Worker")
     b.run()
-    assert "the role Commander may not give work to Tester" in b.state().reason
+    assert "the role Commander may not delegate work to Tester" in b.state().reason
     restep_job(b.project, "j", 3)
     assert b.state().step == "plan"
     switch_role(b.project, "j", "Worker")

@@ -153,7 +153,7 @@ def test_a_job_that_takes_the_place_of_a_child_is_not_gathered(bench: MakeBench)
     work(b, children[0])
     result = b.step()
     assert (result.state.status, result.entries) == (Status.WAITING, ())
-    assert "another job has its name" in result.notes[0]
+    assert "another job uses this id" in result.notes[0]
 
 
 def test_an_id_that_leaves_no_room_for_children_is_told(bench: MakeBench) -> None:
@@ -219,7 +219,7 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     )  # a hundred jobs take their time
     waiting = b.step()
     assert (waiting.state.status, len(waiting.state.children)) == (Status.WAITING, 100)
-    assert "waiting for 100 of 100 jobs" in waiting.notes[0]
+    assert "waiting for 100 of 100 child jobs" in waiting.notes[0]
     assert "and 95 more" in waiting.notes[0]
     assert b.history()[-1].command["children"][99]["prompt"] == "Do part 99, number 99 of 100."
     assert b.history()[-1].command["children"][99]["shares_limits"] is True
@@ -271,7 +271,7 @@ def test_their_work_is_merged_in_the_order_of_the_items(bench: MakeBench) -> Non
     assert collected.checkpoint_after == result.state.checkpoint
     b.step()
     prompt = b.history()[4].request.prompt
-    assert "## Results of the jobs before this one" in prompt
+    assert "## Results of the previous jobs" in prompt
     assert prompt.index('"output": 1') < prompt.index('"output": 2') < prompt.index('"output": 3')
     assert "3 jobs ended with COMPLETED: 3 of 3 jobs succeeded" in prompt
     assert "- plan: Done." in prompt
@@ -340,15 +340,15 @@ def test_a_file_that_no_checkpoint_holds_is_named_and_is_no_evidence(bench: Make
     result = b.step()
     collected = result.entries[-1]
     assert collected.command["lost"] == {first: ["big.bin (too large)"]}
-    assert f"not brought over, for no checkpoint holds it: {first}: big.bin (too large)" in collected.reason
-    assert f"named as evidence, but not there: {first}: big.bin" in result.notes[0]
+    assert f"not copied because no checkpoint contains it: {first}: big.bin (too large)" in collected.reason
+    assert f"evidence files not found: {first}: big.bin" in result.notes[0]
     assert sorted(path.name for path in b.workspace().glob("*.*")) == [".git", "small.txt"]
     state = b.state()
     assert state.artefacts == ["small.txt"]
     assert state.last is not None
     assert (state.last.evidence_files, state.last.missing) == (["small.txt"], ["big.bin"])
     b.step()
-    assert "- named as evidence, but not there: big.bin" in b.history()[4].request.prompt
+    assert "- named as evidence, but not found: big.bin" in b.history()[4].request.prompt
 
 
 def same_file(b: Bench) -> list[str]:
@@ -409,7 +409,7 @@ def test_too_few_of_them_are_stuck(bench: MakeBench) -> None:
         3,
         StuckKind.SHARE,
     )
-    assert f"1 of 2 succeeded, and 100 % have to: {children[1]} (STUCK)" in result.state.reason
+    assert f"only 1 of 2 child jobs succeeded, but 100 % must: {children[1]} (STUCK)" in result.state.reason
     with pytest.raises(Refused, match="can't"):
         b.give(command())
     assert b.state(children[1]).status is Status.STUCK
@@ -579,7 +579,7 @@ def test_children_are_not_made_where_the_limits_leave_no_run_for_each(bench: Mak
     b.step()
     halted = b.step()
     assert (halted.exit_code, halted.state.status, b.children()) == (7, Status.HALTED_ITERATION, [])
-    assert "1 of 4 runs, and 4 more are needed" in halted.state.reason
+    assert "1 of 4 runs used, but 4 more are needed" in halted.state.reason
     b.project.open_job("j").spec_file.write_text(
         b.project.open_job("j")
         .spec_file.read_text()
@@ -602,7 +602,7 @@ def test_an_item_that_no_job_could_read_back_is_told(bench: MakeBench, tmp_path:
     )
     stuck = b.run()
     assert (stuck.exit_code, b.children()) == (3, [])
-    assert "the input of a child would take 600," in stuck.state.reason
+    assert "the input of a child would be 600," in stuck.state.reason
 
 
 def test_a_run_tells_that_the_provider_of_a_child_is_out(bench: MakeBench) -> None:

@@ -103,14 +103,14 @@ def test_p48_what_is_refused_at_load_is_what_is_refused_at_run(
         b.script(answers)
         b.run(job_id)
         family = [b.state(one) for one in (job_id, *b.children(job_id))]
-        refused = [one.reason for one in family if "may not give work to" in one.reason]
+        refused = [one.reason for one in family if "may not delegate work to" in one.reason]
         assert (b.state(job_id).status is Status.SUCCESS, not refused) == (fine, fine)
     if fine:
         b.follow(tmp_path / "w1.yaml", "new", role=role, input={"x": [1]})
         return
     with pytest.raises(InvalidFile, match="can't be used") as told:
         b.follow(tmp_path / "w1.yaml", "new", role=role, input={"x": [1]})
-    assert all("may not give work to" in str(error) for error in told.value.details)
+    assert all("is not allowed to delegate to" in str(error) for error in told.value.details)
 
 
 NAMES = ("A", "B", "C", "D")

@@ -121,7 +121,7 @@ def test_children_of_a_job_that_is_set_aside_are_passed_over(bench: MakeBench) -
     given_away(b, "a")
     record_decision(b.project, "j", Kind.SUSPEND)
     assert [each.error for each in all_run(b)] == [None]
-    assert any("its parent j is SUSPENDED" in line for line in b.said)
+    assert any("the parent job j is SUSPENDED" in line for line in b.said)
 
 
 def test_a_step_for_others_is_given_away_again_after_a_given_retry(bench: MakeBench) -> None:
@@ -149,7 +149,7 @@ def test_an_output_that_nobody_will_read_is_refused(bench: MakeBench) -> None:
     b.create()
     b.step()
     b.step()
-    with pytest.raises(UsageError, match="no step comes after"):
+    with pytest.raises(UsageError, match="no later step reads the output"):
         record_decision(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=1))
 
 
@@ -281,7 +281,7 @@ def test_a_job_put_back_to_when_it_waited_for_jobs_that_are_canceled_makes_new_o
     stuck = b.step()
     assert stuck.state.place.stuck is not None
     assert stuck.state.place.stuck.kind is StuckKind.SHARE
-    assert "--to STEP for new jobs" in stuck.next_command
+    assert "--to STEP to create new child jobs" in stuck.next_command
     assert record_decision(
         b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="each")
     ).state.place.spawns

@@ -34,7 +34,7 @@ def test_nobody_works_for_a_job_that_has_ended(bench: MakeBench, kind: Kind) -> 
     work(b, first)
     record_decision(b.project, "j", kind)
     assert (b.state(first).status, b.state(second).status) == (Status.SUCCESS, Status.CANCELED)
-    assert "j does not wait for it any more" in b.state(second).reason
+    assert "j no longer waits for this job" in b.state(second).reason
 
 
 @pytest.mark.parametrize("how", ["rerun", "restep"])
@@ -78,7 +78,11 @@ def suspended(b: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("happens", "why"),
-    [(ended, "does not wait"), (went_back, "does not wait"), (suspended, "its parent j is SUSPENDED")],
+    [
+        (ended, "no longer waits"),
+        (went_back, "no longer waits"),
+        (suspended, "the parent job j is SUSPENDED"),
+    ],
 )
 def test_a_child_that_nobody_waits_for_does_nothing(bench: MakeBench, happens: object, why: str) -> None:
     b = bench()
@@ -110,7 +114,7 @@ def test_a_job_whose_grandparent_is_suspended_waits_too(bench: MakeBench) -> Non
     b.step()
     b.step("j--3-1")
     suspended(b)
-    with pytest.raises(Refused, match="its parent j is SUSPENDED"):
+    with pytest.raises(Refused, match="the parent job j is SUSPENDED"):
         b.step("j--3-1--2-1")
     record_decision(b.project, "j", Kind.CANCEL)
     assert b.state("j--3-1--2-1").status is Status.CANCELED
@@ -243,7 +247,7 @@ def test_a_job_that_waits_takes_no_answer_and_asks_nobody(bench: MakeBench) -> N
     _, plan = preview_request(b.project, "j", Choice())
     assert getattr(plan, "status", None) is Status.WAITING
     assert b.files() == before
-    assert b.step().notes == ("waiting for 1 of 1 jobs: j--3-1 (PENDING)",)
+    assert b.step().notes == ("waiting for 1 of 1 child jobs: j--3-1 (PENDING)",)
 
 
 def test_a_switch_of_role_while_it_waits_counts_afterwards(bench: MakeBench) -> None:
@@ -385,7 +389,7 @@ def test_a_run_tells_that_a_child_is_stuck(bench: MakeBench) -> None:
     given_away(b, "a", "b", each={2: [gave(action="STUCK")]})
     result = b.run()
     assert (result.state.status, result.exit_code) == (Status.WAITING, 3)
-    assert result.notes == ("waiting for 1 of 2 jobs: j--3-2 (STUCK)",)
+    assert result.notes == ("waiting for 1 of 2 child jobs: j--3-2 (STUCK)",)
 
 
 def test_a_run_tells_that_a_child_wants_a_steward(bench: MakeBench, tmp_path: Path) -> None:
@@ -434,7 +438,7 @@ def test_a_child_whose_repository_is_gone_is_named(bench: MakeBench) -> None:
     work(b, *children)
     (b.folder(children[0]) / "damaged-on-purpose").touch()
     (b.folder(children[0]) / "git").rename(b.folder(children[0]) / "gone")
-    with pytest.raises(StorageError, match="j--3-1/git: the repository of checkpoints is missing"):
+    with pytest.raises(StorageError, match="j--3-1/git: the checkpoint repository is missing"):
         b.step()
     (b.folder(children[0]) / "gone").rename(b.folder(children[0]) / "git")
     assert b.run().state.status is Status.SUCCESS

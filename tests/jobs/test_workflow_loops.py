@@ -178,7 +178,7 @@ def test_a_loop_field_without_a_counterpart_is_a_warning(tmp_path: Path) -> None
     path.write_text(json.dumps({"name": "W", "metaGuidance": [], "steps": steps}))
     warnings = [found.message for found in read_workflow_file(path)[0].problems if found.code == "loop"]
     assert warnings == [
-        "`resultVar` of the loop is not known to Logist: it is kept and has no effect",
-        '`iterationVar` can\'t be "prompt" here: the variable is called `currentIteration`',
-        "a condition of `z` looks at `n`, which a loop sets only for its own steps",
+        "unknown field `resultVar` of the loop: it is kept but has no effect",
+        '`iterationVar` can\'t be "prompt": the variable is called `currentIteration` instead',
+        "a condition of `z` reads `n`, which a loop sets only for its own steps",
     ]

@@ -162,14 +162,14 @@ def test_another_way_through_the_decisions_is_found_by_a_replay(bench: MakeBench
     assert list(find_differences(history, b.project.schema)) == []
     at = next(number for number, entry in enumerate(history) if entry.route)
     (told,) = history[at].route
-    for other, said in (("I", "E takes I"), ("", "E takes the end"), (None, "E takes no branch")):
+    for other, said in (("I", "E chooses I"), ("", "E chooses the end"), (None, "E chooses no branch")):
         changed = history[at].model_copy(update={"route": [{**told, "branch": other}]})
         (found,) = find_differences([*history[:at], changed, *history[at + 1 :]], b.project.schema)
         assert (found.sequence, found.field) == (at + 1, "route")
-        assert (found.recorded, found.today) == (said, "E takes F")
+        assert (found.recorded, found.today) == (said, "E chooses F")
     unseen = history[at].model_copy(update={"route": []})
     (found,) = find_differences([*history[:at], unseen, *history[at + 1 :]], b.project.schema)
-    assert (found.recorded, found.today) == ("no decision", "E takes F")
+    assert (found.recorded, found.today) == ("no decision", "E chooses F")
     other_words = history[at].model_copy(update={"route": [{**told, "condition": "?", "values": {}}]})
     assert list(find_differences([*history[:at], other_words, *history[at + 1 :]], b.project.schema)) == []
 

@@ -200,7 +200,7 @@ def test_another_package_from_outside_is_told_and_not_in_the_way(bench: MakeBenc
     (site / "x.pth").write_text(f"{tmp_path / 'libfoo'}\n", "utf-8")
     found = checked(bench, tmp_path, {"a.txt": ""}, "auto", TEST, repo=str(repo))
     assert found["outcome"] == "passed"
-    assert found["reason"] == "packages installed from outside of the workspace: libfoo (Python)"
+    assert found["reason"] == "packages installed from outside the workspace: libfoo (Python)"
     assert str(tmp_path) not in found["reason"]
 
 

@@ -34,7 +34,7 @@ INSTALL = (
 )
 """Stands in for a package manager: an environment with one program, which has its own path in it."""
 RUNS = f"setting up the workspace: {INSTALL}"
-COPIES = "set up the workspace from the cache"
+COPIES = "workspace set up from the cache"
 
 
 def repository(place: Path, **files: str) -> Path:
@@ -163,9 +163,9 @@ def test_a_failure_stops_the_job_before_anybody_is_asked(bench: MakeBench, tmp_p
 @pytest.mark.parametrize(
     ("commands", "why"),
     [
-        ((("no-such-program", "a"),), "no-such-program a: it was not run: no-such-program: no such program"),
-        (("sleep 60",), "sleep 60: it was ended: the setup takes longer than 0.3 seconds"),
-        (("kill -SEGV $$",), "it was ended by signal 11"),
+        ((("no-such-program", "a"),), "no-such-program a: not run: no-such-program: program not found"),
+        (("sleep 60",), "sleep 60: timed out: the setup took longer than 0.3 seconds"),
+        (("kill -SEGV $$",), "killed by signal 11"),
     ],
 )
 def test_why_it_failed(bench: MakeBench, tmp_path: Path, commands: Any, why: str) -> None:
@@ -187,7 +187,7 @@ def test_what_it_changes_beside_goes_back_and_what_git_ignores_stays(
     b = site.create()
     entry = b.step().entries[0]
     assert outcome(b)["output"].split() == ["log", "out", "a.txt", "build", "made.log", "requirements.txt"]
-    assert "the setup changed files that git does not ignore; put back: new/file.txt, requirements.txt" in (
+    assert "the setup changed files that git doesn't ignore; restored: new/file.txt, requirements.txt" in (
         " ".join(b.said)
     )
     workspace = b.project.open_workspace(b.project.open_job("j"))
@@ -333,7 +333,7 @@ def test_without_network_the_environment_from_before_is_used_and_the_check_says_
     found = outcome(b)
     assert found["outcome"] == "passed"
     assert found["output"] == "the tool of ., with one"
-    assert found["reason"] == "the environment is that from before requirements.txt changed"
+    assert found["reason"] == "the environment is from before requirements.txt changed"
     assert site.ran() == 1
     b.step()
     assert b.state().status is Status.APPROVAL_REQUIRED
@@ -363,7 +363,10 @@ def test_what_was_never_set_up_and_may_not_be_is_told(bench: MakeBench, tmp_path
     b.step()
     site.set(commands=(INSTALL,))
     b.step()
-    assert f"warning: {workspace_setup.NOT_RUN} (workspace.setup.rerun: always sets it up)" in b.said
+    assert (
+        f"warning: {workspace_setup.NOT_RUN} (to run the setup anyway: workspace.setup.rerun: always)"
+        in b.said
+    )
     rerun_job(b.project, "j")
     b.script({}, [WORK])
     b.step()
@@ -406,7 +409,7 @@ def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_p
     b.step()
     found = outcome(b)
     assert found["outcome"] == "not_run"
-    assert found["reason"] == "the setup of the workspace failed: ! grep bad requirements.txt: exit status 1"
+    assert found["reason"] == "workspace setup failed: ! grep bad requirements.txt: exit status 1"
     assert found["output"] == "bad"
     b.step()
     assert (b.state().status, b.state().place.attempts) == (Status.PENDING, 1)
@@ -501,7 +504,7 @@ def test_a_stop_ends_it_and_the_next_step_begins_it_again(bench: MakeBench, tmp_
     half = b.workspace() / ".venv" / "half"
     calm = b.project
     b.change(stopping=lambda: 130 if half.exists() else 0)
-    with pytest.raises(Stopped, match="during the setup"):
+    with pytest.raises(Stopped, match="during the workspace setup"):
         b.step()
     b.project = replace(calm, settings=b.project.settings)
     site.set(commands=(INSTALL,))

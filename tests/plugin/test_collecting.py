@@ -125,14 +125,14 @@ def test_a_place_without_a_history_is_an_error_of_usage(
     (pytester.path / "empty").mkdir()
     result = run("--logist-fixtures", place)
     assert result.ret is pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: logist: no history at *{place}*name a job directory*"])
+    result.stderr.fnmatch_lines([f"ERROR: logist: no history found at *{place}*use a job directory*"])
 
 
 def test_a_path_that_pytest_reads_otherwise(pytester: pytest.Pytester, run: Run) -> None:
     recorded(pytester.path / "rec[1]")
     result = run("--logist-fixtures", "rec[1]")
     assert result.ret is pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: logist: pytest takes no path with *name a folder above it*"])
+    result.stderr.fnmatch_lines(["ERROR: logist: pytest doesn't support paths with *use a parent folder*"])
     run("--logist-fixtures", ".").assert_outcomes(passed=1)
 
 

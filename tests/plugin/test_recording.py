@@ -19,7 +19,7 @@ from tests.plugin.conftest import Run, changed, recorded
 
 Make = Callable[..., LogistJob]
 FLOW = {"name": "two", "steps": [{"id": "a", "prompt": "Do A."}, {"id": "b", "prompt": "Do B."}]}
-TOLD = "stays as it was: "
+TOLD = "not changed: "
 
 
 def speaks(pytester: pytest.Pytester, *answers: Any) -> None:
@@ -64,7 +64,7 @@ def test_what_was_asked_is_asked_again(pytester: pytest.Pytester, run: Run, answ
     speaks(pytester, "no", answer("COMPLETED", "New.", ["x"], files={"x": "new"}), answer())
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["answered: recorded again with 3 asks ($0.00)*jobHistory.before.json"])
+    result.stdout.fnmatch_lines(["answered: recorded again with 3 requests ($0.00)*jobHistory.before.json"])
     after = content(answered)
     assert after.pop("jobHistory.before.json") == before["jobHistory.json"]
     assert after["jobHistory.json"] != before["jobHistory.json"]
@@ -88,7 +88,7 @@ def test_what_leads_elsewhere_is_told(pytester: pytest.Pytester, run: Run, logis
     speaks(pytester, answer())
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["  interaction 2: STUCK then, REVIEW_REQUIRED now"])
+    result.stdout.fnmatch_lines(["  interaction 2: was STUCK, now REVIEW_REQUIRED"])
     assert statuses(folder) == ["PENDING", "REVIEW_REQUIRED"]
 
 
@@ -97,10 +97,10 @@ def test_what_leads_elsewhere_is_told(pytester: pytest.Pytester, run: Run, logis
     [
         (
             [answer(), answer()],
-            f"{TOLD}interaction 3 (resubmit) was decided where the job was STUCK, and now*",
+            f"{TOLD}can't repeat interaction 3 (resubmit): the job was STUCK, and now*",
         ),
-        ([{"error": {"kind": "auth", "message": "no key"}}], f"{TOLD}interaction 2 got no answer: no key*"),
-        ([], f"{TOLD}interaction 2 got no answer: the script has 0 answers*"),
+        ([{"error": {"kind": "auth", "message": "no key"}}], f"{TOLD}no answer for interaction 2: no key*"),
+        ([], f"{TOLD}no answer for interaction 2: not enough answers in the script: 0, needed 1*"),
     ],
     ids=["a decision", "no answer", "no script"],
 )
@@ -111,7 +111,7 @@ def test_what_cannot_be_recorded_stays(
     speaks(pytester, *answers)
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"answered {said}what was answered (* $0.00) is kept in *"])
+    result.stdout.fnmatch_lines([f"answered {said}the new answers (* $0.00) are kept in *"])
     result.stdout.no_fnmatch_line("*Traceback*")
     assert content(answered) == before
 
@@ -121,7 +121,7 @@ def test_one_that_its_manifest_does_not_vouch_for_fails(run: Run, answered: Path
     changed(answered / "jobHistory.json", lambda entries: entries.__delitem__(-1))
     result = run("--logist-fixtures", "rec")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*not the history that its manifest vouches for*"])
+    result.stdout.fnmatch_lines(["answered: does not match its manifest, *"])
 
 
 def test_a_run_that_is_stopped_says_where_its_answers_are(
@@ -133,7 +133,7 @@ def test_a_run_that_is_stopped_says_where_its_answers_are(
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     assert result.ret is pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
-        [f"answered {TOLD}the run was stopped; what was answered (1 ask, $0.00) is kept in *"]
+        [f"answered {TOLD}the run was interrupted; the new answers (1 request, $0.00) are kept in *"]
     )
     assert content(answered) == before
 
@@ -147,7 +147,9 @@ def test_a_job_itself_is_not_recorded_again(pytester: pytest.Pytester, run: Run,
     job.step()
     speaks(pytester, answer())
     result = run("--logist-fixtures", job.folder, "--logist-record", "rewrite")
-    result.stdout.fnmatch_lines(["job is no fixture, and only such are recorded again; *logist job export*"])
+    result.stdout.fnmatch_lines(
+        ["job is not a fixture, and only fixtures can be recorded again; *logist job export*"]
+    )
 
 
 def test_nothing_is_left_where_nothing_was_answered(
@@ -178,7 +180,7 @@ def test_a_workflow_and_the_files_it_began_with(
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        [f"flow {TOLD}its workspace held files at the start (a.txt); put them into */flow/workspace"]
+        [f"flow {TOLD}its workspace had files at the start (a.txt); put them into */flow/workspace"]
     )
     (folder / "workspace").mkdir()
     (folder / "workspace" / "a.txt").write_text("A")
@@ -201,10 +203,10 @@ def test_one_that_nobody_has_certified(pytester: pytest.Pytester, run: Run) -> N
 def test_nobody_asks_twice_at_a_time(run: Run) -> None:
     result = run("--logist-record", "rewrite", "-pxdist", "-n2")
     assert result.ret is pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: logist: --logist-record rewrite works without xdist*"])
+    result.stderr.fnmatch_lines(["ERROR: logist: --logist-record rewrite doesn't work with xdist*"])
 
 
 def test_nothing_to_record_is_an_error(run: Run) -> None:
     result = run("--logist-record", "rewrite")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines("*no history is named (--logist-fixtures PATH)*")
+    result.stderr.fnmatch_lines("*no histories selected (use --logist-fixtures PATH)*")

@@ -43,7 +43,7 @@ def test_a_prompt_that_has_drifted(
     result.assert_outcomes(**outcomes)
     if choice != "accept":
         result.stdout.fnmatch_lines(
-            ["*main-job: 8 interactions go the same way today; * put in another way*"]
+            ["*main-job: 8 interactions replay with the same result; * would now be different*"]
         )
     if choice == "fail":
         result.stdout.fnmatch_lines(["*the role file Supervisor*has changed*"])
@@ -71,8 +71,8 @@ def test_a_warning_that_is_an_error_is_told_as_a_failure(pytester: pytest.Pytest
     ("content", "said"),
     [
         (b"", "the *history * damaged"),
-        (b"{}", "the history does not read"),
-        (b"[" * 100_000, "the history does not read: * nested too deeply"),
+        (b"{}", "the history is invalid: missing list `interactions`"),
+        (b"[" * 100_000, "the history is invalid: * nested too deeply"),
     ],
     ids=["empty", "another shape", "deep"],
 )
@@ -83,9 +83,7 @@ def test_one_that_is_damaged_is_an_error(
     recorded(pytester.path / "rec", "restep-suspend-and-rerun")
     result = run("--logist-fixtures", "rec")
     result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(
-        [f"main-job: it can't be read to its end: {said}*", "*main-job/jobHistory.json"]
-    )
+    result.stdout.fnmatch_lines([f"main-job: can't be read completely: {said}*", "*main-job/jobHistory.json"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
@@ -94,7 +92,7 @@ def test_one_whose_manifest_tells_another_fails(pytester: pytest.Pytester, run: 
     path.with_name("fixture.json").write_text("{}")
     result = run("--logist-fixtures", "rec")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["main-job: it can't be read to its end: the manifest does not read*"])
+    result.stdout.fnmatch_lines(["main-job: can't be read completely: the manifest is invalid: *"])
 
 
 def test_no_socket_is_made_while_it_replays(
@@ -115,7 +113,7 @@ def test_no_socket_is_made_while_it_replays(
     recorded(pytester.path / "rec")
     result = run("--logist-fixtures", "rec")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the network was used (socket.__new__)*"])
+    result.stdout.fnmatch_lines(["*unexpected network access (socket.__new__)*"])
     socket.socket().close()  # which is nobody's business outside
 
 

@@ -64,14 +64,17 @@ def add_fields(source: str, owner: str) -> str:
 def work() -> list[tuple[str, int, str]]:
     """What each command came to."""
     jobs = sorted(path.parent.name for path in Path(".logist/jobs").glob("*/jobHistory.json"))
-    replay = ["replay", *(f".logist/jobs/{job}" for job in jobs)]
+    histories = [f".logist/jobs/{job}" for job in jobs]
+    replay, drift = ["replay", "--prompts", "accept", *histories], ["replay", "--prompts", "warn", *histories]
     commands = [
         ["trust", "--yes"],
         *(["job", "verify", job] for job in jobs),
         replay,
+        drift,
         *(["job", "step", job] for job in STEPPED),
         *(["job", "verify", job] for job in STEPPED),
         replay,
+        drift,
     ]
     done = []
     for command in commands:

@@ -551,10 +551,10 @@ def test_what_no_ask_could_have_written_is_damage(job: JobDir, content: dict[str
     job.inflight.mkdir()
     for name, value in content.items():
         (job.inflight / name).write_text(json.dumps(value))
-    with pytest.raises(Damaged, match="makes no sense") as caught:
+    with pytest.raises(Damaged, match="is invalid") as caught:
         ask_files.collect_ask(job.read_exchanges())
     assert caught.value.where == str(job.inflight)
-    assert "look at it, then move it away: mv " in (caught.value.fix or "")
+    assert "check it, then move it away: mv " in (caught.value.fix or "")
     assert SECRET not in str(caught.value)
 
 

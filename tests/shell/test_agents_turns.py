@@ -249,7 +249,7 @@ def test_of_very_many_calls_the_first_are_run_and_the_rest_is_told(tmp_path: Pat
     assert contents(used)[MOST_CALLS:] == [TOO_MANY] * (500 - MOST_CALLS)
     assert all(each["error"] for each in used["results"][MOST_CALLS:])
     assert used["end"] is None
-    assert "at most 64" in TOO_MANY
+    assert "the limit is 64" in TOO_MANY
 
 
 def test_whatever_was_saved_is_gone_on_with(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_whatever_was_saved_is_gone_on_with(tmp_path: Path) -> None:
         assert len(told) == 3
         assert "running" not in used
         assert used["end"] is None
-    assert "not known" in INTERRUPTED
+    assert "it may be done, partly done or not done" in INTERRUPTED
 
 
 def test_the_same_id_twice_is_two_calls(tmp_path: Path) -> None:
@@ -357,9 +357,9 @@ def test_calls_in_the_last_turn_are_not_run() -> None:
     ],
 )
 def test_a_fault_of_the_courier_keeps_what_was_done(done: JsonObject | None, told: list[str]) -> None:
-    used = end_by_fault(CALLS, done, "it failed")
+    used = end_by_fault(CALLS, done, "it failed without a message")
     assert contents(used) == told
-    assert used["end"] == {"kind": "fault", "message": "it failed"}
+    assert used["end"] == {"kind": "fault", "message": "it failed without a message"}
     assert "running" not in used
     before = done or results(0, seconds=0.0)
     assert [used[name] for name in ("refusals", "seconds", "redactions")] == [

@@ -474,7 +474,7 @@ WRONG = [
     ("review:\n  auto_merge: 1", 2, "`review.auto_merge` must be true or false, not 1"),
     ("review:\n  check_timeout_minutes: 0", 2, "`review.check_timeout_minutes` must be more than 0, not 0"),
     ("review:\n  checks:\n    lint:\n      severity: bad", 4, "`review.checks.lint.severity` must be one of 'error' or 'warning', not \"bad\""),
-    ("review:\n  checks:\n    lint:\n      command: []", 4, "`review.checks.lint.command` must be a list of at least 1 or text, not a list"),
+    ("review:\n  checks:\n    lint:\n      command: []", 4, "`review.checks.lint.command` must be a list of at least 1 item(s) or text, not a list"),
     ("review:\n  checks:\n    lint:\n      command: ''", 4, "`review.checks.lint.command` must be a list or text of at least 1 character(s), not \"\""),
     ("review:\n  checks:\n    lint:\n      command: [make, 1]", 4, "`review.checks.lint.command[1]` must be text, not 1"),
     ("review:\n  checks:\n    lint:\n      comand: make", 4, "unknown key `review.checks.lint.comand`"),
@@ -486,7 +486,7 @@ WRONG = [
     ("context:\n  excluded_paths: ['']", 2, '`context.excluded_paths[0]` must be text of at least 1 character(s), not ""'),
     ("context:\n  custom_instructions: 5", 2, "`context.custom_instructions` must be text, not 5"),
     ("max_concurrent_agents: 0", 1, "`max_concurrent_agents` must be at least 1, not 0"),
-    ("max_concurrent_agents: 1.5", 1, "`max_concurrent_agents` must be a whole number, not 1.5"),
+    ("max_concurrent_agents: 1.5", 1, "`max_concurrent_agents` must be an integer, not 1.5"),
     ("agent_timeout_minutes: 0", 1, "`agent_timeout_minutes` must be more than 0, not 0"),
     ("poll_interval_seconds: 0", 1, "`poll_interval_seconds` must be more than 0, not 0"),
     ("min_output_tokens: 0", 1, "`min_output_tokens` must be at least 1, not 0"),
@@ -504,9 +504,9 @@ WRONG = [
     ("models:\n  m:\n    endpoint: http://x", 2, "`models.m.provider_model` is missing"),
     ("models:\n  m:\n    provider_model: a/b\n    input_price: -1", 4, "`models.m.input_price` must be at least 0, not -1"),
     ("models:\n  gpt-4.1:\n    provider_modle: a/b", 3, "unknown key `models.gpt-4.1.provider_modle`"),
-    ("on_stuck: []", 1, "`on_stuck` must be a list of at least 1 or text, not a list"),
+    ("on_stuck: []", 1, "`on_stuck` must be a list of at least 1 item(s) or text, not a list"),
     ("on_stuck: [1]", 1, "`on_stuck[0]` must be text, not 1"),
-    ("a: b: c", 1, "is not YAML"),
+    ("a: b: c", 1, "invalid YAML"),
     ("- a", 1, "must be a mapping"),
 ]  # fmt: skip
 
@@ -530,7 +530,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("patterns", "message"),
         [
-            ("[fine, '(']", "`redact.patterns[1]` is not a regular expression"),
+            ("[fine, '(']", "`redact.patterns[1]` must be a valid regular expression"),
             ("null", "`redact.patterns` must be a list"),
             ("mine", "`redact.patterns` must be a list"),
         ],
@@ -546,12 +546,12 @@ class TestRefusals:
 
     def test_a_file_that_cannot_be_read_is_not_taken_for_missing(self, home: Path) -> None:
         (home / "config.yaml").mkdir()
-        with pytest.raises(InvalidFile, match="cannot be read"):
+        with pytest.raises(InvalidFile, match="can't read the file"):
             load_settings(home, home)
 
     def test_a_dangling_link_is_not_taken_for_missing(self, home: Path) -> None:
         (home / "config.yaml").symlink_to("gone.yaml")
-        with pytest.raises(InvalidFile, match="cannot be read"):
+        with pytest.raises(InvalidFile, match="can't read the file"):
             load_settings(home, home)
 
 
@@ -605,7 +605,7 @@ class TestModels:
     def test_a_key_in_an_address_is_refused_and_not_repeated(self, home: Path, endpoint: str) -> None:
         with pytest.raises(InvalidFile) as caught:
             configured(home, f"models:\n  gpt-4.1:\n    provider_model: a/b\n    endpoint: {endpoint}\n")
-        assert caught.value.message == "`models.gpt-4.1.endpoint` must not hold a user or a password"
+        assert caught.value.message == "`models.gpt-4.1.endpoint` must not contain a user name or password"
         assert caught.value.where == f"{home / 'config.yaml'}:4"
         assert "api_key_env" in str(caught.value.fix)
         assert "hunter2" not in str(caught.value)
@@ -613,12 +613,12 @@ class TestModels:
     @pytest.mark.parametrize(
         ("endpoint", "fault"),
         [
-            ("127.0.0.1:8000/v1", "must begin with http:// or https:// and a host"),
-            ("localhost", "must begin with http:// or https:// and a host"),
-            ("file:///etc/passwd", "must begin with http:// or https:// and a host"),
-            ("http://", "must begin with http:// or https:// and a host"),
-            ("http://[::1/v1", "is not an address"),
-            ("http://x:port/v1", "is not an address"),
+            ("127.0.0.1:8000/v1", "must start with http:// or https:// and a host"),
+            ("localhost", "must start with http:// or https:// and a host"),
+            ("file:///etc/passwd", "must start with http:// or https:// and a host"),
+            ("http://", "must start with http:// or https:// and a host"),
+            ("http://[::1/v1", "must be a URL"),
+            ("http://x:port/v1", "must be a URL"),
         ],
     )
     def test_an_endpoint_is_the_address_of_a_web_server(self, home: Path, endpoint: str, fault: str) -> None:

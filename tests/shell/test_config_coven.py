@@ -163,7 +163,7 @@ WRONG = [
     ({"limits": {}}, 2, "unknown key `limits`"),
     ({"max_concurrent_agents": 0}, 2, "`orchestration.max_concurrent_agents` must be at least 1, not 0"),
     ({"orchestration": 5, "max_concurrent_agents": 1}, 3, "unknown key `max_concurrent_agents`"),
-    ("{", 1, "is not JSON"),
+    ("{", 1, "invalid JSON"),
     ("[]", 1, "must be a mapping"),
 ]  # fmt: skip
 
@@ -188,10 +188,10 @@ def test_a_hostile_one_is_refused(root: Path, user: Path, text: str) -> None:
     ("data", "fix"),
     [
         ({"revew": {}}, "did you mean `review`?"),
-        ({"models": {}}, "it belongs in .logist/config.yaml"),
+        ({"models": {}}, "move it to .logist/config.yaml; this file can have"),
         (
             {"agent_timeout_minutes": 5},
-            "it belongs under `orchestration`: orchestration.agent_timeout_minutes",
+            "move it under `orchestration`: orchestration.agent_timeout_minutes",
         ),
         ({"orchestration": {"max_agents": 1}}, "did you mean `max_concurrent_agents`?"),
     ],
@@ -255,7 +255,7 @@ def test_it_may_not_be_another_users(root: Path, user: Path) -> None:
 
 def test_a_dangling_link_is_not_taken_for_missing(root: Path, user: Path) -> None:
     (root / ".coven" / "config.json").symlink_to("gone.json")
-    assert "cannot be read" in refused(root, user).message
+    assert "can't read the file" in refused(root, user).message
 
 
 POWERS: list[tuple[dict[str, Any], list[str]]] = [

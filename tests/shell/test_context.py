@@ -118,7 +118,7 @@ def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
     assert found["shop/app.py"].reason == "named in the task"
     assert (
         found["shop/payments/charge.py"].reason
-        == "its name has charge; contains charge, gateway 5 times, time_out 2 times"
+        == "name contains charge; contains charge, gateway 5 times, time_out 2 times"
     )
     assert found["shop/app.py"].file.text == (root / "shop/app.py").read_text()
 
@@ -256,8 +256,8 @@ def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root:
         root, "See private/rosebud.txt, .env, server.key, rosebud.png, dist/rosebud.txt", excluded=["dist"]
     )
     assert [(one.file.path, one.file.text, one.file.note) for one in named if one.file.text is None] == [
-        ("server.key", None, "it may hold secrets: not shown"),
-        ("rosebud.png", None, "not text"),
+        ("server.key", None, "may contain secrets: not shown"),
+        ("rosebud.png", None, "binary file"),
         ("private/rosebud.txt", None, "git-ignored: not shown"),
         (".env", None, "git-ignored: not shown"),
     ]
@@ -271,7 +271,7 @@ def test_the_limits_hold(root: Path) -> None:
     texts = [one.file.text for one in relevant(root, "rosebud", max_total_bytes=2_000)]
     assert sum(len(text or "") for text in texts) == 1_800
     (large,) = relevant(root, "rosebud", max_file_bytes=100, limit=1)
-    assert (large.file.text, large.file.note) == (None, "too large: 900 bytes, at most 100 are shown")
+    assert (large.file.text, large.file.note) == (None, "too large: 900 bytes, the limit is 100")
 
 
 def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
@@ -315,8 +315,8 @@ def test_nothing_outside_is_ever_shown(root: Path, tmp_path: Path) -> None:
     assert paths(root, task) == ["mine.txt"]
     shown = tree(root)
     assert {
-        "module (a repository of its own)",
-        "nested (a repository of its own)",
+        "module (another git repository)",
+        "nested (another git repository)",
         "rosebud (a link)",
     } <= set(shown)
     assert not [line for line in shown if "/rosebud" in line or line.startswith("  ")]
@@ -338,7 +338,7 @@ def test_hostile_patterns_end_the_walk_and_show_nothing_more(
     found = survey(root)
     assert found.partial
     assert len(found.files) < 300
-    assert "(there is more than was looked at)" in tree(root)
+    assert "(incomplete: not all files were scanned)" in tree(root)
 
 
 def test_many_files_deep_trees_and_odd_names(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

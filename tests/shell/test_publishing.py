@@ -300,7 +300,7 @@ def test_a_repository_that_got_its_first_commit_meanwhile_is_for_a_person_to_mer
     git(tmp_path / "repo", "init", "--quiet", "--initial-branch", "main")
     desk = Desk(tmp_path, tmp_path / "repo").work({"a.txt": text("a\n")})
     commit(desk.repository, {"b.txt": text("b\n")})
-    with pytest.raises(Refused, match="nothing in common"):
+    with pytest.raises(Refused, match="has no common history"):
         desk.publish()
     assert content(desk.repository) == {"b.txt"}
     assert desk.publish("branch").how == "branch"
@@ -413,8 +413,8 @@ LEFT_OUT: dict[str, tuple[Change, str]] = {
     "a/.Git/x": (text("x"), "part of a git repository"),
     ".g\u200cit/config": (text("x"), "part of a git repository"),
     "git~1/config": (text("x"), "part of a git repository"),
-    ".logist/jobs/k/state.json": (text("{}"), "jobs of Logist"),
-    ".gitmodules": (link("/etc/passwd"), "a link in the place of a file that git reads"),
+    ".logist/jobs/k/state.json": (text("{}"), "Logist's own jobs"),
+    ".gitmodules": (link("/etc/passwd"), "a link instead of a file that git reads"),
     "big": (lambda path: _written(path, bytes(200_000)), "too large"),
     "README.md": (lambda path: _written(path, bytes(200_001)), "too large"),
     "pipe": (os.mkfifo, "fifo"),
@@ -600,12 +600,15 @@ def locked_by_another(name: str) -> Change:
 
 
 IN_THE_WAY: dict[str, tuple[Change, str]] = {
-    "a changed file": (lambda r: text("MINE = 1\n")(r / "src/app.py"), "work tree.*: src/app.py"),
-    "a changed file that is to go": (lambda r: text("mine\n")(r / "README.md"), "work tree.*: README.md"),
-    "a changed mode": (lambda r: (r / "src/app.py").chmod(0o755), "work tree.*: src/app.py"),
-    "a link in its place": (lambda r: link("run.sh")(r / "src/app.py"), "work tree.*: src/app.py"),
-    "a staged change": (staged, "index.*: src/app.py"),
-    "a change nobody is to see": (assumed_unchanged, "work tree.*: src/app.py"),
+    "a changed file": (lambda r: text("MINE = 1\n")(r / "src/app.py"), "uncommitted changes.*: src/app.py"),
+    "a changed file that is to go": (
+        lambda r: text("mine\n")(r / "README.md"),
+        "uncommitted changes.*: README.md",
+    ),
+    "a changed mode": (lambda r: (r / "src/app.py").chmod(0o755), "uncommitted changes.*: src/app.py"),
+    "a link in its place": (lambda r: link("run.sh")(r / "src/app.py"), "uncommitted changes.*: src/app.py"),
+    "a staged change": (staged, "staged changes.*: src/app.py"),
+    "a change nobody is to see": (assumed_unchanged, "uncommitted changes.*: src/app.py"),
     "an untracked file": (
         lambda r: text("mine\n")(r / "new/deep/file.txt"),
         "in the way.*: new/deep/file.txt",
@@ -621,26 +624,35 @@ IN_THE_WAY: dict[str, tuple[Change, str]] = {
         "in the way.*: new/deep/file.txt",
     ),
     "a link in the place of a directory": (replaced_by_a_link, "in the way.*: src/app.py"),
-    "a merge": (conflicting_merge, "a merge is under way"),
-    "a rebase": (lambda r: (r / ".git/rebase-merge").mkdir(), "a rebase is under way"),
-    "a bisect": (lambda r: text("x")(r / ".git/BISECT_LOG"), "a bisect is under way"),
-    "files that are not merged": (unmerged, "index.*: other.txt"),
-    "another git": (lambda r: text("")(r / ".git/index.lock"), "another git is at work"),
-    "another git on the branch": (locked_by_another("refs/heads/main"), "main.lock: another git is at work"),
-    "another git on HEAD": (locked_by_another("HEAD"), "HEAD.lock: another git is at work"),
+    "a merge": (conflicting_merge, "a merge is in progress"),
+    "a rebase": (lambda r: (r / ".git/rebase-merge").mkdir(), "a rebase is in progress"),
+    "a bisect": (lambda r: text("x")(r / ".git/BISECT_LOG"), "a bisect is in progress"),
+    "files that are not merged": (unmerged, "staged changes.*: other.txt"),
+    "another git": (
+        lambda r: text("")(r / ".git/index.lock"),
+        "another git process is using this repository",
+    ),
+    "another git on the branch": (
+        locked_by_another("refs/heads/main"),
+        "main.lock: another git process is using this repository",
+    ),
+    "another git on HEAD": (
+        locked_by_another("HEAD"),
+        "HEAD.lock: another git process is using this repository",
+    ),
     "another git on the branch of the job": (
         locked_by_another("refs/heads/logist/j"),
-        "another git is at work",
+        "another git process is using this repository",
     ),
     "the branch of the job": (own_branch, "branch of the job itself"),
-    "a branch of that name": (taken_branch, "the branch logist/j holds other commits"),
-    "other commits": (rewritten, "nothing in common"),
-    "the first commit is gone": (pruned, "does not have the commit"),
+    "a branch of that name": (taken_branch, "can't move the branch logist/j: it has other commits"),
+    "other commits": (rewritten, "has no common history"),
+    "the first commit is gone": (pruned, "is no longer in this repository"),
     "a part only": (sparse, "only a part"),
     "a part only, said without a value": (sparse_without_a_value, "only a part"),
-    "a file that git is to skip": (skipped, "told to skip.*: src/app.py"),
-    "files elsewhere": (elsewhere, "lie elsewhere"),
-    "a filter": (filtered, "only git with its filters.*: src/app.py"),
+    "a file that git is to skip": (skipped, "set to skip .skip-worktree.: src/app.py"),
+    "files elsewhere": (elsewhere, "files are in another directory"),
+    "a filter": (filtered, "files that need git filters: src/app.py"),
 }
 
 
@@ -738,7 +750,7 @@ def test_a_look_changes_nothing(layout: Callable[[Path], Desk], tmp_path: Path) 
 
 def test_who_commits_in_that_moment_loses_nothing(desk: Desk) -> None:
     desk.work(WORK)
-    with pytest.raises(Refused, match="changed just now"):
+    with pytest.raises(Refused, match="changed during the merge"):
         desk.publish(between=lambda: commit(desk.repository, {"theirs.txt": text("x\n")}))
     assert status(desk.repository) == ""
     assert git(desk.repository, "log", "--all", "--format=%s") == "theirs\nsecond\nfirst\n"
@@ -812,7 +824,7 @@ def test_what_is_saved_while_work_is_merged_is_not_lost(
 
     with monkeypatch.context() as patched:
         patched.setattr(worktree, "apply_staged", after_the_user)
-        _loses_nothing(desk, path, f"changed files there just now: {path}")
+        _loses_nothing(desk, path, f"files changed during the merge: {path}")
     (desk.repository / path).unlink(missing_ok=True)
     git(desk.repository, "checkout", "--quiet", "--", ".")
     assert desk.publish().how == "fast_forward"
@@ -833,7 +845,7 @@ def test_not_even_in_the_moment_of_the_swap(path: str, desk: Desk, monkeypatch: 
         swap(source, old, folder, new, flag)
 
     monkeypatch.setattr(swapping, "rename_with_flag", just_before)
-    _loses_nothing(desk, path, "just now")
+    _loses_nothing(desk, path, "files changed during the merge")
     assert (desk.repository / path).read_text() == "MINE = 43\n"
 
 
@@ -915,7 +927,7 @@ def test_a_commit_that_was_amended_is_not_ours(desk: Desk) -> None:
     git(repository, "commit", "--quiet", "--amend", "--no-edit")
     git(repository, "checkout", "--quiet", "main")
     before = git(repository, "rev-parse", "logist/j")
-    with pytest.raises(Refused, match="holds other commits") as refused:
+    with pytest.raises(Refused, match="has other commits") as refused:
         desk.publish()
     assert "branch -m logist/j" in str(refused.value.fix)
     assert git(repository, "rev-parse", "logist/j") == before

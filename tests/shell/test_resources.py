@@ -58,7 +58,7 @@ def test_an_incomplete_installation_says_so(tmp_path: Path) -> None:
         "except StorageError as error:\n    print(error.where, error.fix, sep='|')"
     )
     missing = tmp_path / "logist" / "_data" / "schemas" / "x.json"
-    assert python(code, tmp_path) == f"{missing}|install Logist again"
+    assert python(code, tmp_path) == f"{missing}|reinstall Logist"
 
 
 def test_what_is_not_shipped_is_an_error() -> None:

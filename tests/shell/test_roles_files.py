@@ -128,7 +128,7 @@ class TestMarkdown:
     def test_unless_it_is_named(self, tmp_path: Path) -> None:
         file = put(tmp_path / "r", **{"README.md": "# Notes\n"}) / "README.md"
         problem = only_problem(load_roles([file]))
-        assert (problem.message, problem.where) == ("has no front matter", f"{file}:1")
+        assert (problem.message, problem.where) == ("missing front matter", f"{file}:1")
 
     @pytest.mark.parametrize(
         ("text", "place", "message"),
@@ -136,13 +136,13 @@ class TestMarkdown:
             ("---\nname: Poet\n", ":1", "the front matter is not closed"),
             (PAGE.replace("llm_model: m\n", ""), ":2", "`llm_model` is missing"),
             (PAGE.replace("llm_model: m", "llm_model: 5"), ":4", "`llm_model` must be text, not 5"),
-            (PAGE.replace("llm_model: m", "llm_model: [m"), ":5:12", "is not YAML"),
+            (PAGE.replace("llm_model: m", "llm_model: [m"), ":5:12", "invalid YAML"),
             (PAGE.replace("name: Poet", "name: !x Poet"), ":2:7", "tags"),
             (PAGE.partition("\n\n")[0] + "\n", ":2", "`instructions` is missing"),
-            (PAGE.replace("name:", "prompt_template: a\ninstructions: b\nname:"), ":10", "stands twice"),
+            (PAGE.replace("name:", "prompt_template: a\ninstructions: b\nname:"), ":10", "duplicate"),
             ("---\n- name: x\n---\n", ":2", "must be a mapping"),
             ("---\ndescription: d\nllm_model: m\n---\nText.\n", ":2", "`name` is missing"),
-            ("---\n" + "x" * MAX_BYTES, "", "is larger than"),
+            ("---\n" + "x" * MAX_BYTES, "", "must not be larger than"),
         ],
     )
     def test_what_is_refused(self, text: str, place: str, message: str, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ class TestMarkdown:
     def test_bytes_that_are_no_text(self, tmp_path: Path) -> None:
         (tmp_path / "p.md").write_bytes(b"---\nname: \xff\n---\n")
         problem = only_problem(load_roles([tmp_path]))
-        assert (problem.message, problem.where) == ("is not UTF-8 text", f"{tmp_path / 'p.md'}:2")
+        assert (problem.message, problem.where) == ("not valid UTF-8", f"{tmp_path / 'p.md'}:2")
 
 
 class TestTemplate:
@@ -206,9 +206,9 @@ class TestTemplate:
         ("line", "broken", "message"),
         [
             (11, "{{if .Description", "`{{` is not closed"),
-            (11, "{{if}}", "`if` takes a path"),
-            (9, "{{.Title | upper}}", "is neither a path nor a word of ours"),
-            (9, "{{template x}}", "`template` is not offered"),
+            (11, "{{if}}", "`if` needs a path"),
+            (9, "{{.Title | upper}}", "is neither a path nor a known keyword"),
+            (9, "{{template x}}", "`template` is not supported"),
         ],
     )
     def test_c39_a_broken_one_is_refused_with_its_line_and_the_others_load(
@@ -230,12 +230,17 @@ class TestTemplate:
     @pytest.mark.parametrize(
         ("name", "text", "line", "inside"),
         [
-            ("a.yaml", 'name: a\ndescription: d\nprompt_template: "x\\n{{.Tilte}}"\n', 3, " (its line 2)"),
+            (
+                "a.yaml",
+                'name: a\ndescription: d\nprompt_template: "x\\n{{.Tilte}}"\n',
+                3,
+                " (line 2 of the template)",
+            ),
             (
                 "a.json",
                 '{"name": "a", "description": "d",\n"prompt_template": "x\\n{{.Tilte}}"}',
                 2,
-                " (its line 2)",
+                " (line 2 of the template)",
             ),
             ("a.md", "---\nname: a\ndescription: d\ninstructions: i\n---\n\nx\n{{.Tilte}}\n", 8, ""),
             ("a.yaml", "name: a\ndescription: d\nprompt_template: |\n  x\n  {{.Tilte}}\n", 5, ""),
@@ -334,12 +339,12 @@ class TestBase:
     @pytest.mark.parametrize(
         ("named", "message", "fix"),
         [
-            ("Fix", "the base `Fix` is no role", "did you mean `fix`?"),
-            ("x", "the base `x` is no role but this one", "known: fix, two"),
-            ("twp", "the base `twp` is no role", "did you mean `two`?"),
-            ("bax", "the base `bax` is no role", "known: fix, two"),
-            ("bad", "the base `bad` is broken: ", None),
-            ("torn", "the base `torn` is broken: ", None),
+            ("Fix", "base `Fix` not found", "did you mean `fix`?"),
+            ("x", "base `x` not found except this role itself", "known: fix, two"),
+            ("twp", "base `twp` not found", "did you mean `two`?"),
+            ("bax", "base `bax` not found", "known: fix, two"),
+            ("bad", "the base `bad` is invalid: ", None),
+            ("torn", "the base `torn` is invalid: ", None),
             ("", "`base` must be the name of a role", None),
             ("[a]", "`base` must be the name of a role", None),
             ("7", "`base` must be the name of a role", None),
@@ -412,7 +417,7 @@ class TestBase:
             tmp_path, {"a": "name: a\nbase: b\n", "b": "name: b\nbase: c\n", "c": "name: c\nbase: d\n"}
         )
         assert set(roles.broken) == {"a", "b", "c"}
-        assert all(problem.message.endswith("the base `d` is no role") for problem in roles.problems)
+        assert all(problem.message.endswith("base `d` not found") for problem in roles.problems)
 
     def test_in_a_file_of_several_roles(self, tmp_path: Path) -> None:
         text = {
@@ -422,7 +427,7 @@ class TestBase:
         }
         roles = load(tmp_path, {"x": text})
         assert roles.get("b").description == "d"
-        assert only_problem(roles).message == "role `c`: the base `d` is no role"
+        assert only_problem(roles).message == "role `c`: base `d` not found"
 
     def test_template_of_the_base_and_instructions_of_its_own(self, tmp_path: Path) -> None:
         own = {"name": "x", "base": "builder", "instructions": "Slowly."}
@@ -468,14 +473,14 @@ class TestTaskTypes:
         roles = load(tmp_path, files)
         assert roles.find_for_task_type("bug") == "a"
         problem = only_problem(roles)
-        message = "`a` and `b` are both for tasks of type `bug`; `a` does them"
+        message = "`a` and `b` both apply to tasks of type `bug`; `a` is used"
         assert (problem.severity, problem.message) == ("warning", message)
-        assert problem.fix == "say which in the config: roles.type_mapping.bug"
+        assert problem.fix == "choose one in the config: roles.type_mapping.bug"
 
     def test_c10_review_is_never_among_them(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"r": role("review", applicable_task_types=["review"])})
         assert roles.find_for_task_type("review") is None
-        assert only_problem(roles).message == "the role `review` is never chosen by the type of a task"
+        assert only_problem(roles).message == "the role `review` is never chosen by task type"
 
     @pytest.mark.parametrize(
         ("key", "value", "message"),
@@ -537,7 +542,7 @@ colour: red
 
     def test_beside_a_base_that_can_not_be_had(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"x": {"name": "x", "base": "nobody", "color": "pink", "badge": "long"}})
-        assert [p.message.split(" ")[0] for p in roles.problems] == ["the", "`color`", "`badge`"]
+        assert [p.message.split(" ")[0] for p in roles.problems] == ["base", "`color`", "`badge`"]
         assert roles.broken["x"].message == roles.problems[0].message
 
 
@@ -569,7 +574,7 @@ def test_a_role_made_by_hand_has_no_origins() -> None:
 def test_a_single_file_may_be_named(tmp_path: Path) -> None:
     folder = put(tmp_path / "r", a=role("a"), b=role("b"), **{"c.txt": "x", "d.json": json.dumps(role("d"))})
     assert set(load_roles([folder / "a.yaml", folder / "d.json"]).by_name) == {"a", "d"}
-    assert only_problem(load_roles([folder / "c.txt"])).message == "is no role file"
+    assert only_problem(load_roles([folder / "c.txt"])).message == "not a role file"
     with pytest.raises(UsageError):
         load_roles([folder / "none.yaml"]).get("a")
 

@@ -88,7 +88,7 @@ def test_jobs_are_refused_where_locks_do_not_hold(
     mounts.become(line)
     found = describe_problem(tmp_path / "not" / "made" / "yet")
     assert found is not None
-    assert found.startswith(f"{problem}: locks there don't ")
+    assert found.startswith(f"{problem}: file locks ")
     with pytest.raises(Refused) as caught:
         require_local(tmp_path)
     assert caught.value.message == f"can't keep jobs on {found}"

@@ -47,20 +47,20 @@ def test_the_shapes_that_are_read(file: Path, text: str, found: list[object], be
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "it has no list `interactions`"),
-        ('{"interactions": {"a": 1}}', "it has no list `interactions`"),
-        ('{"interactions": [], "interactions": []}', "`interactions` stands there twice"),
-        ('[{"a": 1}, 2]', "entry 2 is not an object"),
-        ('[{"a": 1}', "the end where `,` or `]` after entry 1 is due"),
-        ('[{"a": 1}, ', "entry 2 is not JSON: Expecting value"),
-        ('[{"a": 1}, {"b": "cut o', "entry 2 is not JSON: Unterminated string"),
-        ('[{"a": 1} {"b": 2}]', r"'{' where `,` or `\]` after entry 1 is due \(character 11\)"),
-        ('[{"a": 1}] more', "'m' follows where it ends"),
-        ('{"a" 1}', r"'1' where `:` is due"),
-        ("{1: 2}", "'1' where a name is due"),
-        ('[{"a": NaN}]', "NaN is not JSON"),
+        ("{}", "missing list `interactions`"),
+        ('{"interactions": {"a": 1}}', "missing list `interactions`"),
+        ('{"interactions": [], "interactions": []}', "duplicate `interactions`"),
+        ('[{"a": 1}, 2]', "entry 2 is not a JSON object"),
+        ('[{"a": 1}', "expected `,` or `]` after entry 1, got the end of the file"),
+        ('[{"a": 1}, ', "entry 2 is not valid JSON: Expecting value"),
+        ('[{"a": 1}, {"b": "cut o', "entry 2 is not valid JSON: Unterminated string"),
+        ('[{"a": 1} {"b": 2}]', r"expected `,` or `\]` after entry 1, got '{' \(character 11\)"),
+        ('[{"a": 1}] more', "'m' after the end"),
+        ('{"a" 1}', r"expected `:`, got '1'"),
+        ("{1: 2}", "expected a name, got '1'"),
+        ('[{"a": NaN}]', "NaN is not valid JSON"),
         ('[{"a": -1e999}]', "the number -1e999 is too large"),
-        ('[{"a": ' + "9" * 5000 + "}]", "entry 1 holds a number that can't be read"),
+        ('[{"a": ' + "9" * 5000 + "}]", "entry 1 contains an invalid number"),
         ("[" * 100_000, "entry 1 is nested too deeply"),
         ('{"a":' * 100_000, "`a` is nested too deeply"),
     ],
@@ -84,7 +84,7 @@ def test_a_number_that_the_end_of_what_was_read_cuts_is_whole(file: Path, cut: i
 
 def test_bytes_that_are_no_text(file: Path) -> None:
     file.write_bytes(b'[{"a": "\xff"}]')
-    with pytest.raises(Damaged, match="is not UTF-8 text"):
+    with pytest.raises(Damaged, match="not valid UTF-8"):
         list(foreign.read_foreign_entries(file))
 
 
@@ -145,7 +145,7 @@ def test_a_long_history_takes_no_more_memory_than_a_short_one(file: Path) -> Non
 def test_an_entry_without_an_end_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign, "LONGEST", 1 << 20)
     file.write_text('[{"a": "' + "x" * (8 << 20), "utf-8")
-    with pytest.raises(Damaged, match="entry 1 is longer than 1 million characters, or never ends"):
+    with pytest.raises(Damaged, match="entry 1 is longer than 1 million characters, or has no end"):
         list(foreign.read_foreign_entries(file))
 
 

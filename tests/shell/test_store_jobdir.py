@@ -84,7 +84,7 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path, taken: s
     else:
         path.symlink_to("nowhere")
     before = {found: found.lstat() for found in tmp_path.iterdir()}
-    with pytest.raises(Refused, match="exists already"), JobDir.create_job(tmp_path, "job"):
+    with pytest.raises(Refused, match="already exists"), JobDir.create_job(tmp_path, "job"):
         raise AssertionError("not reached")
     assert {found: found.lstat() for found in tmp_path.iterdir()} == before
 
@@ -96,7 +96,7 @@ def test_of_two_that_make_the_same_job_one_is_refused(tmp_path: Path) -> None:
             with JobDir.create_job(tmp_path, "job") as first:
                 first.write_state({"who": "first"})
 
-    with pytest.raises(Refused, match="exists already"):
+    with pytest.raises(Refused, match="already exists"):
         lose()
     state = JobDir.open(tmp_path, "job").read_state()
     assert state is not None
@@ -185,9 +185,9 @@ def test_a_maker_whose_directory_is_cleared_up_before_it_is_locked_makes_another
 
 @pytest.mark.parametrize("job_id", BAD_IDS)
 def test_what_is_no_id_reaches_no_file(tmp_path: Path, job_id: str) -> None:
-    with pytest.raises(UsageError, match="is not a job id"):
+    with pytest.raises(UsageError, match="job id"):
         JobDir.open(tmp_path, job_id)
-    with pytest.raises(UsageError, match="is not a job id"), JobDir.create_job(tmp_path, job_id):
+    with pytest.raises(UsageError, match="job id"), JobDir.create_job(tmp_path, job_id):
         raise AssertionError("not reached")
     assert os.listdir(tmp_path) == []
 
@@ -197,7 +197,7 @@ def test_an_unknown_job_is_told_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
     for name in ("nobody", "file", "link"):
-        with pytest.raises(UsageError, match=f"no job '{name}'") as caught:
+        with pytest.raises(UsageError, match=f"job '{name}' not found") as caught:
             JobDir.open(tmp_path, name)
         assert "job list" in (caught.value.fix or "")
 

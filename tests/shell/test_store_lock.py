@@ -142,7 +142,7 @@ def test_the_lock_goes_with_a_job_that_is_moved(job: JobDir, tmp_path: Path) -> 
         holder = moved.find_lock_holder()
         assert holder is not None
         assert holder.stepper is not None
-        with pytest.raises(UsageError, match="not there any more"), job.hold_lock(command="x", since=SINCE):
+        with pytest.raises(UsageError, match="no longer exists"), job.hold_lock(command="x", since=SINCE):
             raise AssertionError("not reached")
     with moved.hold_lock(command="job step", since=SINCE):
         pass
@@ -272,7 +272,10 @@ def test_a_courier_goes_on_with_the_lock_when_its_stepper_is_killed(
 
 def check_courier_alone(job: JobDir, alone: Holder, stepper: subprocess.Popen[str]) -> None:
     """Busy for those who do not want to wait; those who do get the lock when the courier ends."""
-    with pytest.raises(Busy, match="agent still at work") as caught, job.hold_lock(command="x", since=SINCE):
+    with (
+        pytest.raises(Busy, match=r"the job is busy: (an agent \(courier pid|a running agent)") as caught,
+        job.hold_lock(command="x", since=SINCE),
+    ):
         raise AssertionError("not reached")
     assert "job step" in (caught.value.fix or "")
     told: list[Holder] = []
@@ -294,7 +297,10 @@ def test_a_courier_that_did_not_come_to_sign_is_waited_for_too(job: JobDir, tmp_
         hear(stepper)
         stepper.send_signal(signal.SIGKILL)
         os.waitid(os.P_PID, stepper.pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(Busy, match="agent still at work"), job.hold_lock(command="x", since=SINCE):
+        with (
+            pytest.raises(Busy, match=r"the job is busy: (an agent \(courier pid|a running agent)"),
+            job.hold_lock(command="x", since=SINCE),
+        ):
             raise AssertionError("not reached")
         threading.Timer(0.5, stop, [stepper]).start()
         with job.hold_lock(command="x", since=SINCE, wait_for_courier=True) as lock:

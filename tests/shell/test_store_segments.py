@@ -286,7 +286,7 @@ def test_a_flush_that_fails_is_final_and_nothing_told_is_lost(
         killed_at(patch, "fsync", nth, OSError(errno.EIO, "I/O error"))
         with pytest.raises(StorageError):
             commit(job, "job 9")
-    with pytest.raises(StorageError, match="nothing more is written"):
+    with pytest.raises(StorageError, match=r"refusing to write: flushing .* has failed"):
         commit(job, "job 10")
     files._unsynced.clear()
     assert texts(job) == numbered(8 + (nth == 4))
@@ -462,7 +462,11 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
         path.symlink_to(aside)
     with pytest.raises(Damaged, match=r"jobHistory\.2\.json\.gz") as caught:
         list(job.read_entries())
-    wanted = "put back a regular file" if kind == "a link" else "restore jobHistory.2.json.gz"
+    wanted = (
+        "if the link leads to the right file, put the file in its place: "
+        if kind == "a link"
+        else "restore jobHistory.2.json.gz"
+    )
     assert str(caught.value.fix).startswith(wanted)
     assert (job.examine_history().trusted, *map(str, job.examine_history().whole)) == ((1, 2), "5 to 8")
 
@@ -491,7 +495,7 @@ def test_a_changed_gzip_header_is_damage_and_the_interactions_are_still_proven(
     path.write_bytes(flipped(path.read_bytes(), {"flags": 3, "time": 4, "level": 8, "system": 9}[field], 0))
     found = job.examine_history()
     assert [problem.message for problem in found.problems] == [
-        "jobHistory.2.json.gz: its gzip header has changed; the interactions in it verify"
+        "jobHistory.2.json.gz: the gzip header was changed; the interactions in it are intact"
     ]
     assert (found.trusted, found.first_bad, found.whole) == ((1, 8), None, ())
     assert list(job.read_entries()) == entries
@@ -507,7 +511,7 @@ def test_a_segment_of_a_later_version_says_so(tmp_path: Path) -> None:
     job = long(tmp_path)
     path = segment(job, 2)
     path.write_bytes(rewritten(path.read_bytes(), b'"version":1', b'"version":2'))
-    with pytest.raises(Refused, match=r"jobHistory\.2\.json\.gz: the history has version 2"):
+    with pytest.raises(Refused, match=r"jobHistory\.2\.json\.gz: unsupported history version 2"):
         list(job.read_entries())
     assert "version 2" in job.verify()[0].message
 
@@ -532,7 +536,7 @@ def test_several_faults_are_told_at_once_and_what_is_whole_between_them(tmp_path
     found = job.examine_history()
     assert [problem.message for problem in found.problems] == [
         "jobHistory.2.json.gz to jobHistory.3.json.gz are missing",
-        "jobHistory.5.json.gz: interaction 10 does not verify",
+        "jobHistory.5.json.gz: interaction 10 failed verification",
         "jobHistory.6.json.gz is missing",
     ]
     assert [problem.sequence for problem in found.problems] == [3, 10, None]
@@ -594,4 +598,4 @@ def test_where_an_older_file_was_put_back_no_segment_is_written_over(tmp_path: P
     assert {name: (job.path / name).read_bytes() for name in kept} == kept
     assert texts(job)[-1] == "elsewhere"
     told = [problem.message for problem in job.verify()]
-    assert told == [] if behind == 1 else "it is older, and lacks what follows" in told[0]
+    assert told == [] if behind == 1 else "an older copy without the later interactions" in told[0]

@@ -114,7 +114,7 @@ def test_of_a_million_faults_the_first_are_named(tmp_path: Path) -> None:
         spoil(job, number, b"text", b"tixt")
     found = job.examine_history()
     assert [problem.sequence for problem in found.problems[:20]] == list(range(10, 30))
-    assert found.problems[20].message == "60 more entries do not verify, or do not follow"
+    assert found.problems[20].message == "60 more entries failed verification or are out of order"
 
 
 def test_without_its_first_line_nothing_is_proven_but_entries_are_whole(tmp_path: Path) -> None:
@@ -149,22 +149,22 @@ def test_entries_that_the_state_has_seen_and_the_history_has_not(job: JobDir) ->
     job.history_file.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
     found = job.examine_history()
     assert (found.trusted, found.first_bad) == ((1, 1), found.problems[0])
-    assert found.problems[0].message == "interactions 2 to 3, seen by state.json, can't be found"
+    assert found.problems[0].message == "interactions 2 to 3 not found, but included in state.json"
     assert found.problems[0].sequence == 2
 
 
 def test_a_state_of_another_history_is_told(job: JobDir) -> None:
     job.write_state({"head": {"sequence": 2, "hash": "0" * 64, "offset": 90}})
     [problem] = job.verify()
-    assert "state.json is of another history" in problem.message
+    assert "state.json belongs to a different history" in problem.message
 
 
 @pytest.mark.parametrize("offset", [-1, 2**63 - 1, 10**30])
 def test_a_place_that_no_file_has_is_damage_and_no_fault_of_the_disk(job: JobDir, offset: int) -> None:
     last = list(job.read_entries())[-1]
     job.write_state({"head": {"sequence": 3, "hash": last["checksum"], "offset": offset}})
-    assert "state.json is of another history" in job.verify()[0].message
-    with pytest.raises(Damaged, match="is not at byte"):
+    assert "state.json belongs to a different history" in job.verify()[0].message
+    with pytest.raises(Damaged, match="not found at byte"):
         job.load()
 
 
@@ -216,7 +216,7 @@ def test_a_torn_tail_is_told_and_left_alone(job: JobDir) -> None:
     job.history_file.write_bytes(data[:-3] + b',{"sequence":4,')
     [problem] = job.verify()
     assert (problem.sequence, problem.offset) == (4, len(data) - 3)
-    assert "15 bytes of an append that was cut off" in problem.message
+    assert "15 bytes of an incomplete append" in problem.message
     assert job.history_file.read_bytes() == data[:-3] + b',{"sequence":4,'
 
 
@@ -230,7 +230,7 @@ def test_a_state_that_was_only_laid_out_anew_is_told_but_still_good(job: JobDir)
     job.state_file.write_text(json.dumps(json.loads(job.state_file.read_bytes())))
     assert job.load().entries == []
     [problem] = job.verify()
-    assert "not as Logist wrote it" in problem.message
+    assert "changed after Logist wrote it" in problem.message
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
@@ -250,12 +250,12 @@ def test_a_state_that_was_edited_is_damage(job: JobDir, change: dict[str, object
     state = json.loads(job.state_file.read_bytes()) | change
     job.state_file.write_text(json.dumps(state))
     assert job.read_state() == state
-    with pytest.raises(Damaged, match="does not verify"):
+    with pytest.raises(Damaged, match=r"state.json failed verification: it was changed"):
         job.load()
 
 
 @pytest.mark.parametrize("head", [{}, [], 7, {"sequence": "1", "hash": "x", "offset": 1}])
 def test_a_state_without_a_readable_head_is_damage(job: JobDir, head: object) -> None:
     job.write_state({"head": head})
-    with pytest.raises(Damaged, match="does not say"):
+    with pytest.raises(Damaged, match=r"state.json has no valid `head`"):
         job.load()

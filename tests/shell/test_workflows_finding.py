@@ -80,12 +80,12 @@ def test_a_file_by_its_path(homes: list[Path]) -> None:
 
 
 UNKNOWN = {
-    "biuld": ("there is no workflow `biuld`", "did you mean `Build`?"),
-    "": ("`` names no workflow", "give a file or a name"),
-    "#First": ("`#First` names no workflow", "give a file or a name"),
-    "two": ("two.mmd holds 2 workflows", "First, Second"),
-    "Two": ("two.mmd holds 2 workflows", "First, Second"),
-    "no/such.mmd": ("there is no workflow file `no/such.mmd`", "check the path"),
+    "biuld": ("workflow `biuld` not found", "did you mean `Build`?"),
+    "": ("``", "use a file or a name"),
+    "#First": ("missing file or workflow name in `#First`", "use a file or a name"),
+    "two": ("two.mmd contains 2 workflows", "First, Second"),
+    "Two": ("two.mmd contains 2 workflows", "First, Second"),
+    "no/such.mmd": ("workflow file `no/such.mmd` not found", "check the path"),
     "scan#x": ("has no workflow `x`", "known: scan"),
 }
 
@@ -100,9 +100,9 @@ def test_what_is_not_there(name: str, wanted: tuple[str, str], homes: list[Path]
 
 def test_of_a_file_with_several_one_has_to_be_named(homes: list[Path]) -> None:
     path = homes[2] / "two.mmd"
-    with pytest.raises(UsageError, match="holds 2 workflows") as caught:
+    with pytest.raises(UsageError, match="contains 2 workflows") as caught:
         load_workflow(str(path), homes)
-    assert caught.value.fix == f"name one, as in '{path}#First': First, Second"
+    assert caught.value.fix == f"choose one, for example '{path}#First': First, Second"
 
 
 def test_a_listing_has_every_workflow_once_and_a_broken_file_stops_nothing(homes: list[Path]) -> None:
@@ -127,13 +127,13 @@ def test_a_listing_has_every_workflow_once_and_a_broken_file_stops_nothing(homes
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     assert [one.loaded.problems[0].message for one in list_workflows([tmp_path])] == [
-        "cannot be read: it is not a regular file"
+        "can't read the file: not a regular file"
     ]
 
 
 UNREADABLE = {
-    "too large": (b"#" * (1024 * 1024 + 1), "is larger than 1,048,576 bytes", None),
-    "no text": (b"graph TD\n\xff\n", "is not UTF-8 text", 2),
+    "too large": (b"#" * (1024 * 1024 + 1), "must not be larger than 1,048,576 bytes", None),
+    "no text": (b"graph TD\n\xff\n", "not valid UTF-8", 2),
 }
 
 
@@ -154,7 +154,7 @@ def test_a_missing_permission_is_a_problem_like_others(tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "nowhere")
     assert (
         list_workflows([tmp_path])[0].loaded.problems[0].message
-        == "cannot be read: No such file or directory"
+        == "can't read the file: No such file or directory"
     )
 
 
@@ -269,8 +269,8 @@ def test_the_body_of_a_loop_in_a_broken_file_is_broken_too(tmp_path: Path) -> No
 
 
 BROKEN = {
-    "missing": ("graph TD\n A[[Run: nowhere]]\n", "there is no workflow `nowhere`"),
-    "broken": ("graph TD\n A[[Run: bad]]\n", "the workflow `bad` is broken"),
+    "missing": ("graph TD\n A[[Run: nowhere]]\n", "workflow `nowhere` not found"),
+    "broken": ("graph TD\n A[[Run: bad]]\n", "the workflow `bad` is invalid"),
     "itself": ("graph TD\n A[[Run: itself]]\n", "contains itself: itself > itself"),
 }
 
@@ -349,7 +349,7 @@ def test_a_key_that_is_there_twice_holds_as_last_in_a_foreign_file_and_is_an_err
     ours = parse_workflow_text((TWICE % "").replace("title", "name"), "w.json")[0]
     assert ours.workflow is None
     assert [(p.severity, p.line, p.message) for p in ours.problems] == [
-        ("error", 5, "`steps[0].prompt` is there twice, first on line 3")
+        ("error", 5, "duplicate key `steps[0].prompt`: already defined on line 3")
     ]
 
 

@@ -142,7 +142,7 @@ STAYS = {
         {},
         "not at the beginning of the prompt",
     ),
-    "nothing left": ("**Agent's Role:** Be very kind.", {}, "nothing would be left of the prompt"),
+    "nothing left": ("**Agent's Role:** Be very kind.", {}, "is not changed: the prompt would be empty"),
     "one there already": (
         "**Agent's Role:** Be very kind.\n\nGo.",
         {"agent_role": "Be brief, please."},

@@ -102,7 +102,7 @@ def test_caches_and_special_files_appear_and_go(workspace: Workspace) -> None:
 
 def test_a_checkpoint_that_is_not_there_is_damage(workspace: Workspace) -> None:
     for after in (workspace.create_checkpoint("a").commit, None):
-        with pytest.raises(Damaged, match="lacks"):
+        with pytest.raises(Damaged, match="missing in the checkpoint repository"):
             workspace.list_changes("0" * 40, after)
 
 

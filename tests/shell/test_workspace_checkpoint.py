@@ -434,7 +434,7 @@ def test_a_checkpoint_that_is_not_there_is_damage(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     (workspace.root / "a").write_text("a")
     for commit in ("0" * 40, "HEAD", "--output=x", ""):
-        with pytest.raises(Damaged, match="lacks"):
+        with pytest.raises(Damaged, match="missing in the checkpoint repository"):
             workspace.restore(commit)
     assert (workspace.root / "a").read_text() == "a"
 

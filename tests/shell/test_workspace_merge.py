@@ -144,7 +144,7 @@ def test_attributes_of_the_work_run_nothing(family: Family, tmp_path: Path) -> N
 
 def test_a_child_that_lost_its_repository(family: Family) -> None:
     family.children.append(Theirs("gone", family.place / "nowhere", family.base[::-1]))
-    with pytest.raises(StorageError, match="repository of checkpoints is missing"):
+    with pytest.raises(StorageError, match="the checkpoint repository is missing"):
         family.merged()
     with pytest.raises(Damaged):
         family.parent.merge_children(family.base, [Theirs("bad", family.place, "--upload-pack=evil")])

@@ -73,7 +73,7 @@ def test_what_is_left_out_is_named_only(workspace: Workspace) -> None:
     text = workspace.build_patch(before, after, 3000, lambda path: path == "secret").text
     assert "s3" not in text
     assert "+o" in text
-    assert text.endswith("\n[changed, and not shown: secret]")
+    assert text.endswith("\n[changed, but not shown: secret]")
     many = {f"f{number:02}": b"x\n" for number in range(60)}
     assert workspace.build_patch(after, checkpoint(workspace, **many), 3000, lambda path: True).text.endswith(
         "f49 and 10 more]"

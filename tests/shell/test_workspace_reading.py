@@ -92,7 +92,7 @@ def test_anything_else_is_not_there(workspace: Workspace, tmp_path: Path, path: 
     found.model_dump_json().encode()
     read = workspace.read_file(path, 100)
     assert read.text is None
-    assert read.note == "not there, or not a regular file of the workspace"
+    assert read.note == "not found, or not a regular file in the workspace"
 
 
 @pytest.mark.parametrize("path", REFUSED)
@@ -159,7 +159,7 @@ def test_what_its_owner_locked_is_named_and_stays_locked(workspace: Workspace, t
     before = [(place.stat().st_mode, place.stat().st_ctime_ns) for place in locked]
     assert workspace.list_files() == Listing(("locked/ (unreadable)", "src/app.py"), 0)
     for path in ("src/app.py", "locked/secret"):
-        assert workspace.read_file(path, 100) == FileText(path, None, "unreadable: its permissions forbid it")
+        assert workspace.read_file(path, 100) == FileText(path, None, "unreadable: permission denied")
         assert not workspace.check_evidence(path).exists
         with pytest.raises(UsageError):
             workspace.copy_file(path, tmp_path / "copy")
@@ -208,7 +208,7 @@ def test_why_there_is_no_text_is_said(workspace: Workspace) -> None:
         (workspace.root / name).write_bytes(data)
     assert workspace.read_file("binary", 100).note == "not text: 3 bytes"
     assert workspace.read_file("latin", 100).note == "not text: 2 bytes"
-    assert workspace.read_file("long", 100).note == "too large: 101 bytes, at most 100 are shown"
+    assert workspace.read_file("long", 100).note == "too large: 101 bytes, the limit is 100"
     assert workspace.read_file("empty", 100).text == ""
     assert workspace.read_file("empty", 100).note is None
 

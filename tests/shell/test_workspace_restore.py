@@ -253,7 +253,7 @@ def test_a_tree_that_would_leave_the_workspace_is_refused(tmp_path: Path, name: 
     tree = _make_tree(git_dir, b"40000 " + name.encode() + b"\0" + bytes.fromhex(inner))
     commit = support.git(git_dir, "commit-tree", "-m", "hostile", tree).strip()
     before = support.tree(tmp_path / "job" / "workspace")
-    with pytest.raises(InvalidFile, match="cannot hold a file named"):
+    with pytest.raises(InvalidFile, match="can't contain a file named"):
         workspace.restore(commit)
     assert support.tree(tmp_path / "job" / "workspace") == before
 
@@ -275,6 +275,6 @@ def test_a_tree_that_goes_through_a_link_is_refused(tmp_path: Path) -> None:
     inner = bytes.fromhex(_make_tree(git_dir, b"100644 file\0" + link))
     tree = _make_tree(git_dir, b"120000 d\0" + link + b"40000 d\0" + inner)
     commit = support.git(git_dir, "commit-tree", "-m", "hostile", tree).strip()
-    with pytest.raises(InvalidFile, match="twice"):
+    with pytest.raises(InvalidFile, match="both a file and a directory"):
         workspace.restore(commit)
     assert list(outside.iterdir()) == []

@@ -165,7 +165,7 @@ def _changed(site: Site, attempt: Attempt, before: Mapping[str, Any]) -> Iterato
         attempt.role != "Tester" or CACHE not in attempt.lost
     )  # a cache is held against who may run nothing
     if attempt.lost and held and differ.intersection(before) and all(each["undone"] for each in refusals):
-        yield f"it is not said that it could not be undone: {refusals[:3]}"
+        yield f"it is not said that the change could not be undone: {refusals[:3]}"
 
 
 def _goes_on(site: Site, forks: Forks, attempt: Attempt, ends: Sequence[str]) -> Iterator[str]:

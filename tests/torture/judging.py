@@ -104,7 +104,11 @@ class Judge:
     ) -> Iterator[str]:
         """What is wrong after the next command that writes."""
         self._next(step)
-        yield from (f"the next command said: {each}" for each in self.said if "could not be" in each)
+        yield from (
+            f"the next command said: {each}"
+            for each in self.said
+            if "can't record" in each or "can't cancel" in each
+        )
         after = list(job.read_entries())
         yield from _missing(_told(after), before)
         if _open(flight, len(before)):

@@ -39,7 +39,7 @@ def crashed(ran: Trace) -> list[str]:
     """A process of the command was killed, not the command itself: it says so like any other trouble."""
     said = ran.err.decode("utf-8", "replace")
     problems = []
-    if "Traceback" in said or "defect" in said:
+    if "Traceback" in said or "bug in Logist" in said:
         problems.append(f"it crashed: {said}")
     if ran.code > 0 and not said.strip() and not ran.out.strip():
         problems.append(f"it ended with {ran.code} without a word")
@@ -57,7 +57,7 @@ def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) ->
         problems += lost(world, reference.before)
         history = subjects.stable(world.history())
     except LogistError as error:
-        return [*problems, f"the history does not read: {error}"]
+        return [*problems, f"can't read the history: {error}"]
     expected = subjects.stable(reference.end)
     if history != expected[: len(history)]:
         problems.append(f"the history holds {history[len(reference.before) :]}")

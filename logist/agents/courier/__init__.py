@@ -1,1 +1,1 @@
-"""The courier: the process that pays for answers, and the meaning of its files."""
+"""The courier: the process that makes paid calls, and the meaning of its files."""

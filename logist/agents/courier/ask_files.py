@@ -29,18 +29,18 @@ from logist.store import Exchange, Exchanges, inflight
 
 EMPTY = Reply()
 LONGEST_NAME = 64
-"""Characters of the name of a tool; a model may make one up."""
+"""Maximum characters of a tool name; a model may invent one."""
 
 
 class Ending(StrEnum):
-    """Why an ask ended although the model called for tools."""
+    """Why an ask ended although the model still called tools."""
 
     REFUSED = "refused"
     TURNS = "turns"
     UNKNOWN_TOOLS = "unknown_tools"
     COST = "cost"
     SHARED_COST = "shared_cost"
-    """The same, of a limit that the job shares with others."""
+    """The cost limit that the job shares with other jobs."""
     TIME = "time"
     FAULT = "fault"
 
@@ -57,29 +57,32 @@ ERRORS = {
 class RecordedAsk(Ask):
     """What `1.request` holds: an ask, and what is needed to judge and record its answer without planning it again.
 
-    An agent is handed this too, and reads what `Ask` has.
+    Agents get this too, but use only the fields of `Ask`.
     """
 
     sequence: int
-    """The number of the interaction that it is for."""
+    """The number of the interaction that this ask is for."""
     after: str | None = None
-    """The checksum of the entry before it; an earlier Logist does not say."""
+    """The checksum of the history entry before it; None if an earlier Logist wrote the file."""
     started: str | None = None
     phase: Phase
     output_schema: JsonObject | None = None
-    """Of a doer: what its role says its output has to fit."""
+    """The JSON Schema for the output, from the role of a doer."""
     step: str
     attempt: int
     checkpoint_before: str
     spec: EffectiveSpec
     restored_from: str | None = None
-    """The checkpoint of the workspace before it was put back, of an ask that goes on with the turns of another."""
+    """For an ask that continues the turns of another: the checkpoint of the workspace before it was restored."""
     newer: JsonObject = field(default_factory=dict)
-    """What only a newer Logist knows."""
+    """Fields that only a newer Logist knows."""
 
     @classmethod
     def read(cls, data: JsonObject) -> RecordedAsk:
-        """What `data()` wrote, now or in an earlier version; KeyError, ValueError or TypeError if it makes no sense."""
+        """Read what `data()` of this or an earlier version wrote.
+
+        Raises KeyError, ValueError or TypeError for invalid data.
+        """
         known = {each.name for each in fields(cls)}
         return cls(
             request=Request.model_validate(data["request"]),
@@ -112,7 +115,7 @@ class RecordedAsk(Ask):
         )
 
     def data(self) -> JsonObject:
-        """As JSON."""
+        """Return the ask as JSON."""
         return {
             "sequence": self.sequence,
             "after": self.after,
@@ -146,7 +149,7 @@ class RecordedAsk(Ask):
 
 def _text(data: JsonObject, name: str) -> str:
     if not isinstance(data[name], str):
-        raise TypeError(f"{name}: not a text")
+        raise TypeError(f"{name}: expected text")
     return str(data[name])
 
 
@@ -154,7 +157,7 @@ def _optional(data: JsonObject, name: str, kind: type) -> Any:
     """Return the value of `kind`, or None; raise TypeError for anything else."""
     value = data.get(name)
     if value is not None and not isinstance(value, kind):
-        raise TypeError(f"{name}: not of the type {kind.__name__}")
+        raise TypeError(f"{name}: expected the type {kind.__name__}")
     return value
 
 
@@ -168,19 +171,19 @@ def _spec(data: JsonObject) -> EffectiveSpec:
 def _number(data: JsonObject, name: str, *, least: int) -> int:
     number = data[name]
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ValueError(f"{name}: not a whole number from {least} on")
+        raise ValueError(f"{name}: expected an integer of at least {least}")
     return number
 
 
 def _phase(data: JsonObject) -> Phase:
     phase = Phase(data["phase"])
     if not phase.is_known:
-        raise ValueError("phase: only a newer Logist knows this phase: use that one")
+        raise ValueError("phase: unknown phase; use the newer version of Logist that wrote it")
     return phase
 
 
 class AskPosition(NamedTuple):
-    """Where an ask belongs in the history, of files that need not make sense."""
+    """The place of an ask in the history, read from files that may be invalid."""
 
     sequence: int | None = None
     after: object = None
@@ -192,10 +195,10 @@ class Collected:
     """The files of an ask, interpreted."""
 
     kind: Literal["none", "not_sent", "unfinished", "answered", "in_doubt"]
-    """`unfinished`: the model called for tools, and the courier ended before it could go on."""
+    """`unfinished`: the model called tools, and the courier ended before it could continue."""
     ask: RecordedAsk | None = None
     reply: Reply = EMPTY
-    """The last response, with the usage of all exchanges; in doubt, the last one at its worst case."""
+    """The last response, with the usage of all exchanges; if in doubt, the last exchange has its worst-case cost."""
 
 
 class ToolResult(BaseModel):
@@ -222,12 +225,12 @@ class Worked(BaseModel):
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     redactions: Annotated[int, Field(ge=0)]
     running: str | None = None
-    """The call that is at work; found later, it was interrupted."""
+    """The call that is running; if set after the courier has ended, the call was interrupted."""
     end: End | None = None
 
 
 def position_of(exchanges: Sequence[Exchange]) -> AskPosition:
-    """Where the ask belongs whose files these are."""
+    """Return the place in the history of the ask with these files."""
     said = (exchanges[0].request if exchanges else None) or {}
     number = said.get("sequence")
     return AskPosition(
@@ -236,7 +239,7 @@ def position_of(exchanges: Sequence[Exchange]) -> AskPosition:
 
 
 def collect_ask(exchanges: Sequence[Exchange]) -> Collected:
-    """Interpret the files of an ask; only reliable while its lock is free, or held by us alone.
+    """Interpret the files of an ask; only reliable while no other process holds the lock of the job.
 
     Raises Damaged if no ask could have written them.
     """
@@ -249,7 +252,7 @@ def collect_ask(exchanges: Sequence[Exchange]) -> Collected:
         return _classify_exchanges(exchanges[-1], ask, replies, exchanges)
     except (KeyError, ValueError, TypeError) as error:
         folder = exchanges.folder if isinstance(exchanges, Exchanges) else None
-        message = f"the record of an exchange makes no sense: {_summarize_error(error)}"
+        message = f"the record of an exchange is invalid: {_summarize_error(error)}"
         raise inflight.damaged_exchange_error(folder, message) from error
 
 
@@ -266,7 +269,9 @@ def _classify_exchanges(
     if not replies[-1].calls:
         return Collected("answered", ask, summed)
     end = last.tools.get("end") if last.tools else None
-    if last.tools and last.tools.get("refusals"):  # also where the courier was killed before it could say so
+    if last.tools and last.tools.get(
+        "refusals"
+    ):  # also if the courier was killed before it could write `end`
         end = end or {"kind": Ending.REFUSED}
     return (
         Collected("answered", ask, _apply_end(summed, end)) if end else Collected("unfinished", ask, summed)
@@ -284,12 +289,15 @@ def _apply_end(reply: Reply, end: JsonObject) -> Reply:
 
 
 def _read_ask(exchanges: Sequence[Exchange]) -> RecordedAsk:
-    """What was asked; KeyError, ValueError or TypeError if that, or the order of the calls, is not as we write it."""
+    """Return the ask.
+
+    Raises KeyError, ValueError or TypeError if it, or the order of the calls, is not as Logist writes it.
+    """
     for place, exchange in enumerate(exchanges, 1):
         if exchange.k != place or exchange.request is None:
-            raise ValueError(f"the request of call {place} is missing")
+            raise ValueError(f"missing the request of call {place}")
     if any(earlier.response is None for earlier in exchanges[:-1]):
-        raise ValueError("a call without an answer is followed by another")
+        raise ValueError("a call has no answer, but another call follows it")
     ask = RecordedAsk.read(exchanges[0].request or {})
     booking.book_worst_case(ask.reserved_microcents)
     return ask
@@ -303,13 +311,13 @@ def _require_sound_tools(exchanges: Sequence[Exchange], replies: Sequence[Reply]
             _require_fitting(calls, Worked.model_validate(exchange.tools), is_over="end" in exchange.tools)
         continues = exchange.tools is not None and exchange.tools.get("end", 0) is None
         if calls and not continues and exchange is not exchanges[-1]:
-            raise ValueError(f"the tools of call {exchange.k} were not all used, and another follows")
+            raise ValueError(f"call {exchange.k} has tool calls without results, but another call follows it")
 
 
 def _require_fitting(calls: Sequence[Call], worked: Worked, *, is_over: bool) -> None:
     count = len(worked.results) + (worked.running is not None)
     if not calls or count > len(calls) or (is_over and len(worked.results) != len(calls)):
-        raise ValueError(f"{count} results of {len(calls)} calls")
+        raise ValueError(f"{count} results for {len(calls)} tool calls")
 
 
 def _summarize_error(error: Exception) -> str:
@@ -317,18 +325,18 @@ def _summarize_error(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         return ".".join(map(str, first["loc"])) + f": {first['msg']}"
-    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+    return f"missing {error.args[0]}" if isinstance(error, KeyError) else str(error)
 
 
 def _make_doubtful_reply(exchanges: Sequence[Exchange], before: Reply) -> Reply:
-    message = "the request was sent, and no answer reached the disk: it may have been paid"
+    message = "the request was sent, but no answer was saved: it may have been billed"
     usage = booking.sum_usages([before.usage, booking.book_worst_case(read_reserved(exchanges))])
     error = TransportError(kind=ErrorKind.TRANSIENT, message=message)
     return before.model_copy(update={"text": "", "calls": (), "finish": None, "error": error, "usage": usage})
 
 
 def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
-    """Return the worst case of an exchange, in microcents, as it was written before it was sent."""
+    """Return the worst-case cost of an exchange in microcents, as recorded before the exchange was sent."""
     last, first = exchanges[-1].request or {}, exchanges[0].request or {}
     return last.get("reserved_microcents", first.get("reserved_microcents"))
 
@@ -343,7 +351,7 @@ def _count_failures(worked: Sequence[JsonObject]) -> JsonObject | None:
 
 
 def _has_failed(result: JsonObject) -> bool:
-    from logist.agents.tools import commands  # noqa: PLC0415 - with all the tools, where none was called
+    from logist.agents.tools import commands  # noqa: PLC0415 - imports all tools; not needed without calls
 
     command = result["name"] == commands.NAME
     return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))

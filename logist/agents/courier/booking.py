@@ -1,4 +1,4 @@
-"""Turns an exchange into what is recorded: its text made safe for the disk, and its cost."""
+"""Converts an exchange to what is recorded: text that is safe to store, and cost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LEAST_SURE: tuple[Source, ...] = ("worst_case", "provider")
 LONGEST_MESSAGE = 2000
 """Characters of an error message that are kept."""
 LONGEST_REASON = 64
-"""Characters of a finish reason that are kept; it is a word, unless the provider is odd."""
+"""Characters of a finish reason that are kept; normally it is one word."""
 LONGEST_ID = 256
 """Characters of the id and of the name of a call."""
 CUT = ("length", "content_filter")
-"""Why a model stopped in the middle: a call that it was about to make is not whole."""
-UNTOLD = "the provider told no usage: the worst case is booked"
+"""Finish reasons of an answer that was cut: its last tool call may be incomplete."""
+UNTOLD = "the provider reported no usage: recorded the highest possible cost"
 
 
 def build_reply(
@@ -38,7 +38,7 @@ def build_reply(
 ) -> Reply:
     """Return what is recorded for an exchange: clean text without secrets, and its cost.
 
-    `reserved`: its worst case, in microcents.
+    `reserved`: its worst-case cost, in microcents.
     """
     text, redactions = redact(repair_surrogates(text), secrets)
     error = answer.failure.error if answer.failure else None
@@ -72,7 +72,7 @@ def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
 
 
 def sum_usages(usages: Sequence[Usage]) -> Usage:
-    """Sum the exchanges of one ask; the source is the least certain of theirs."""
+    """Sum the usage of the exchanges of one ask; the source is the least certain one."""
     cost = sum(usage.cost_cents * MICROCENTS + usage.cost_microcents for usage in usages)
     cents, fraction = money.split_cents(cost)
     sources = {usage.source for usage in usages}
@@ -90,7 +90,7 @@ def sum_usages(usages: Sequence[Usage]) -> Usage:
 
 
 def book_worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:
-    """Return the usage for an exchange that was sent and whose price is unknown."""
+    """Return the usage for an exchange that was sent and whose cost is unknown."""
     cents, fraction = money.split_cents(reserved_microcents or 0)
     return Usage(cost_cents=cents, cost_microcents=fraction, seconds=seconds, source="worst_case")
 
@@ -119,7 +119,7 @@ def _price_tokens(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tupl
         source="provider",
     )
     if cost is None:
-        return usage, (f"the price of {ask.model.name} is unknown: no cost is booked",)
+        return usage, (f"the price of {ask.model.name} is unknown: no cost recorded",)
     return usage, ()
 
 

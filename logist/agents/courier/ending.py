@@ -1,4 +1,4 @@
-"""Ends a courier: asks first, then kills. Only a process that is certainly the one that signed the lock."""
+"""Ends a courier: SIGTERM first, then SIGKILL. Only if the process is certainly the courier that holds the lock."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from logist.store import LockProcess
 from logist.store.lock import is_at_work, read_host_name
 
 LEAVE_SECONDS = GRACE + 5.0
-"""How long a courier that was asked to end may take: its grace, and writing what it has."""
+"""Seconds that a courier may take to end after SIGTERM: its grace period, and writing its results."""
 POLL_SECONDS = 0.05
 _NAMES = frozenset({COURIER.encode(), b"logist.agents.courier.process"})
-"""How a courier is started; the second is how a version before this one started it."""
+"""Module names in a courier's command line; the second is that of earlier versions."""
 
 
 def is_here(process: LockProcess, folder: Path) -> bool:
-    """Whether it is alive on this machine, has the job in `folder` open, and is a courier at all.
+    """Whether the process is alive on this machine, has the job in `folder` open, and is a courier.
 
-    Anyone with write access to the job can write the file of signatures.
+    The checks are needed because anyone with write access to the job can write that file.
     """
     return process.host == read_host_name() and is_at_work(process, folder) and _is_courier(process.pid)
 
@@ -37,9 +37,9 @@ def _is_courier(pid: int) -> bool:
 
 
 def end_courier(process: LockProcess, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
-    """Ask it to end, wait, then kill it; return once it is gone.
+    """Terminate the courier, wait, then kill it; return when it is gone.
 
-    False if it was not running, or not on this machine.
+    Returns False if it was not running, or not on this machine.
     """
     if not _signal_courier(process, folder, signal.SIGTERM):
         return False
@@ -52,7 +52,7 @@ def end_courier(process: LockProcess, folder: Path, seconds: float = LEAVE_SECON
 
 
 def _signal_courier(process: LockProcess, folder: Path, number: int) -> bool:
-    # A courier leads a session, so its pid names its group; while it lives, no other can have that.
+    # A courier leads a session, so its pid is its group's id; no other group can have it while it lives.
     if not is_here(process, folder):
         return False
     with suppress(ProcessLookupError):

@@ -1,5 +1,5 @@
-"""The courier's errand with an agent program: started once, confined,
-and its output read when it has ended.
+"""Runs an agent program for the courier: starts it in the sandbox,
+and reads its output when it has ended.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from logist.errors import LogistError
 from logist.store import JobDir
 
 KEPT = 4 << 20
-"""Bytes that are kept of each of a program's outputs and result files, from its end."""
+"""Bytes that are kept from the end of each output and result file of a program."""
 LONGEST_SESSION = 256
-"""Characters of the name of a session."""
+"""Maximum characters of a session name."""
 FREE = frozenset({ErrorKind.AUTH, ErrorKind.REFUSED, ErrorKind.BAD_REQUEST})
-"""Errors after which no model was at work."""
-UNTOLD = "the program told no usage: what one exchange can cost at most is booked"
-NOTHING_BOOKED = "the program told no usage: nothing is booked"
+"""Errors that mean that no model was called."""
+UNTOLD = "the program reported no usage: recorded the highest possible cost of one exchange"
+NOTHING_BOOKED = "the program reported no usage: no cost recorded"
 
 
 class ProgramErrand:
@@ -44,7 +44,7 @@ class ProgramErrand:
         self.redactions = 0
 
     def run(self) -> None:
-        """Run until the outcome is on disk. Nothing is marked as sent if the program can't be started."""
+        """Run until the outcome is on disk. If the program can't be started, nothing is marked as sent."""
         try:
             agent = load_errand_program(self.ask.agent, self.ask.work.program)
             invocation = agent.invocation(self._build_run())
@@ -70,7 +70,7 @@ class ProgramErrand:
         self._save_record(record)
 
     def stop(self, *_: object) -> None:
-        """End the program, and record what is known of it."""
+        """End the program, and record what is known about its run."""
         self.stopped = True
 
     def record_failure(self, error: Exception) -> None:
@@ -105,7 +105,7 @@ class ProgramErrand:
     def _start_program(self, invocation: Invocation) -> sandbox.ProgramEnd:
         confinement = self.place.confine_agent(self.ask.work, invocation.environment)
         argv: Sequence[str] = invocation.argv
-        if self.ask.work.code.programs:  # an agent may have planted a program of this name there
+        if self.ask.work.code.programs:  # an agent may have put a program with this name there
             argv, confinement = sandbox.pin_program(argv, confinement, self.place.path)
         return sandbox.run_program(
             argv,
@@ -139,23 +139,21 @@ class ProgramErrand:
         return text
 
     def _archive_output(self, invocation: Invocation, finished: Finished) -> None:
-        """Keep the input of `read`, so that it can be read again."""
+        """Store the input of `read`, so that it can be read again."""
         kept = {"program": self.ask.agent, "argv": list(invocation.argv), **vars(finished)}
         kept["files"] = dict(finished.files)
         text, _ = redact(json.dumps(kept, ensure_ascii=False), self.secrets)
         (self.place.scratch / ARCHIVE).write_text(text, "utf-8")
 
     def _read_output(self, agent: Program, finished: Finished, seconds: float) -> JsonObject:
-        """Return the record of a program that ran, whatever a third party's `read` does or returns."""
+        """Return the record of a run, even if the `read` of another package fails or returns a wrong value."""
         try:
             record = self._build_record(self._build_reply(agent, agent.read(finished), seconds))
             json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
             Reply.model_validate(record)
         except BaseException as error:  # noqa: BLE001  SystemExit too: the program ran, and that is recorded
             message = " ".join(str(error).split())
-            reply = _make_failed_reply(
-                f"the agent's output could not be read: {type(error).__name__}: {message}"
-            )
+            reply = _make_failed_reply(f"can't read the agent's output: {type(error).__name__}: {message}")
             return self._build_record(reply.model_copy(update={"usage": Usage(seconds=seconds)}))
         return record
 
@@ -175,7 +173,7 @@ class ProgramErrand:
 
     def _build_record(self, reply: Reply) -> JsonObject:
         """Return the reply as it may be written to a file: valid text without
-        secrets, messages of bounded length.
+        secrets, and messages of limited length.
         """
         error = reply.error
         if error is not None:
@@ -198,7 +196,7 @@ class ProgramErrand:
 
 
 def choose_profile(permissions: Permissions) -> Profile:
-    """Return the program's permission mode nearest to what a role may do; never more."""
+    """Return the program's permission mode that is closest to what a role may do, but never allows more."""
     if permissions.can_execute_commands:
         return "full"
     if permissions.can_write_files or permissions.can_create_files:
@@ -210,9 +208,9 @@ def _book_usage(ask: Ask, result: Result, metered: bool, seconds: float) -> tupl
     """Return the usage to record for a run: its tokens at the prices of the config, and the program's own
     figure.
 
-    A metered program that reported neither has spent an unknown amount, most likely because it was ended.
-    Then the most that one exchange with its model can cost is booked, within what the job may spend: not all
-    of that, which one failure would use up, and not nothing, because then no cost limit would ever hold.
+    If a metered program reports neither, its cost is unknown, most likely because it was ended. Then the highest
+    possible cost of one exchange with its model is recorded, within what the job may spend. Recording all that the
+    job may spend would halt the job after one failure; recording nothing would make cost limits useless.
     """
     reported = None if result.reported_microcents is None else max(0, result.reported_microcents)
     spent = result.spent
@@ -242,7 +240,7 @@ def _book_usage(ask: Ask, result: Result, metered: bool, seconds: float) -> tupl
         reported_microcents=reported,
     )
     if cost is None and reported is None:
-        return usage, (f"the price of {ask.model.name} is unknown: no cost is booked",)
+        return usage, (f"the price of {ask.model.name} is unknown: no cost recorded",)
     return usage, ()
 
 

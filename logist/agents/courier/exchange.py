@@ -1,7 +1,7 @@
 """The courier's loop: the exchanges of one ask, each on disk before the next begins.
 
-How an exchange that was sent may end. Here it is tried again only where it can't have been billed;
-everything else is left to the stepper, which records it with its possible cost before another call is paid.
+How an exchange that was sent can end. The courier tries again only if the exchange can't have been billed;
+otherwise the step command records it with its possible cost before it makes another paid call.
 
 | End                                              | Saved as    | Booked     | Again here |
 | ------------------------------------------------ | ----------- | ---------- | ---------- |
@@ -16,8 +16,8 @@ everything else is left to the stepper, which records it with its possible cost 
 | the deadline                                     | timeout     | worst case | no         |
 | stopped (SIGTERM), or a fault of the courier     | not at all  | in doubt   | no         |
 
-Stopped before anything was sent, it leaves no trace; between two tries, the last one counts; between
-two turns of a model that works with tools, the next courier continues from there.
+If the courier is stopped before anything was sent, nothing is recorded; between two tries, the last one counts;
+between two turns of a model that works with tools, the next courier continues from there.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from logist.store import JobDir
 LOAD_SECONDS = 120.0
 """How long litellm may take to load; the deadline of the ask starts after it."""
 LOOK_SECONDS = 0.2
-"""How often who waits for calls of other jobs looks whether there is room."""
+"""Seconds between two checks whether calls of other jobs have left enough of a shared limit."""
 LONGEST_PAUSE = 60.0
-"""Seconds between two tries; a provider that wants longer is asked by a later step."""
+"""Maximum seconds between two tries; if a provider wants longer, a later step tries again."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Stop:
 
 
 Event = LoadedLitellm | ExchangeEnd | Stop | str
-"""From the calling thread, or from a signal; text is a piece of the answer."""
+"""An event from the calling thread or from a signal; a text is a piece of the answer."""
 
 
 def compute_pause(
@@ -81,7 +81,7 @@ def compute_pause(
 ) -> float | None:
     """Return the seconds to wait after a failed try; None if another try is useless.
 
-    `left`: seconds to the deadline. `chance`: 0 to 1, spreads couriers that failed together.
+    `left`: seconds to the deadline. `chance`: 0 to 1, so that couriers that failed together don't retry together.
     """
     if not failure.again:
         return None
@@ -119,22 +119,22 @@ class Errand:
 
     def _run_turns(self, loaded: LoadedLitellm, deadline: float) -> None:
         """Alternate the model's turns and the tools it calls, until it calls none."""
-        # An earlier courier of this ask may have been killed after its last answer: then there is nothing to
-        # ask, and its tool calls are carried out first.
+        # An earlier courier of this ask may have been killed after the last answer: then run the tool calls of
+        # that answer first.
         if self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
             self._run_turn(loaded, deadline)
         while not self.stopped and self._run_called_tools(deadline) and self._begin_next(deadline):
             self._run_turn(loaded, deadline)
 
     def _is_reserved(self) -> bool:
-        """Whether room is already reserved for the exchange in hand: its stepper did so, or the job shares no
+        """Whether cost is already reserved for the current exchange: the step command did so, or the job shares no
         limit.
         """
         return self.at.k == 1 or self.ask.shares_limits_of is None
 
     def _reserve_again(self, deadline: float) -> bool:
-        """Reserve once more what a killed courier had begun: after the kill,
-        another job may have taken the room.
+        """Reserve the cost of an exchange again after a courier was killed:
+        another job may have used the shared limit since.
         """
         end = self._begin_exchange(deadline, self.at.k, {})
         if end is not None and not self.stopped:
@@ -142,7 +142,7 @@ class Errand:
         return end is None and not self.stopped
 
     def _begin_next(self, deadline: float) -> bool:
-        """Begin the next turn, or end the ask where a limit leaves no room for it."""
+        """Begin the next turn, or end the ask if a limit doesn't allow it."""
         end = self._begin_exchange(deadline, self.at.k + 1, {})
         if end is not None and self.at.done is not None:
             ending = {"kind": end.value, "message": self._describe_limit(end)}
@@ -153,7 +153,7 @@ class Errand:
     def _run_called_tools(self, deadline: float) -> bool:
         """Run the tools that the model called.
 
-        False if it called none, if that ends the ask, or if the courier was stopped.
+        Returns False if it called none, if that ends the ask, or if the courier was stopped.
         """
         reply, done = self.at.reply, self.at.done
         if reply is None or not reply.calls:
@@ -191,31 +191,32 @@ class Errand:
     def _find_limit(self, deadline: float) -> JsonObject | None:
         """Return the limit that prevents the next exchange: the deadline, or the cost limit."""
         if time.monotonic() >= deadline:
-            message = f"not at an end within {self.ask.deadline_seconds:g} seconds"
+            message = f"not finished within {self.ask.deadline_seconds:g} seconds"
             return {"kind": Ending.TIME.value, "message": message}
         shares_limits = (
             self.ask.shares_limits_of is not None
-        )  # then all limits are looked at together, in `_begin_exchange`
+        )  # then `_begin_exchange` checks all limits together
         if not shares_limits and plan_next_exchange(self.ask, self.at.turns, self.at.spent) is None:
-            message = f"after {len(self.at.turns)} turns, the next exchange could cost more than the job may"
+            message = (
+                f"after {len(self.at.turns)} turns, the next exchange could cost more than the job has left"
+            )
             return {"kind": Ending.COST.value, "message": message}
         return None
 
     def _begin_exchange(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
-        """Record exchange `k` durably before anything of it is sent; or return the limit that leaves no room
-        for it.
+        """Record exchange `k` durably before any of it is sent; or return the limit that doesn't allow it.
 
-        Waits while only unfinished calls of other jobs occupy the room. Begins nothing after `stop`.
+        Waits if it would fit once the running calls of other jobs have ended. Begins nothing after `stop`.
         """
         ask, at = self.ask, self.at
         while not self.stopped:
-            # Looking at what is left and writing down what is reserved is one step under the lock of the
-            # whole family, or two jobs would both find room for the last dollar.
+            # Reading what is left of the limits and recording the reservation happen under one lock for all
+            # jobs of the family. Otherwise two jobs could both reserve the last dollar.
             with shared_limits.reserve_shared_limits(
                 self._jobs_dir(), self.job.id, ask.shares_limits_of
             ) as shared:
                 if self._is_dropped():
-                    return Ending.SHARED_COST  # its cost would count nowhere
+                    return Ending.SHARED_COST  # no job would count its cost
                 room = min((each.remaining_microcents for each in shared), default=None)
                 self.coming = plan_next_exchange(ask, at.turns, at.spent, room)
                 if self.coming is not None:
@@ -244,13 +245,13 @@ class Errand:
     def _describe_limit(self, end: Ending) -> str:
         if end is Ending.SHARED_COST and self._is_dropped():
             turns = len(self.at.turns)
-            return f"after {turns} turns, {self.ask.shares_limits_of} does not wait for this job any more"
+            return f"after {turns} turns, {self.ask.shares_limits_of} no longer waits for this job"
         text = f"after {len(self.at.turns)} turns, the next exchange could cost more than"
         above = self.ask.shares_limits_of
-        return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"
+        return f"{text} the job has left" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
     def _run_turn(self, loaded: LoadedLitellm, deadline: float) -> None:
-        """Get one answer, trying again where that can't cost anything."""
+        """Get one answer, with retries where these can't cost anything."""
         self.tries = 1
         while not self.stopped:
             failure = self._run_exchange(loaded, deadline)
@@ -258,13 +259,13 @@ class Errand:
             if pause is None or not self._sleep_unless_stopped(pause):
                 return
             if self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
-                return  # what came of the last try counts
+                return  # the result of the last try counts
             self.tries += 1
 
     def stop(self, *_: object) -> None:
         """End the ask; safe in a signal handler, because a SimpleQueue is reentrant.
 
-        An exchange that was sent gets `GRACE` to bring its answer, and is left in doubt without one.
+        An exchange that was sent has `GRACE` seconds left for its answer; without an answer it is in doubt.
         """
         self.stopped = True
         self.events.put(Stop())
@@ -276,9 +277,9 @@ class Errand:
         message = f"the courier failed: {type(error).__name__}: {error}"
         reply = self.at.reply
         if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
-            # Each tool's result is on disk as soon as it is there, so the disk knows more than this object
-            # after a fault.
-            done = self.job.read_exchanges()[-1].tools  # further than what is at hand
+            # Each tool result is written to disk at once, so after a fault the disk has more results than this
+            # object.
+            done = self.job.read_exchanges()[-1].tools  # newer than self.at.done
             self.job.save_tool_results(self.at.k, end_by_fault(reply.calls, done, self._clean_text(message)))
         elif not (self.sent or self.over):
             self._save_reply(_make_failed_end(ErrorKind.BAD_REQUEST, message), "", 0.0)
@@ -291,14 +292,14 @@ class Errand:
         event = self._next_event(LOAD_SECONDS)
         if isinstance(event, (LoadedLitellm, ExchangeEnd, Stop)):
             return event
-        return _make_failed_end(ErrorKind.TIMEOUT, f"litellm did not load within {LOAD_SECONDS:g} s")
+        return _make_failed_end(ErrorKind.TIMEOUT, f"litellm didn't load within {LOAD_SECONDS:g} s")
 
     def _load_litellm(self) -> None:
         try:
             self.events.put(LoadedLitellm(litellm.load_litellm()))
         except ImportError as error:
             self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(error))))
-        except Exception as error:  # noqa: BLE001  it runs thousands of foreign modules
+        except Exception as error:  # noqa: BLE001  it runs thousands of third-party modules
             failed = ImportError(f"{type(error).__name__}: {error}")
             self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(failed))))
 
@@ -306,16 +307,15 @@ class Errand:
         """Run one exchange; it is on disk when this returns, unless it was stopped: then it is in doubt."""
         pieces: list[str] = []
         coming = self.coming
-        assert coming is not None  # else it would not have been begun
-        # Durable before the first byte leaves: without this file after a crash, nothing was sent and asking
-        # again is free; with it and without an answer, the call is in doubt and a person or a rule decides.
+        assert coming is not None  # otherwise it would not have begun
+        # Durable before the first byte is sent. After a crash: without this file, nothing was sent and a retry
+        # is free; with this file but without an answer, the call is in doubt and a steward or a rule decides.
         self.job.mark_sent(self.at.k)
         self.sent = True
         started = time.monotonic()
         arguments = (loaded, coming.sending, deadline - started)
-        # In a thread, because clients can't be interrupted: this thread keeps the deadline, hears signals,
-        # and is the only one that writes to the disk. An answer after the deadline is dropped with the
-        # thread.
+        # In another thread, because clients can't be interrupted. This thread enforces the deadline, handles
+        # signals, and is the only one that writes to disk. An answer after the deadline is dropped.
         Thread(target=self._call_model, args=arguments, daemon=True).start()
         ended = self._wait_for_end(pieces, deadline)
         if ended is None:
@@ -325,8 +325,7 @@ class Errand:
         return ended.answer.failure
 
     def _call_model(self, loaded: LoadedLitellm, sending: Sending, left: float) -> None:
-        # A little longer than our own deadline, so that ours is the one that ends it and its words are
-        # recorded.
+        # A little longer than our own deadline, so that our deadline ends it and our message is recorded.
         seconds = max(left, 1.0) + 5
         answer = litellm.call_model(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
         self.events.put(ExchangeEnd(answer))
@@ -345,7 +344,7 @@ class Errand:
                 return None if self.stopped else self._make_timeout()
 
     def _make_timeout(self) -> ExchangeEnd:
-        message = f"no whole answer within {self.ask.deadline_seconds:g} seconds"
+        message = f"no complete answer within {self.ask.deadline_seconds:g} seconds"
         return _make_failed_end(ErrorKind.TIMEOUT, message)
 
     def _next_event(self, seconds: float) -> Event | None:
@@ -358,14 +357,14 @@ class Errand:
             return None
 
     def _sleep_unless_stopped(self, seconds: float) -> bool:
-        """Wait so many seconds; False if stopped or interrupted by an event."""
+        """Wait; return False if stopped or interrupted by an event."""
         return not self.stopped and self._next_event(seconds) is None and not self.stopped
 
     def _choose_pause(self, failure: ExchangeFailure | None, deadline: float) -> float | None:
         if failure is None or self.tries >= self.ask.max_tries:
             return None
         left = deadline - time.monotonic()
-        chance = random.random()  # noqa: S311  no secret: it only spreads retries
+        chance = random.random()  # noqa: S311  no secret: it only spreads retries in time
         return compute_pause(self.tries, failure, self.ask.backoff_seconds, left, chance)
 
     def _save_reply(self, ended: ExchangeEnd, text: str, seconds: float) -> None:
@@ -381,7 +380,7 @@ class Errand:
         return redact(booking.repair_surrogates(text), self.secrets)[0]
 
     def _log_cut_answer(self, text: str) -> None:
-        """Keep the text of an answer in doubt in the logs, where nothing takes it for an answer."""
+        """Write the text of an incomplete answer to the logs, where nothing treats it as an answer."""
         self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean_text(text).encode())
 
 

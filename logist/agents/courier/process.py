@@ -1,7 +1,7 @@
-"""The courier: a separate process that pays for answers and writes each to disk itself.
+"""The courier: a separate process that makes paid calls and writes each answer to disk itself.
 
-`python -m logist.agents.courier JOBDIR LOCK_FD`, private values as one JSON object on stdin. It holds
-the job's lock by the inherited descriptor, so the process that started it may die.
+`python -m logist.agents.courier JOBDIR LOCK_FD`, with private values as one JSON object on stdin. It holds
+the job's lock through the inherited descriptor, so the process that started it may end.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def launch_courier(
 ) -> subprocess.Popen[bytes]:
     """Start the courier for the envelope that `begin_exchange(1, ...)` made durable, and note its pid.
 
-    `private`: {"api_key": str|null, "secrets": [str]}; it is passed through a pipe, so it is in no argv,
-    environment or file. `environment` is complete: nothing is added but the path of this package.
+    `private`: {"api_key": str|null, "secrets": [str]}; passed through a pipe, so it is never in an argv,
+    environment or file. `environment` is complete: only the path of this package is added.
     """
     log = _open_log(job)
-    # Secrets travel by a pipe, written after the start: a command line and an environment can be read by
-    # others in /proc, and a file would have to be removed again.
+    # Secrets are sent through a pipe after the start: other users can read command lines and environments in
+    # /proc, and a file would have to be removed again.
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
@@ -50,7 +50,7 @@ def launch_courier(
             cwd="/",
             env=add_package_path(environment),
             pass_fds=(lock.fd,),
-            # Ctrl-C or a closed terminal ends the command, not the paid call.
+            # Ctrl-C or closing the terminal ends the command, but not the paid call.
             start_new_session=True,
         )
     except OSError:
@@ -65,7 +65,7 @@ def launch_courier(
 
 
 def _open_log(job: JobDir) -> int:
-    # Without O_NONBLOCK a pipe in its place would hold us for ever.
+    # O_NONBLOCK: opening a pipe in its place would block forever.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with files.convert_os_errors(job.logs / LOG):
         job.logs.mkdir(mode=0o700, exist_ok=True)
@@ -77,7 +77,7 @@ def _hand_over(pipe: int, private: JsonObject) -> None:
         with open(pipe, "wb") as writing:
             writing.write(json.dumps(private).encode())
     except BrokenPipeError:
-        return  # it died at once; what it left on disk says so
+        return  # it ended at once: the files on disk have the reason
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -89,7 +89,7 @@ def main(arguments: list[str]) -> NoReturn:
     log = _silence_output()
     status = _run_errand(_open_job(directory, descriptor), private, log)
     log.flush()
-    # The lock goes first: while litellm's threads end, the process looks dead and still has its descriptors.
+    # Release the lock first: while litellm's threads end, the process looks dead but still has its descriptors.
     os.close(descriptor)
     os._exit(status)
 
@@ -112,13 +112,13 @@ class Errands(Protocol):
         ...
 
     def record_failure(self, error: Exception) -> None:
-        """Record that the courier itself failed, where that leaves nothing in doubt."""
+        """Record that the courier itself failed, unless the call is in doubt."""
         ...
 
 
 def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     from logist.agents.workplace import (
-        Workplace,  # all of it for its weight: who only sends the courier needs none
+        Workplace,  # imported here because it is slow, and the process that starts the courier doesn't need it
     )
 
     place = Workplace.for_job(job, Environment.from_process().build_child_environment())
@@ -139,11 +139,13 @@ def _run_errand(job: JobDir, private: JsonObject, log: TextIO) -> int:
         errand = _create_errand(job, ask, private)
         signal.signal(signal.SIGTERM, errand.stop)
         errand.run()
-    except Exception as error:  # noqa: BLE001  nobody else is there to tell, and money may have been spent
+    except Exception as error:  # noqa: BLE001  no other process can report it, and money may have been spent
         secrets = [secret for secret in (*private["secrets"], private["api_key"]) if secret]
         log.write(redact(booking.repair_surrogates(traceback.format_exc()), secrets)[0])
         log.flush()
-        if errand is not None and not isinstance(error, StorageError):  # a failed fsync is final
+        if errand is not None and not isinstance(
+            error, StorageError
+        ):  # after a failed fsync, writing again is useless
             errand.record_failure(error)
         return 1
     return 0

@@ -1,7 +1,7 @@
 """The limits that a job shares with the jobs above it, and how much all jobs that share them use.
 
-Nothing of this is stored. It is read from the histories of those jobs and from their calls in flight, so no
-crash leaves a reservation behind. A process that reserves holds `reserve_shared_limits` from reading them
+None of this is stored: it is read from the histories of these jobs and from their running calls, so a crash
+leaves no reservation behind. A process that reserves holds `reserve_shared_limits` from reading them
 until its request is on disk.
 """
 
@@ -45,30 +45,30 @@ class _Account:
 
     state: State
     ever: Totals
-    """Since the job was made, whether or not it was started over."""
+    """Since the job was created, including runs before a restart."""
     booked: Mapping[int, Mapping[str, Totals]]
-    """What it has booked of its children so far, by the interaction that made them."""
+    """What it has recorded of the usage of its children so far, by the interaction that created them."""
     outcomes: frozenset[str]
-    """Of each call that is recorded: the checksum of the entry after which it was made."""
+    """For each recorded call: the checksum of the history entry before it."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will happen to the job without a steward."""
+        """Whether the job stays as it is until a steward acts."""
         stuck = self.state.place.stuck
         return self.state.status in TERMINAL or (stuck is not None and stuck.kind is StuckKind.ATTEMPTS)
 
 
 @dataclass(frozen=True)
 class _Use:
-    """What a job and those below it use."""
+    """What a job and the jobs below it use."""
 
     recorded: Totals = NOTHING
     unsettled: Totals = NOTHING
     calls_out: Totals = NOTHING
     paid: Totals = NOTHING
-    """What of `calls_out` has been spent."""
+    """The part of `calls_out` that is spent already."""
     waiting: int = 0
-    """How many of the jobs may make a call that is not out yet."""
+    """How many of the jobs may still make a call."""
 
 
 def _sum_uses(uses: Sequence[_Use]) -> _Use:
@@ -91,9 +91,7 @@ class _Accounts:
         try:
             file = os.stat(job.history_file)
         except OSError as error:
-            message = (
-                f"the history of {job.id} can't be read, so what it has used is not known: {error.strerror}"
-            )
+            message = f"can't read the history of {job.id}, so its usage is unknown: {error.strerror}"
             raise Damaged(message, where=str(job.history_file), fix="restore it from a backup") from error
         key = (file.st_ino, file.st_size, file.st_mtime_ns)
         known = self._known.get(str(job.history_file))
@@ -115,8 +113,8 @@ def state_of(job: JobDir) -> State:
 
 
 def read_ever_used(jobs_dir: Path, job_id: str) -> Totals:
-    """Return what the history records that a job has used since it was made, and what it has not yet booked
-    of those below it.
+    """Return what a job has used since it was created, according to its history, including the usage of jobs below
+    it that is not recorded there yet.
     """
     return _sum_job(jobs_dir, job_id, None, asking="").recorded
 
@@ -124,7 +122,7 @@ def read_ever_used(jobs_dir: Path, job_id: str) -> Totals:
 def list_shared_limits(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
     """Return the limits that `job_id` shares, the nearest job first; `above` is the job whose limits those are.
 
-    A job that was copied elsewhere, without those above it, shares none.
+    A job that was copied elsewhere without the jobs above it shares no limits.
     """
     limits_above = []
     for job_above, account in _list_jobs_above(jobs_dir, job_id, above):
@@ -145,7 +143,7 @@ def list_shared_limits(jobs_dir: Path, job_id: str, above: str | None) -> list[S
 
 
 def is_dropped(jobs_dir: Path, job_id: str, above: str | None) -> bool:
-    """Whether the job whose limits `job_id` shared exists, but no longer waits for it."""
+    """Whether the parent job whose limits `job_id` shares no longer waits for it."""
     return above is not None and (jobs_dir / above).is_dir() and not _list_jobs_above(jobs_dir, job_id, above)
 
 
@@ -153,7 +151,7 @@ def is_dropped(jobs_dir: Path, job_id: str, above: str | None) -> bool:
 def reserve_shared_limits(
     jobs_dir: Path, job_id: str, above: str | None, on_poll: Callable[[], None] = lambda: None
 ) -> Iterator[list[Shared]]:
-    """The same, while no other process can reserve a part of these limits."""
+    """Return the shared limits, and keep other processes from reserving a part of them inside the block."""
     top = [name for name, _ in _list_jobs_above(jobs_dir, job_id, above)][-1:]
     if not top:
         yield []
@@ -176,7 +174,7 @@ def _list_jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tup
 
 
 def _sum_children(jobs_dir: Path, account: _Account, asking: str) -> _Use:
-    """Sum what the children that a job waits for use, as far as the job has not booked that."""
+    """Sum what the children that a job waits for use, except what the job has recorded already."""
     spawned = account.state.spawned
     booked = account.booked.get(spawned.sequence, {}) if spawned is not None else {}
     uses = [
@@ -192,18 +190,18 @@ def _sum_children(jobs_dir: Path, account: _Account, asking: str) -> _Use:
 
 
 def _sum_job(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
-    """Sum what a job and those below it use; the call that `asking` is about to make is not counted."""
+    """Sum what a job and the jobs below it use, without the call that the job `asking` is about to make."""
     job = JobDir(jobs_dir / job_id, job_id)
     if not job.path.is_dir():
         return _Use(waiting=1)
-    # In this order: what is recorded meanwhile is then counted twice for a moment, and never not at all. Most jobs
-    # have no call; who is at work on those takes twenty times as long to find out, and does not matter.
+    # The order matters: calls before history. A call that is recorded meanwhile is then counted twice for a moment
+    # instead of not at all. Most jobs have no call, so the lock holder, which is slow to find, is not looked up.
     may_have_calls = job_id != asking and job.inflight.exists()
     is_at_work = may_have_calls and job.find_lock_holder() is not None
     calls = job.read_exchanges() if may_have_calls else inflight.Exchanges()
     account = _accounts.get_account(job)
     if parent is not None and account.state.parent != parent:
-        return _Use()  # another job that has its name
+        return _Use()  # another job with the same id
     in_flight = _sum_in_flight(calls, is_at_work) if calls and not _is_recorded(calls, account) else _Use()
     is_busy = account.is_settled or bool(account.state.children) or in_flight.calls_out is not NOTHING
     own = replace(in_flight, recorded=account.ever, waiting=0 if is_busy else 1)
@@ -227,23 +225,23 @@ def _parse_interaction(job: JobDir, entry: JsonObject) -> Interaction:
     try:
         return newer_versions.read_newer_interaction(entry) or Interaction.model_validate(entry)
     except ValidationError as error:
-        message = f"interaction {entry.get('sequence')} does not read"
+        message = f"interaction {entry.get('sequence')} is invalid"
         raise Damaged(
             message, where=str(job.history_file), fix=f"logist job verify --job {job.id}"
         ) from error
 
 
 def _is_recorded(calls: inflight.Exchanges, account: _Account) -> bool:
-    """Whether the history already has the outcome of these calls, and only their files remain."""
+    """Whether the history already has the outcome of these calls, so that only their files are left."""
     asked = ask_files.position_of(calls)
     recorded = asked.sequence is not None and asked.sequence <= account.state.revision
     return recorded and (asked.after is None or asked.after in account.outcomes)
 
 
 def _sum_in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
-    """Sum the cost of calls that are not recorded yet, the last at its worst case while it has no answer.
+    """Sum the cost of calls that are not recorded yet; a last call without an answer counts at its worst case.
 
-    `is_at_work`: whether a command or a courier was at work on their job before they were read.
+    `is_at_work`: whether a command or a courier was working on the job before the calls were read.
     """
     try:
         answered = [
@@ -253,13 +251,11 @@ def _sum_in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
         spent = fold.usage_microcents(booking.sum_usages(answered)) if answered else 0
         worst = totals.make_totals(spent + int(reserved or 0), runs=1)
     except (KeyError, TypeError, ValueError) as error:
-        raise inflight.damaged_exchange_error(
-            calls.folder, "the record of an exchange makes no sense"
-        ) from error
+        raise inflight.damaged_exchange_error(calls.folder, "the record of an exchange is invalid") from error
     if is_at_work:
         return _Use(calls_out=worst, paid=totals.make_totals(spent))
     if not any(each.sent for each in calls):
-        return _Use()  # its command was killed before anything left: the next one asks anew
+        return _Use()  # its command was killed before anything was sent: the next command starts over
     if not calls[-1].sent:
         worst = totals.make_totals(spent, runs=1)
     return _Use(unsettled=worst)

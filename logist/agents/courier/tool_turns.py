@@ -20,16 +20,16 @@ class Next:
 
     sending: Sending
     reserved_microcents: int | None
-    """Its worst case; None when the price is unknown."""
+    """Its worst-case cost; None if the price is unknown."""
 
 
 def plan_next_exchange(
     ask: Ask, turns: Sequence[ToolTurn], spent: int, room: int | None = None
 ) -> Next | None:
-    """Return what the model is sent after these turns; None if the job may not pay for it.
+    """Return what to send to the model after these turns; None if the cost limit doesn't allow it.
 
-    `spent`: the cost of the exchanges so far, in microcents. `room`: what the limits that the job shares
-    leave to all of them; None where it shares none.
+    `spent`: the cost of the exchanges so far, in microcents. `room`: what is left of the limits that the job
+    shares with other jobs, for all exchanges of this ask; None if it shares none.
     """
     tools: list[JsonObject] = [to_function_schema(TOOLS[name]) for name in ask.work.tools]
     may_call = len(turns) + 1 < ask.work.rules.max_turns
@@ -54,22 +54,22 @@ class AskProgress:
     """How far an ask has progressed, according to its files."""
 
     turns: list[ToolTurn]
-    """Answers that called for tools, with what these gave back."""
+    """Answers that called tools, with the results."""
     spent: int
-    """Microcents that all exchanges have cost."""
+    """The cost of all exchanges, in microcents."""
     seconds: float
-    """What the model and the tools have taken."""
+    """Seconds used by the model and the tools."""
     k: int
-    """The exchange that is at hand."""
+    """The number of the current exchange."""
     reply: Reply | None
-    """Its answer; None: it has none yet."""
+    """The answer of the current exchange; None if it has none yet."""
     done: JsonObject | None
-    """What the tools have come to that it called for."""
+    """The tool results of the current exchange so far."""
 
     @classmethod
     def from_exchanges(cls, exchanges: Sequence[Exchange]) -> AskProgress:
         """Read the progress of an ask whose courier may have been killed;
-        without files it is at its start.
+        without files, the ask has not begun.
         """
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
         done = [each.tools for each in exchanges if each.tools is not None]
@@ -86,7 +86,7 @@ class AskProgress:
 
 
 def list_turns(exchanges: Sequence[Exchange]) -> list[ToolTurn]:
-    """Return the answers whose tools have all been run or refused; retries leave no trace."""
+    """Return the answers whose tools have all been run or refused; failed tries are left out."""
     turns: list[ToolTurn] = []
     for each in exchanges:
         if each.response is not None and each.tools is not None and "end" in each.tools:

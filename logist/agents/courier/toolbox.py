@@ -1,4 +1,4 @@
-"""Runs the tools that a model calls, each result on disk before the next tool runs."""
+"""Runs the tools that a model calls; each result is on disk before the next tool runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from logist.core.model import Call, JsonObject
 from logist.core.permissions.tools import TOOLS
 
 INTERRUPTED = (
-    "This was interrupted when Logist was ended: whether it was done, wholly or in part, is not known. "
-    "Look before you repeat it."
+    "Interrupted: Logist stopped while this tool ran, so it may be done, partly done or not done. "
+    "Check before you repeat it."
 )
 NOT_RUN = "Not run: the step ends here."
 MOST_CALLS = 64
-"""Calls of one answer that are run; each makes all the results before it be written again."""
-TOO_MANY = f"Not run: too many calls in one answer; at most {MOST_CALLS}."
+"""Maximum calls of one answer that are run; after each call, all earlier results are written again."""
+TOO_MANY = f"Not run: too many calls in one answer; the limit is {MOST_CALLS}."
 
 NOTHING: JsonObject = {"results": [], "refusals": [], "seconds": 0.0, "redactions": 0}
 
@@ -45,11 +45,11 @@ class Toolbox:
         stopped: Callable[[], bool],
         save: Save,
     ) -> JsonObject | None:
-        """Run what is not `done` yet, in order; None when stopped.
+        """Run the calls that are not `done` yet, in order; return None if stopped.
 
-        A refusal ends it, as does the deadline (`time.monotonic`); calls above `MOST_CALLS` are not run.
-        `save` is called after each tool, and also before one that changes something; the others may simply
-        run again. The last result is not saved: the caller adds how the ask continues (`end`).
+        After a refusal or the deadline (`time.monotonic`) no more calls are run; neither are calls above
+        `MOST_CALLS`. `save` is called after each tool, and before a tool that changes something; other tools can
+        run again after a kill. The last result is not saved: the caller adds how the ask continues (`end`).
         """
         work = _resume_work(calls, done)
         while len(work["results"]) < len(calls):
@@ -101,7 +101,7 @@ class Toolbox:
 
 
 def end_out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
-    """Return the tool results of a model that calls tools in its last turn: none is run, and the ask ends."""
+    """Return the tool results for a model that calls tools in its last turn: no tool runs, and the ask ends."""
     message = f"the agent used all its {ask.work.rules.max_turns} turns"
     return _skip_rest(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
 
@@ -109,7 +109,7 @@ def end_out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
 def end_for_unknown_tools(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | None:
     """Return the end of the ask if the model keeps calling tools that don't exist; None while it may continue.
 
-    The calls of one answer don't end it, unless one call is already too many: the model has not read the
+    The calls of a single answer don't end it, unless the limit is one call, because the model has not seen the
     error yet.
     """
     answers = 0
@@ -123,19 +123,19 @@ def end_for_unknown_tools(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | N
             break
     if answers < min(2, ask.work.rules.max_unknown_calls) or count < ask.work.rules.max_unknown_calls:
         return None
-    message = f"the agent called tools that do not exist {count} times in a row"
+    message = f"the agent called unknown tools {count} times in a row"
     return {"kind": Ending.UNKNOWN_TOOLS.value, "message": message}
 
 
 def end_by_fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:
-    """Return the tool results when the courier itself failed while tools ran; what is `done` stays."""
+    """Return the tool results if the courier itself failed while tools ran; results in `done` are kept."""
     work = _skip_rest(calls, _resume_work(calls, done))
     return work | {"end": {"kind": Ending.FAULT.value, "message": message}}
 
 
 def _resume_work(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
-    """Return the results so far; a tool that was interrupted gets the result
-    that it is unknown how far it came.
+    """Return the results so far; an interrupted tool gets a result that
+    says so.
     """
     work = {**NOTHING, **(done or {})}
     if work.pop("running", None) is not None:
@@ -145,7 +145,7 @@ def _resume_work(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
 
 
 def _explain_not_run(work: JsonObject, deadline: float) -> str | None:
-    """Return why the next call is not run; None if it is."""
+    """Return why the next call is not run; None if it is run."""
     if work["refusals"] or time.monotonic() >= deadline:
         return NOT_RUN
     return TOO_MANY if len(work["results"]) >= MOST_CALLS else None

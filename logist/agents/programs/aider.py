@@ -1,4 +1,4 @@
-"""aider (PyPI): the model edits files by blocks in its answer; aider's output is meant for people only."""
+"""aider (PyPI): the model edits files by blocks in its answer; aider's output is written for people."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _SWITCHES = [
     "--map-tokens",
     "0",
 ]
-"""A command for linting, testing or loading may stand in a file of the workspace.
+"""Linting, testing and loading are off, because a file of the workspace may contain commands for them.
 
-Without git: else it makes a repository where there is none, and writes a name into the settings of one."""
+git is off, because aider would create a repository if there is none, and write a user name to its config."""
 
 SPOKEN = "llm.history"
 _ANSWERED = re.compile(r"LLM RESPONSE [0-9]{4}-")
@@ -66,8 +66,8 @@ class Aider:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """Build the `aider --message-file` call; everything it keeps, and reads
-        settings from, is in its home.
+        """Build the `aider --message-file` call; all its data and
+        settings are in its home.
         """
         home, model = run.home, model_name(run, self.name)
         form = "ask" if run.profile == "read" else "diff"
@@ -84,7 +84,7 @@ class Aider:
             argv += ["--set-env", f"{variable}={variables.get(variable, '')}"]
         environment = own | {
             "AIDER_ANALYTICS_DISABLE": "true",
-            "COLUMNS": "1000",  # it wraps what it prints
+            "COLUMNS": "1000",  # otherwise it wraps its output
             "NO_COLOR": "1",
         }
         files = {
@@ -101,7 +101,7 @@ class Aider:
         """Return the model's last answer, from the log of the exchanges; the exit status is always 0."""
         text, log = strip_controls(finished.stdout), finished.files.get(SPOKEN)
         answer = _extract_answer(text) if log is None else _read_last_answer(log)
-        full = _FULL in text  # the context, or the answer: only of the latter something was said
+        full = _FULL in text  # the limit of the context, or of the answer; only the latter leaves some text
         failure = f"the model {_FULL}" if full and not answer else None if full else _find_failure(text)
         token_lines = list(_TOKENS.finditer(text)) if answer or not full else []
         spent, cost = (_read_usage(token_lines), _read_cost(token_lines)) if token_lines else (None, None)
@@ -164,8 +164,8 @@ def _parse_number(text: str | None) -> int:
 
 
 def _build_settings(run: Run, model: str) -> bytes:
-    """Set the model's address here, as a file of the workspace could set
-    another; aider lets the last setting win.
+    """Set the model's address here, because aider uses the last setting, and a
+    file of the workspace could set another address.
     """
     base = run.model.endpoint.rstrip("/") if run.model.endpoint else None
     params = {"api_base": base} if base else {}

@@ -25,8 +25,8 @@ _PROFILES = {
     "full": ("--dangerously-skip-permissions",),
 }
 _STOPS = {
-    "error_max_budget_usd": "it reached the budget that this step has",
-    "error_max_turns": "it reached its limit of turns",
+    "error_max_budget_usd": "it reached the budget of this step",
+    "error_max_turns": "it reached its turn limit",
 }
 
 
@@ -38,7 +38,7 @@ class Claude:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """Build the `claude -p` call, without any settings of users or projects: those of a workspace could
+        """Build the `claude -p` call, without settings of users or projects: settings in a workspace could
         send the key elsewhere.
         """
         base = reach.strip_version(reach.resolve_address(run, self.name, reach.ANTHROPIC))
@@ -56,13 +56,13 @@ class Claude:
             "DISABLE_TELEMETRY": "1",
             "DISABLE_AUTOUPDATER": "1",
             "API_TIMEOUT_MS": str(max(1, int(run.deadline_seconds * 1000))),
-            "IS_SANDBOX": "1",  # else it refuses to run as root
+            "IS_SANDBOX": "1",  # otherwise it refuses to run as root
         }
         return Invocation(tuple(argv), environment, stdin=run.prompt.encode("utf-8", "replace"))
 
     def read(self, finished: Finished) -> Result:
-        """Read the result object; `is_error` counts, not its `subtype`, which
-        can say success for an error.
+        """Read the result object; `is_error` decides, because `subtype` can
+        be `success` for an error.
         """
         output = find_document(finished.stdout)
         if isinstance(output, list):
@@ -96,7 +96,7 @@ def _read_unstructured(finished: Finished) -> Heard:
 
 
 def _read_usage(said: Json) -> Spent | None:
-    """Read the result's usage; if the run stopped before that was summed, the usage by model."""
+    """Read the total usage; if the run stopped before it was summed, the usage by model."""
     usage, models = said.get("usage"), said.get("modelUsage")
     if not isinstance(usage, dict):
         return None

@@ -10,7 +10,7 @@ from logist.agents.programs.protocol import Finished, Invocation, Result, Run, S
 from logist.agents.programs.trouble import Heard, build_result, was_cut
 
 ARGUMENT = "Do what the piped text says."
-"""It refuses a prompt that comes on standard input alone."""
+"""The prompt is piped, but cline also requires an argument."""
 WRITTEN = "2026-01-01T00:00:00.000Z"
 _PROVIDER = "openai-compatible"
 
@@ -44,7 +44,7 @@ class Cline:
             "CLINE_DIR": str(run.home / ".cline"),
             "CLINE_PROVIDER_SETTINGS_PATH": str(run.home / "providers.json"),
             "CLINE_GLOBAL_SETTINGS_PATH": str(run.home / "general.json"),
-            "CLINE_SESSION_BACKEND_MODE": "local",  # else a daemon stays behind
+            "CLINE_SESSION_BACKEND_MODE": "local",  # otherwise a daemon keeps running
         }
         argv = [
             "cline",
@@ -79,7 +79,7 @@ class Cline:
                     failure = (
                         text_of(event.get("message"))
                         or text_of(get_at_path(event, "error.message"))
-                        or "it failed"
+                        or "it failed without a message"
                     )
         reason = text_of(result.get("finishReason"))
         text = text_of(result.get("text"))

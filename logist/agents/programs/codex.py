@@ -16,7 +16,7 @@ _PROFILES = {
     "edit": ("-s", "workspace-write"),
     "full": ("--dangerously-bypass-approvals-and-sandbox",),
 }
-# Without these it waits for host names of others, and never ends where nobody answers.
+# Without these it connects to other hosts, and never ends if these don't answer.
 _OFF = ("unbounded_connection_retries", "plugins", "remote_plugin", "apps", "skill_search")
 _SETTINGS = {
     "model_provider": "logist",
@@ -41,8 +41,8 @@ class Codex:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """Build the `codex exec` call; its provider is on the command line, where no file of the workspace
-        overrides it.
+        """Build the `codex exec` call; its provider is on the command line, which no file of the workspace
+        overrides.
         """
         base = reach.resolve_openai_address(run, self.name, reach.RESPONSES)
         settings = _SETTINGS | {"model_providers.logist.base_url": base}
@@ -56,7 +56,7 @@ class Codex:
             argv=(*argv, "-"),
             environment={"CODEX_HOME": str(run.home / ".codex"), KEY: reach.resolve_key(run, self.name)},
             stdin=run.prompt.encode("utf-8", "replace"),
-            files={".codex/config.toml": b""},  # the directory has to be there
+            files={".codex/config.toml": b""},  # the directory must exist
         )
 
     def read(self, finished: Finished) -> Result:

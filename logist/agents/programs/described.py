@@ -23,7 +23,7 @@ from logist.errors import InvalidFile
 
 PROMPT = "prompt.txt"
 LONGEST_ARGUMENT = 120_000
-"""Bytes; Linux takes no single argument above 128 KiB."""
+"""Bytes; Linux limits a single argument to 128 KiB."""
 
 
 @dataclass
@@ -37,8 +37,8 @@ class Described:
         self.executable, self.metered = self.entry.argv[0], self.entry.metered
 
     def invocation(self, run: Run) -> Invocation:
-        """Fill in the templates. Raises InvalidFile where the program has no way
-        to get a model's endpoint or key.
+        """Fill in the templates. Raises InvalidFile if the program can't get
+        the model's endpoint or key.
         """
         entry, values = self.entry, self._build_values(run)
         prompt = run.prompt.encode("utf-8", "replace")
@@ -61,8 +61,8 @@ class Described:
         return Invocation(tuple(argv), environment, stdin, files, tuple(dict.fromkeys(kept)))
 
     def read(self, finished: Finished) -> Result:
-        """Read the fields that the paths of the entry name; for plain text the exit status is the only sign
-        of a failure.
+        """Read the fields at the paths in the entry; for plain text, only the exit status shows
+        a failure.
         """
         entry = self.entry
         output = finished.files.get(entry.read_from, "") if entry.read_from else finished.stdout
@@ -109,11 +109,11 @@ class Described:
     def _build_values(self, run: Run) -> dict[str, str]:
         used = {name for text in self.entry.list_texts() for name in PLACEHOLDER.findall(text)}
         if run.model.endpoint and "endpoint" not in used:
-            reason = "its description has no {endpoint}, so it would go to a public API"
+            reason = "its config has no {endpoint}, so it would use a public API"
             raise reach.make_unreachable_error(run.model, self.name, reason)
         if not run.model.endpoint and "endpoint" in used:
             raise reach.make_unreachable_error(
-                run.model, self.name, "its description wants an {endpoint}, and the model has none"
+                run.model, self.name, "its config has {endpoint}, but the model has no `endpoint`"
             )
         return {
             "model": reach.strip_provider(run.model),
@@ -131,9 +131,9 @@ class Described:
 
     def _append_prompt(self, words: tuple[str, ...], values: Mapping[str, str], prompt: bytes) -> list[str]:
         if len(prompt) > LONGEST_ARGUMENT:
-            message = f"the prompt is too long for an argument: {len(prompt):,} bytes"
+            message = f"the prompt is too long for a command-line argument: {len(prompt):,} bytes"
             raise InvalidFile(
-                message, where=f"config.yaml: agents.{self.name}", fix="use `prompt: file` or `stdin`"
+                message, where=f"config.yaml: agents.{self.name}", fix="use `prompt: file` or `prompt: stdin`"
             )
         text = prompt.decode("utf-8").replace("\0", "")
         values = {**values, "prompt": text}

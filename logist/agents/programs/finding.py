@@ -1,4 +1,4 @@
-"""Finds the agent program of a name: one of the config, a shipped one, or one that a package adds."""
+"""Finds an agent program by name: in the config, in Logist, or in other packages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from logist.documents import suggest_names
 from logist.errors import InvalidFile, LogistError
 
 GROUP = "logist.agents"
-"""The group of entry points by which a package adds programs."""
+"""The entry point group with which a package adds programs."""
 
 _SHIPPED: tuple[Program, ...] = (
     Aider(),
@@ -45,11 +45,11 @@ PRESETS: Mapping[str, Program] = {program.name: program for program in _SHIPPED}
 
 @dataclass
 class Foreign:
-    """A program of another package; whatever it raises is reported as an error of that package."""
+    """A program of another package; its exceptions are reported as errors of that package."""
 
     program: Program
     origin: str
-    """The package, for errors."""
+    """The name of the package, for errors."""
 
     def __post_init__(self) -> None:
         self.name, self.executable = self.program.name, self.program.executable
@@ -61,30 +61,30 @@ class Foreign:
             result: object = self.program.invocation(run)
         except LogistError:
             raise
-        except Exception as error:  # it is not our code
+        except Exception as error:  # other people's code
             raise _make_broken_error(self.origin, f"`invocation` failed: {_describe_error(error)}") from error
         if not isinstance(result, Invocation):
-            raise _make_broken_error(self.origin, "`invocation` gave back no Invocation")
+            raise _make_broken_error(self.origin, "`invocation` must return an Invocation")
         return result
 
     def read(self, finished: Finished) -> Result:
         """Read the program's output; an error result if the package can't read it."""
         try:
             result: object = self.program.read(finished)
-        except Exception as error:  # noqa: BLE001  it is not our code
+        except Exception as error:  # noqa: BLE001  other people's code
             return _make_unreadable_result(f"`read` of {self.origin} failed: {_describe_error(error)}")
         return (
             result
             if isinstance(result, Result)
-            else _make_unreadable_result(f"`read` of {self.origin} gave back no Result")
+            else _make_unreadable_result(f"`read` of {self.origin} must return a Result")
         )
 
 
 def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
-    """Return the program of a name: the config comes before the shipped ones, and these before those of
+    """Return the program with this name; the config overrides the shipped programs, and these override
     packages.
 
-    Raises InvalidFile for a name that is unknown, or whose package is broken.
+    Raises InvalidFile if the name is unknown or the package is broken.
     """
     if name in described:
         return Described(name, described[name])
@@ -94,20 +94,22 @@ def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
     if len(added) > 1:
         packages = " and ".join(sorted(_describe_origin(point) for point in added))
         raise InvalidFile(
-            f"agent `{name}` is in more than one package: {packages}", fix="uninstall all but one"
+            f"more than one package provides agent `{name}`: {packages}", fix="uninstall all but one"
         )
     if added:
         return _load_entry_point(added[0])
     known = list_program_names(described)
+    advice = suggest_names(name, [*known, "litellm"]) or ""
+    begin = f"{advice} Or describe" if advice.endswith("?") else "describe"
     raise InvalidFile(
         f"unknown agent `{name}`; known: litellm, {', '.join(known)}",
         where="config.yaml: agent",
-        fix=f"{suggest_names(name, [*known, 'litellm'])} Or describe it in .logist/config.yaml, under `agents`.",
+        fix=f"{begin} it in .logist/config.yaml, under `agents`",
     )
 
 
 def load_errand_program(name: str, entry: JsonObject | None) -> Program:
-    """The same for a courier, which gets the config's entry, if there is one, with its errand."""
+    """Return the program for a courier, which gets the entry of the config, if any, with its ask."""
     described = {} if entry is None else {name: ProgramEntry.model_validate_json(json.dumps(entry))}
     return load_program(name, described)
 
@@ -123,9 +125,7 @@ def _load_entry_point(point: EntryPoint) -> Program:
         target: Any = point.load()
         program_object = target() if isinstance(target, type) else target
     except Exception as error:  # it is not our code
-        raise _make_broken_error(
-            origin, f"`{point.value}` can't be loaded: {_describe_error(error)}"
-        ) from error
+        raise _make_broken_error(origin, f"can't load `{point.value}`: {_describe_error(error)}") from error
     fields = {"name": str, "executable": str, "metered": bool}
     missing = [
         key for key, kind in fields.items() if not isinstance(getattr(program_object, key, None), kind)
@@ -135,13 +135,13 @@ def _load_entry_point(point: EntryPoint) -> Program:
     ]
     if missing:
         raise _make_broken_error(
-            origin, f"`{point.value}` is no agent program: it lacks {', '.join(missing)}"
+            origin, f"`{point.value}` is not an agent program: missing {', '.join(missing)}"
         )
     return Foreign(program_object, origin)
 
 
 def _describe_origin(point: EntryPoint) -> str:
-    return f"the package {point.dist.name} {point.dist.version}" if point.dist else "a package"
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
 def _make_broken_error(origin: str, what: str) -> InvalidFile:

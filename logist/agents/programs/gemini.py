@@ -27,7 +27,7 @@ class Gemini:
 
     def invocation(self, run: Run) -> Invocation:
         """Build the `gemini -p` call; the address is always set, so that a
-        `.env` of the workspace sets no other.
+        `.env` file in the workspace can't set another.
         """
         base = reach.strip_version(reach.resolve_address(run, self.name, reach.GEMINI))
         environment = {
@@ -46,14 +46,14 @@ class Gemini:
         )
 
     def read(self, finished: Finished) -> Result:
-        """Return the response, or the error; an answer that was cut has no sign of it."""
+        """Return the response, or the error; nothing in the output shows that an answer was cut."""
         output = find_document(finished.stdout)
         output = output if isinstance(output, dict) else {}
         error_output = find_document(finished.stderr)
         error = get_at_path(output, "error") or get_at_path(error_output, "error")
         failure, status = None, None
         if isinstance(error, dict):
-            failure = text_of(error.get("message")) or "it failed"
+            failure = text_of(error.get("message")) or "it failed without a message"
             code = error.get("code")
             status = code if isinstance(code, int) else None
         heard = Heard(

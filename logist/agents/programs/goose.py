@@ -1,5 +1,5 @@
-"""goose: uses OpenAI's chat format here, ends with status 0 and
-"completed" in every case, and has no sandbox.
+"""goose: uses OpenAI's chat format here, always ends with status 0
+and "completed", and has no sandbox.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from logist.agents.programs.trouble import Heard, build_result
 from logist.core.model import ErrorKind
 
 TURNS = 100
-"""Answers of the model; it knows no limit of cost."""
+"""Maximum answers of the model; goose has no cost limit."""
 _TURN_LIMIT = re.compile(r"reached the maximum number of (?:actions|turns)", re.IGNORECASE)
-"""What goose says there, in the place of the model's answer."""
+"""goose's own message at that limit, instead of an answer of the model."""
 
 
 class Goose:
@@ -26,8 +26,8 @@ class Goose:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """Build the `goose run` call; as a reader it runs no tool at all,
-        because it has no read-only mode.
+        """Build the `goose run` call; a role that may only read gets no tools,
+        because goose has no read-only mode.
         """
         host, path = reach.split_host_and_path(reach.resolve_openai_address(run, self.name))
         environment = {
@@ -89,7 +89,7 @@ def _join_text(message: Json) -> str:
         text_of(part.get("text")) or text_of(part.get("msg")) or text_of(part.get("message"))
         for part in parts
     ]
-    return "\n".join(filter(None, words)) or "goose ended without a word of the model"
+    return "\n".join(filter(None, words)) or "goose ended without an answer from the model"
 
 
 def _read_usage(metadata: object) -> Spent | None:

@@ -6,7 +6,7 @@ from logist.agents.programs import reach
 from logist.agents.programs.protocol import Run
 
 _ADDRESS = "OPENAI_API_BASE"
-# Where litellm looks for a provider's address, so that no file of a workspace can set another.
+# The variables from which litellm reads a provider's address; set, so that no file of a workspace sets another.
 _ADDRESSES = {
     "openai": (_ADDRESS, "OPENAI_BASE_URL"),
     "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
@@ -18,12 +18,12 @@ ADDRESSES = (
         for name in ("XAI", "GEMINI", "OPENROUTER", "MISTRAL", "DEEPSEEK", "GROQ", "LITELLM_PROXY")
     ),
 )
-"""All of them."""
+"""All variables of `_ADDRESSES`."""
 _KEYS = {"together_ai": "TOGETHERAI_API_KEY"}
 
 
 def model_name(run: Run, program: str) -> str:
-    """Return `openai/MODEL` for an endpoint, with which litellm then uses OpenAI's format; else the name
+    """Return `openai/MODEL` for an endpoint, so that litellm uses OpenAI's format; otherwise the name
     unchanged.
     """
     if run.model.endpoint:
@@ -32,12 +32,12 @@ def model_name(run: Run, program: str) -> str:
         reach.resolve_openai_address(run, program)
         return f"openai/{reach.strip_provider(run.model)}"
     if not reach.get_provider(run.model):
-        raise reach.make_unreachable_error(run.model, program, "it needs `PROVIDER/MODEL`, or an `endpoint`")
+        raise reach.make_unreachable_error(run.model, program, "it needs `PROVIDER/MODEL` or an `endpoint`")
     return run.model.provider_model
 
 
 def build_environment(run: Run, program: str) -> dict[str, str]:
-    """Return the variables that point litellm to the model, and keep it from other network use."""
+    """Return the variables that set the model's address and key, and keep litellm from other network use."""
     provider = model_name(run, program).partition("/")[0]
     values = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
     values[key_variable(provider)] = reach.resolve_key(run, program)
@@ -47,5 +47,5 @@ def build_environment(run: Run, program: str) -> dict[str, str]:
 
 
 def key_variable(provider: str) -> str:
-    """Return the variable where litellm looks for the key of a provider."""
+    """Return the variable from which litellm reads the key of a provider."""
     return _KEYS.get(provider, f"{provider.upper().replace('-', '_')}_API_KEY")

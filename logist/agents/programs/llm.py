@@ -30,20 +30,18 @@ class Llm:
             "api_key_name": MODEL,
         }
         key = json.dumps({MODEL: reach.resolve_key(run, self.name)})
-        known = (
-            run.model.endpoint or reach.get_provider(run.model) != "openai"
-        )  # which has another word for it
+        known = run.model.endpoint or reach.get_provider(run.model) != "openai"  # llm has another name for it
         limit = ("-o", "max_tokens", str(run.model.max_output_tokens)) if known else ()
         return Invocation(
             argv=("llm", "-m", MODEL, *limit, "--no-log", "-u", "--json"),
             environment={
                 "LLM_USER_PATH": str(run.home / "llm"),
-                # Else a refused connection and a broken one are told in the same words.
+                # Otherwise the error for a refused connection is the same as for a broken one.
                 "LLM_OPENAI_SHOW_RESPONSES": "1",
             },
             stdin=run.prompt.encode("utf-8", "replace"),
             files={
-                "llm/extra-openai-models.yaml": json.dumps([model]).encode(),  # JSON is YAML
+                "llm/extra-openai-models.yaml": json.dumps([model]).encode(),  # valid JSON is also valid YAML
                 "llm/keys.json": key.encode(),
             },
         )

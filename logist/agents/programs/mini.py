@@ -24,18 +24,20 @@ DONE = ("Submitted", "")
 _LIMITS = ("LimitsExceeded", "TimeExceeded")
 
 ITS_OWN = "../config/mini.yaml"
-"""The settings that it ships. It looks in the workspace first, where this leads out to what nobody can write."""
+"""The config that mini ships. mini searches the workspace first; this path leads out of it to a place that agents
+can't write to."""
 
 HOW_TO_END = f"""
 
-When you are done, give your final answer, as asked for above, with one last command of this form:
+When you are done, submit your final answer, in the form described above under "How to answer", with one last \
+command of this form:
 
 cat <<'END_OF_ANSWER'
 {"COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
 (your final answer)
 END_OF_ANSWER
 """
-"""Its own way to end submits nothing; this one keeps to its rule that the words stand in the first line."""
+"""The end that mini itself describes submits no text. This one does, and has the required words in the first line."""
 
 
 class Mini:
@@ -72,8 +74,8 @@ class Mini:
         return Invocation(tuple(argv), environment, files=files, results=(TRAJECTORY,))
 
     def read(self, finished: Finished) -> Result:
-        """Return what the program submitted; its process status is 0 at its limits too, so the trajectory's
-        `exit_status` counts.
+        """Return the submitted answer; the process status is 0 even if a limit is reached, so the `exit_status`
+        in the trajectory decides.
         """
         run = parse_json(finished.files.get(TRAJECTORY, ""))
         if not isinstance(run, dict):
@@ -86,7 +88,7 @@ class Mini:
         text = text_of(get_at_path(run, "info.submission")) or _find_last_text(messages)
         failure, kind = None, None
         if exit_status in _LIMITS:
-            failure, kind = f"it reached its limit of cost or turns ({exit_status})", ErrorKind.BAD_REQUEST
+            failure, kind = f"it reached its cost or turn limit ({exit_status})", ErrorKind.BAD_REQUEST
         elif exit_status not in DONE:
             failure = f"{exit_status}: {text_of(get_at_path(run, 'info.exception_str')) or _read_last_message(messages)}"
         cut = any(
@@ -110,7 +112,7 @@ def _find_last_text(messages: list[dict[str, object]]) -> str:
 
 
 def _read_last_message(messages: list[dict[str, object]]) -> str:
-    return text_of(get_at_path(messages, "-1.content")) or "without a word"
+    return text_of(get_at_path(messages, "-1.content")) or "no message"
 
 
 def _read_usage(usages: list[dict[str, object]]) -> Spent:

@@ -19,7 +19,7 @@ from logist.agents.programs.trouble import Heard, build_result, detect_stub
 
 PACKAGE = "opencode-ai"
 CONTEXT = 128_000
-"""Tokens; it wants to know when to sum up, which is turned off."""
+"""Tokens; opencode requires the size of the context window, although compaction is turned off."""
 
 _RULES: dict[Profile, Json] = {
     "read": {"edit": "deny", "bash": "deny", "webfetch": "deny", "external_directory": "deny"},
@@ -37,7 +37,7 @@ class Opencode:
     metered = True
 
     def invocation(self, run: Run) -> Invocation:
-        """Build the `opencode run` call; the configuration is passed in a variable, which no file of the
+        """Build the `opencode run` call; its configuration is in a variable, which no file of the
         workspace overrides.
         """
         model = f"logist/{reach.strip_provider(run.model)}"
@@ -59,7 +59,7 @@ class Opencode:
             "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            "OPENCODE_DISABLE_AUTOCOMPACT": "1",  # else a context too long is summed up again and again
+            "OPENCODE_DISABLE_AUTOCOMPACT": "1",  # otherwise it compacts a context that is too long again and again
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         }
@@ -124,7 +124,7 @@ def _read_error_message(event: Json) -> str:
     message = text_of(get_at_path(event, "error.data.message")) or text_of(
         get_at_path(event, "error.message")
     )
-    return message or text_of(get_at_path(event, "error.name")) or "it failed"
+    return message or text_of(get_at_path(event, "error.name")) or "it failed without a message"
 
 
 def _describe_denial(event: Json) -> str:

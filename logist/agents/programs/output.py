@@ -1,7 +1,7 @@
 """Reading what programs print: JSON lines or one JSON document, fields by dotted path, text without control
 sequences.
 
-The output can't be trusted: whatever it holds, these functions return, in time linear in its length.
+The output can't be trusted: these functions never raise, and their time is linear in its length.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SEQUENCES = re.compile(
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST = 1 << 53
-"""No count of tokens is higher."""
+"""The highest token count that is accepted."""
 _TRIED = 3
-"""Places, from the start and from the end, where a JSON document is looked for."""
+"""Positions, from the start and from the end, where a JSON document is searched."""
 
 
 def strip_controls(text: str) -> str:
@@ -37,12 +37,12 @@ def strip_controls(text: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return a string from JSON as plain text; "" if it is no string."""
+    """Return a string from JSON as plain text; "" for other values."""
     return strip_controls(value).strip() if isinstance(value, str) else ""
 
 
 def parse_json(text: str) -> Any:
-    """Return the JSON document that the text is; None if it is none."""
+    """Parse the text as JSON; None if it is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -59,8 +59,8 @@ def iter_events(text: str) -> Iterator[Json]:
 
 
 def find_document(text: str) -> Any:
-    """Return the JSON object or list that the text is, begins with or ends with, ignoring other lines; None
-    without one.
+    """Return the JSON object or list at the start or end of the text, ignoring other lines; None if there is
+    none.
     """
     complete = parse_json(text)
     if isinstance(complete, (dict, list)):
@@ -94,7 +94,7 @@ def get_at_path(data: object, path: str) -> Any:
 
 
 def list_objects(value: object) -> list[Json]:
-    """Return the objects of a list from JSON; [] if it is no list."""
+    """Return the objects of a list from JSON; [] for other values."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -106,7 +106,7 @@ def read_count(value: object) -> int:
 
 
 def dollars_to_microcents(dollars: object) -> int | None:
-    """Convert an amount of US dollars from JSON to microcents; None for what is no amount."""
+    """Convert an amount of US dollars from JSON to microcents; None for other values."""
     if isinstance(dollars, bool) or not isinstance(dollars, (int, float)):
         return None
     try:

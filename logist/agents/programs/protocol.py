@@ -1,6 +1,6 @@
 """The interface of an agent program: how to start it, and what its output means.
 
-`invocation` and `read` are pure, so archived output can be read again, and every capture is a test.
+`invocation` and `read` are pure, so archived output can be read again, also in tests.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from typing import Literal, Protocol
 from logist.core.model import Model, TransportError
 
 Profile = Literal["read", "edit", "full"]
-"""What the program's own permission mode shall allow: look only, change files of the workspace, run commands too."""
+"""What the program's own permission mode allows: only read, also change files, also run commands."""
 
 How = Literal["exited", "killed", "stopped", "timeout", "idle", "limit"]
-"""How a process ended: by itself, by a signal that was not ours, by us because we were told to, at the
-deadline, for lack of output, or for too much memory, too many processes or too much output."""
+"""How a process ended: by itself, by a signal from elsewhere, or by Logist: because it was stopped, at the deadline,
+without output for too long, or above its limit of memory, processes or output."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a program has to do."""
+    """One run of a program."""
 
     prompt: str
     workspace: Path
-    """Its working directory, as it sees it."""
+    """Its working directory, by the path that it sees."""
     home: Path
-    """A private directory, new and empty: HOME, and whatever configuration it needs."""
+    """A new private directory for HOME and the configuration that it needs."""
     model: Model
     api_key: str | None
     profile: Profile
     deadline_seconds: float
     name: str
-    """The job, for a program that names its sessions."""
+    """The name of the job, for programs that name their sessions."""
     role: str
     allowance_microcents: int | None = None
-    """What it may spend, for a program that can be told; None is without a limit."""
+    """The cost limit, for programs that have such an option; None means no limit."""
     path: str = "/usr/bin:/bin"
-    """PATH, as it will have it."""
+    """The PATH that it gets."""
     proxies: Mapping[str, str] = field(default_factory=dict)
-    """The ways through proxies that it will be told, as variables; of those that are not here, none."""
+    """The proxy variables that it gets."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Invocation:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """Complete: the caller adds PATH, HOME, TMPDIR, LANG and a marker, and nothing else."""
+    """The complete environment: the caller adds only PATH, HOME, TMPDIR, LANG and a marker."""
     stdin: bytes = b""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """To write before, by path relative to `home`."""
+    """Files to write before the start, by path relative to `home`."""
     results: tuple[str, ...] = ()
-    """Files to keep for `read`, by path relative to `home`; those missing are left out."""
+    """Files to keep for `read`, by path relative to `home`; missing ones are left out."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ class Finished:
     stdout: str
     stderr: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """The `results`."""
+    """The content of the files in `results`."""
     signal: int | None = None
     cut: bool = False
-    """Output was longer than what is kept."""
+    """Whether output was too long and only a part was kept."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Tokens as a program reported them, normalised."""
+    """Tokens that a program reported, in a uniform way."""
 
     uncached: int = 0
     cached: int = 0
@@ -93,33 +93,33 @@ class Result:
     """The final message, without control sequences."""
     error: TransportError | None = None
     spent: Spent | None = None
-    """None: it did not say."""
+    """None if the program did not report it."""
     reported_microcents: int | None = None
-    """Its own figure of what it has cost."""
+    """The cost that the program itself reported."""
     session: str | None = None
     denials: tuple[str, ...] = ()
-    """What its own permission mode refused, in a line each."""
+    """What its own permission mode refused, one line each."""
     finish: str | None = None
-    """As `Reply.finish`: `length` for an answer that was cut at the output limit."""
+    """Like `Reply.finish`: `length` for an answer that was cut at the output limit."""
     warnings: tuple[str, ...] = ()
 
 
 class Program(Protocol):
-    """One agent program; a third party's entry point in the group `logist.agents` names such an object."""
+    """One agent program; other packages add one with an entry point in the group `logist.agents`."""
 
     name: str
     executable: str
-    """What is looked for in PATH."""
+    """The name that is searched in PATH."""
     metered: bool
-    """Whether it tells what it used; one that does not has to be allowed by the config."""
+    """Whether it reports its usage; a program that doesn't must be allowed in the config."""
 
     def invocation(self, run: Run) -> Invocation:
         """Return how to start it.
 
-        Raises InvalidFile for a run it can't do (a model or an endpoint it can't reach).
+        Raises InvalidFile for a run that it can't do (for example, it doesn't support the model or endpoint).
         """
         ...
 
     def read(self, finished: Finished) -> Result:
-        """Return the meaning of its output; never raises for what a program wrote."""
+        """Return the meaning of its output; never raises because of what a program wrote."""
         ...

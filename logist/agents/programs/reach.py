@@ -9,9 +9,9 @@ from logist.core.model import Model
 from logist.errors import InvalidFile
 
 NO_KEY = "none"
-"""For an endpoint that wants no key: a program without one asks for a login, or looks elsewhere."""
+"""Key for an endpoint that needs none: without a key, programs ask for a login or search for a key elsewhere."""
 
-# OpenAI's chat format, as the providers themselves serve it.
+# The providers' own endpoints for OpenAI's chat format.
 CHAT = {
     "openai": "https://api.openai.com/v1",
     "xai": "https://api.x.ai/v1",
@@ -25,7 +25,7 @@ RESPONSES = {"openai": CHAT["openai"], "xai": CHAT["xai"]}
 ANTHROPIC = {"anthropic": "https://api.anthropic.com"}
 GEMINI = {"gemini": "https://generativelanguage.googleapis.com"}
 OTHER_FORMATS = frozenset({"anthropic", "gemini", "vertex_ai", "bedrock", "sagemaker", "cohere", "azure"})
-"""Providers whose own endpoints do not speak OpenAI's formats, as litellm addresses them."""
+"""Providers whose own endpoints, as litellm uses them, don't use OpenAI's formats."""
 _VERSIONS = ("/v1", "/v1beta", "/v1beta/openai")
 
 
@@ -40,44 +40,50 @@ def strip_provider(model: Model) -> str:
 
 
 def resolve_openai_address(run: Run, program: str, public: dict[str, str] = CHAT) -> str:
-    """Return the address that serves OpenAI's format, `/v1` included.
+    """Return the address for OpenAI's format, including `/v1`.
 
-    Raises InvalidFile where this model doesn't support it.
+    Raises InvalidFile if this model doesn't support it.
     """
     if run.model.endpoint and get_provider(run.model) in OTHER_FORMATS:
         raise make_unreachable_error(
-            run.model, program, "it speaks OpenAI's format, and this endpoint another"
+            run.model, program, "it uses OpenAI's format, but this endpoint uses another"
         )
     return resolve_address(run, program, public)
 
 
 def resolve_address(run: Run, program: str, public: dict[str, str]) -> str:
     """Return the model's endpoint, or the provider's own. Raises InvalidFile
-    where this program can reach neither.
+    if the program supports neither.
     """
     if run.model.endpoint:
         return run.model.endpoint.rstrip("/")
     if get_provider(run.model) not in public:
         known = ", ".join(sorted(public))
         raise make_unreachable_error(
-            run.model, program, f"without an `endpoint` it reaches only models of: {known}"
+            run.model, program, f"without an `endpoint`, it supports only the providers {known}"
         )
     return public[get_provider(run.model)]
 
 
 def resolve_key(run: Run, program: str) -> str:
-    """Return the API key; a placeholder for an endpoint without one.
+    """Return the API key; a placeholder for an endpoint without a key.
 
-    Raises InvalidFile where a provider needs one.
+    Raises InvalidFile if the provider needs a key and none is set.
     """
     if run.api_key:
         return run.api_key
     if run.model.endpoint:
         return NO_KEY
     wanted = run.model.api_key_env
-    fix = f"set the environment variable {wanted}" if wanted else "name its variable in `api_key_env`"
+    fix = (
+        f"set the environment variable {wanted}"
+        if wanted
+        else "set `api_key_env` to the name of its environment variable"
+    )
     raise InvalidFile(
-        f"no API key for {run.model.name}, which {program} needs", where=locate_in_config(run.model), fix=fix
+        f"missing API key for {run.model.name}, needed by {program}",
+        where=locate_in_config(run.model),
+        fix=fix,
     )
 
 
@@ -102,8 +108,8 @@ def locate_in_config(model: Model) -> str:
 
 def make_unreachable_error(model: Model, program: str, why: str) -> InvalidFile:
     """Return the error for a program that can't work with a model."""
-    fix = "give the model an `endpoint` that it can use, or the role another agent or model"
-    message = f"{program} can't reach `{model.provider_model}`: {why}"
+    fix = "set an `endpoint` that the agent supports, or choose another agent or model"
+    message = f"{program} can't use `{model.provider_model}`: {why}"
     return InvalidFile(message, where=locate_in_config(model), fix=fix)
 
 

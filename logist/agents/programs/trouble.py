@@ -12,7 +12,7 @@ from logist.agents.programs.protocol import Finished, Result, Spent
 from logist.core.model import ErrorKind, TransportError
 
 LONGEST = 500
-"""Characters of a message that are kept."""
+"""Maximum characters of a message."""
 
 _STATUS = re.compile(
     r"\b(?:status(?:[ _]?code)?|http(?:/[0-9.]+)?|code|(?:api|server|client|request) error|error)"
@@ -22,7 +22,7 @@ _STATUS = re.compile(
     re.IGNORECASE,
 )
 _WORDS = (
-    # The order counts: "cannot connect" stands in messages of every kind, and a context is no key.
+    # The order matters: "cannot connect" occurs in messages of every kind, and "context" comes before "key".
     (
         ErrorKind.TRANSIENT,
         (
@@ -75,12 +75,12 @@ _CUT = re.compile(
 _BROKEN = re.compile(
     r"^Response: status_code=200$|RemoteProtocolError|peer closed connection|IncompleteRead", re.MULTILINE
 )
-"""What is on standard error where a connection broke after the answer had begun."""
+"""Text on standard error if a connection broke after the answer had begun."""
 _ENDS = 4000
-"""Characters of the begin and of the end of what a program prints that are searched for why it rejects its command line:
-some print all their options after that, some before."""
+"""Characters at the start and end of the output that are searched for an error about the command line: some programs
+print their options before the error, some after it."""
 _REJECTED = re.compile(
-    # As argparse, click, typer, commander, yargs, clap, cobra, Go's flag and getopt put it.
+    # The errors of argparse, click, typer, commander, yargs, clap, cobra, Go's flag and getopt.
     r"^[^\w\n]{0,20}(?:[\w./-]{1,80}: )?(?:error: ?){0,2}(?:"
     r"(?:unknown|unrecognized|unexpected|illegal|ambiguous|unsupported|no such|got unexpected extra)"
     r"(?: (?:long|short|shorthand))? (?:option|argument|parameter|flag|switch|command|subcommand)s?\b"
@@ -101,7 +101,7 @@ _REJECTED = re.compile(
 _HELP = re.compile(r"^(?:usage|options|commands):", re.IGNORECASE | re.MULTILINE)
 _OPTION = re.compile(r"^[ \t]{1,40}(?:-\w,? {1,8})?--\w", re.MULTILINE)
 _NOT_RUN = frozenset({64, 126, 127})
-"""Statuses of a usage error (sysexits), and of what a shell could not run or find."""
+"""Exit statuses for a usage error (sysexits), and for a program that a shell can't run or find."""
 _STUB = re.compile(r"postinstall|--ignore-scripts|native binary|platform package", re.IGNORECASE)
 
 
@@ -111,20 +111,20 @@ class Heard:
 
     text: str = ""
     failure: str | None = None
-    """In its words: that it did not succeed; "" for one without words."""
+    """Its error message; "" for a failure without one."""
     status: int | None = None
-    """Of HTTP, where it tells it."""
+    """The HTTP status, if it prints one."""
     cut: bool = False
     """The model's answer ended at the limit of its output."""
     kind: ErrorKind | None = None
-    """Of the failure, where the program's output leaves no doubt."""
+    """The kind of the failure, if the output is clear."""
     spent: Spent | None = None
     reported_microcents: int | None = None
     session: str | None = None
     denials: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     status_counts: bool = False
-    """An exit status other than 0 is a failure, whatever is printed: the output has no sign of its own."""
+    """An exit status other than 0 always means a failure, because the output doesn't show one."""
 
 
 def build_result(finished: Finished, heard: Heard) -> Result:
@@ -153,15 +153,17 @@ def explain_end(finished: Finished) -> TransportError | None:
     """Return the error of a run that Logist or a signal ended; None for one that exited."""
     match finished.how:
         case "timeout":
-            return _make_error(ErrorKind.TIMEOUT, "it was not done at the deadline, and was ended")
+            return _make_error(ErrorKind.TIMEOUT, "timed out: not finished by the deadline")
         case "idle":
-            return _make_error(ErrorKind.TIMEOUT, "it printed nothing for too long, and was ended")
+            return _make_error(ErrorKind.TIMEOUT, "timed out: no output for too long")
         case "limit":
-            return _make_error(ErrorKind.BAD_REQUEST, "it used more memory, processes or output than it may")
+            return _make_error(
+                ErrorKind.BAD_REQUEST, "stopped: it exceeded its memory, process or output limit"
+            )
         case "stopped":
-            return _make_error(ErrorKind.TRANSIENT, "it was stopped before it was done")
+            return _make_error(ErrorKind.TRANSIENT, "stopped before it finished")
         case "killed":
-            return _make_error(ErrorKind.TRANSIENT, f"signal {finished.signal} ended it before it was done")
+            return _make_error(ErrorKind.TRANSIENT, f"killed by signal {finished.signal} before it finished")
         case _:
             return None
 
@@ -170,13 +172,13 @@ def make_failure(message: str, status: int | None = None, kind: ErrorKind | None
     """Return a failure with the program's message; its kind is derived from
     the message unless it is known.
     """
-    message = strip_controls(message).strip() or "it failed without a word"
+    message = strip_controls(message).strip() or "it failed without a message"
     status = status if status is not None and 400 <= status <= 599 else _find_status(message)
     return _make_error(kind or classify_message(message, status), message, status)
 
 
 def classify_message(message: str, status: int | None = None) -> ErrorKind:
-    """Return the kind of error that a message means, with the HTTP status where it is known; TRANSIENT if
+    """Return the kind of error for a message and, if known, an HTTP status; TRANSIENT if
     nothing is known.
     """
     first = _find_kind(message)
@@ -205,7 +207,7 @@ def detect_stub(finished: Finished, package: str) -> Heard | None:
     output = last_lines(finished.stderr) + last_lines(finished.stdout)
     if finished.how != "exited" or not finished.status or not _STUB.search(output):
         return None
-    fix = f"the program itself is not installed; run: npm install -g --allow-scripts={package} {package}"
+    fix = f"the package is installed without its program; run: npm install -g --allow-scripts={package} {package}"
     return Heard(failure=f"{fix} ({last_lines(output, 200)})", kind=ErrorKind.BAD_REQUEST)
 
 
@@ -213,26 +215,24 @@ def _find_error(finished: Finished, heard: Heard) -> TransportError | None:
     has_failed = finished.how == "exited" and finished.status not in (0, None)
     words = last_lines(finished.stderr) or last_lines(finished.stdout)
     if has_failed and (complaint := _find_usage_complaint(finished, heard)):
-        message = f"it rejects its command line: {complaint}"
+        message = f"it rejected its command line: {complaint}"
         return _make_error(ErrorKind.BAD_REQUEST, message)
     if heard.failure is not None:
         return _correct_refused(make_failure(heard.failure or words, heard.status, heard.kind), finished)
     if has_failed and (heard.status_counts or not heard.text):
         kind = ErrorKind.BAD_REQUEST if finished.status in _NOT_RUN and not _find_kind(words) else None
-        words = words or f"it ended with status {finished.status} and no word"
+        words = words or f"it exited with status {finished.status} and no message"
         return _correct_refused(make_failure(words, heard.status, kind), finished)
     if not heard.text:
         why = last_lines(finished.stderr, 200).rpartition("\n")[2]
-        return _make_error(
-            ErrorKind.TRANSIENT, "no answer: it ended without one" + (f" ({why})" if why else "")
-        )
+        return _make_error(ErrorKind.TRANSIENT, "it ended without an answer" + (f" ({why})" if why else ""))
     return None
 
 
 def _find_usage_complaint(finished: Finished, heard: Heard) -> str:
-    """Return the message with which a program rejects its command line; "" if it does not.
+    """Return the error with which a program rejects its command line; "" if it doesn't.
 
-    Such a program fails before it works: it has used nothing, and has written to one of its outputs only.
+    Such a program fails at once: it has no usage, and has written to only one of its outputs.
     """
     if heard.spent is not None or (finished.stdout.strip() and finished.stderr.strip()):
         return ""
@@ -241,13 +241,13 @@ def _find_usage_complaint(finished: Finished, heard: Heard) -> str:
     if complaint := _REJECTED.search(begin) or _REJECTED.search(end):
         return complaint[0].strip(" \t│")
     if _HELP.search(begin) and len(_OPTION.findall(begin)) > 1:
-        return "it printed its help and ended"
+        return "it printed its help and exited"
     return ""
 
 
 def _correct_refused(error: TransportError, finished: Finished) -> TransportError:
-    """Turn REFUSED into TRANSIENT for a connection that broke after the answer had begun, whatever the
-    program calls it.
+    """Turn REFUSED into TRANSIENT for a connection that broke after the answer had begun, even if the
+    program reports it differently.
     """
     if error.kind == ErrorKind.REFUSED and _BROKEN.search(finished.stderr):
         return error.model_copy(update={"kind": ErrorKind.TRANSIENT})
@@ -257,9 +257,9 @@ def _correct_refused(error: TransportError, finished: Finished) -> TransportErro
 def _list_warnings(finished: Finished, error: TransportError | None) -> tuple[str, ...]:
     warnings: tuple[str, ...] = ()
     if finished.cut:
-        warnings += ("its output was longer than what is kept: the rest is lost",)
+        warnings += ("the output of the program was too long: part of it was not kept",)
     if error is None and finished.how == "exited" and finished.status:
-        warnings += (f"it answered, and ended with status {finished.status}",)
+        warnings += (f"the program answered, but exited with status {finished.status}",)
     return warnings
 
 

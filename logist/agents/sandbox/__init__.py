@@ -1,5 +1,5 @@
-"""Run untrusted programs: one writable directory, an environment built for them, limits, and no process left
-behind.
+"""Run untrusted programs: with one writable directory, their own environment and limits, and without leftover
+processes.
 """
 
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, ProgramEnd

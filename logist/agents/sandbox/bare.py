@@ -29,10 +29,10 @@ def start_bare(
         parent=os.getpid(),
         version=launcher.read_landlock_version(),
     )
-    # We are a subreaper: orphans of the program become our children, among those that we started ourselves.
-    # Who was there before is not the program's.
+    # We are a subreaper: orphans of the program become our children, like those that we started ourselves.
+    # Children that exist before the start don't belong to the program.
     others = frozenset(processes.list_children(os.getpid()))
-    # The writing end closes by itself at exec. So an empty report that ends means: the program runs.
+    # The writing end closes at exec, so if the report ends empty, the program runs.
     report, writing = os.pipe()
     command, passed = landlock.build_launcher_command(content, writing)
     try:
@@ -86,26 +86,26 @@ class Bare:
         adopted = {
             each.pid for each in table.values() if each.parent == ours and self._is_adopted(each, table)
         }
-        # Once its exit status is taken, the pid may belong to somebody else.
+        # When its exit status is collected, another process may get the pid.
         roots = {self.process.pid, *adopted} if self.process.returncode is None else adopted
         self._known = processes.find_descendants(table, roots)
         return set(self._known)
 
     def _is_adopted(self, process: processes.RunningProcess, table: Table) -> bool:
-        """Whether this child of ours was left by the program: none that we started ourselves is in another
+        """Whether the program left this child of ours: the children that we start ourselves stay in our
         session.
         """
         if process.pid == self.process.pid or process.pid in self.others:
             return False
-        # Known from an earlier look as its descendant, or still in the session that it was started in: ours
-        # to end.
+        # Known from an earlier check as its descendant, or still in the session of the program: it belongs to
+        # the run.
         if process.pid in self._known or process.session == self.process.pid:
             return True
         if process.session == os.getsid(0):
             return False
-        # It made a session of its own (setsid). The marker in its environment proves where it came from; one
-        # that has no readable environment at all has exec'd nothing since, or hides it: it is ended too. A
-        # marker of another run means that it belongs to a call that goes on beside this one.
+        # It created its own session (setsid). The marker in its environment shows that it belongs to the run. A
+        # process without a readable environment hasn't called exec since, or hides it: it is ended too. A marker
+        # of another run means that it belongs to another call that runs at the same time.
         return bool(processes.find_marked(self.marker, [process.pid])) or not processes.has_marker(
             process.pid
         )

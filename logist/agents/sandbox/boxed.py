@@ -18,11 +18,11 @@ from logist.agents.sandbox.started import build_limits, reap_process, start_proc
 from logist.agents.sandbox.streams import Streams, read_pipe, wait_readable
 
 _FIRST_INSIDE = 2
-"""The number of the program in its own namespace: the first is what buries the dead there."""
+"""The pid of the program in its namespace: pid 1 is the process that reaps orphans there."""
 _SHORT_PIPE = 4096
 _LONGEST = 10.0
 PATIENCE = 5.0
-"""Seconds that bubblewrap has to report the end of the program, before it is helped, and then made to."""
+"""Seconds that bubblewrap has to report the end of the program before stronger measures are taken."""
 _SHELL_SIGNALS = frozenset(
     128 + number
     for number in (
@@ -40,7 +40,7 @@ _SHELL_SIGNALS = frozenset(
         signal.SIGXFSZ,
     )
 )
-"""Statuses by which bubblewrap tells, as a shell does, that a signal ended the program."""
+"""Exit statuses with which bubblewrap, like a shell, reports that a signal ended the program."""
 
 
 def start_boxed(
@@ -53,8 +53,8 @@ def start_boxed(
     # pipe is quick to fill; the default of 64 KiB would have to be written each time.
     fcntl.fcntl(telling, fcntl.F_SETPIPE_SZ, _SHORT_PIPE)
     flags = bubblewrap.build_flags(confinement, executable, bubblewrap.read_optional_flags(bwrap))
-    # --block-fd holds the program back until resource limits are set from outside: set any later, a fork bomb
-    # could be there first.
+    # --block-fd delays the program until its resource limits are set from outside. If they were set later, a fork
+    # bomb could be faster.
     extra = ["--json-status-fd", str(telling), "--block-fd", str(waiting)]
     command, passed = bubblewrap.build_bubblewrap_command(bwrap, flags, extra)
     command, more = _limit_scopes([*command, executable, *argv[1:]], confinement, marker)
@@ -66,7 +66,7 @@ def start_boxed(
         os.close(status)
         raise
     finally:
-        os.close(releasing)  # the end of that file releases it too
+        os.close(releasing)  # closing the file releases the program too
     return boxed
 
 
@@ -117,7 +117,7 @@ class Boxed:
             return False
         self.init = int(json.loads(report)["child-pid"])
         self._init_end = processes.open_descriptor(self.init)
-        with suppress(OSError):  # else it ended already
+        with suppress(OSError):  # otherwise it has ended already
             launcher.set_limits(wanted, self.init)
             launcher.lower_priority(self.init)
         # We only hold the reading end. Opening it again through /proc gives a writing end of the same pipe,
@@ -150,8 +150,8 @@ class Boxed:
         if self._main is not None:
             self.find_group()
             self._main_end = processes.open_descriptor(self._main)
-        # init has children, but number 2 is not among them: the program ended before the first look, and left
-        # others. Without any child it may just not have begun.
+        # init has children, but number 2 is not among them: the program ended before the first check, and left
+        # other processes. If init has no child, the program may not have started yet.
         return self._main is None and any(numbers)
 
     def list_end_descriptors(self) -> tuple[int, ...]:
@@ -172,7 +172,7 @@ class Boxed:
             return
         if group := self.find_group():
             processes.signal_group(group, number)
-        elif number == signal.SIGTERM:  # the program has not begun: nothing is there to be asked
+        elif number == signal.SIGTERM:  # the program has not started, so no process can handle SIGTERM
             self.kill()
 
     def kill(self) -> None:
@@ -189,7 +189,7 @@ class Boxed:
         self.close()
         if b"exit-code" not in report:
             return None, signal.SIGKILL if killed else None
-        # The first report was the child's pid, then come the blanks that filled the pipe, then the status.
+        # The first report is the child's pid, then come the blanks that filled the pipe, then the status.
         status = int(json.loads(report.strip().splitlines()[-1])["exit-code"])
         return (None, status - 128) if status in _SHELL_SIGNALS else (status, None)
 
@@ -197,8 +197,8 @@ class Boxed:
         """Return bubblewrap's report, and whether bubblewrap had to be killed to get it.
 
         The program may have stopped the first process of its namespace (ptrace), or keep a tracer on it: that
-        process then never sees the program's end. The harsher a measure is, the less of the report survives
-        it.
+        process then never sees the program's end. The stronger a measure is, the less of the report is
+        left after it.
         """
         assert self.status is not None
         report = b""
@@ -226,12 +226,12 @@ class Boxed:
         if self.status is not None:
             os.close(self.status)
         reap_process(self.process)
-        if self._init_end is not None:  # with the first process of a namespace, all of it is gone
+        if self._init_end is not None:  # killing the first process of a namespace ends all its processes
             wait_readable(self._init_end, _LONGEST)
             os.close(self._init_end)
         if self._main_end is not None:
             os.close(self._main_end)
-        if self.init:  # the one outside ended before it, so it has become our child
+        if self.init:  # the outer process ended before it, so it is our child now
             processes.reap_children([self.init])
         self.status = self._init_end = self._main_end = None
 

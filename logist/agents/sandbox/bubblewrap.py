@@ -1,4 +1,4 @@
-"""Bubblewrap's command line: namespaces, a file view made of mounts, and no way to gain rights."""
+"""Bubblewrap's command line: namespaces, mounts that define which files are visible, and no new privileges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logist.agents.sandbox import filters, trial, view
 from logist.agents.sandbox.confinement import Confinement
 
 _OPTIONAL = ("--disable-userns", "--size")
-"""What older versions lack; without the first, further user namespaces can be made inside."""
+"""Flags that older versions lack; without the first, programs can create user namespaces."""
 _LONGEST = 10.0
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
@@ -39,8 +39,8 @@ def find_bubblewrap(path: str) -> str | None:
 def build_flags(confinement: Confinement, executable: str, known: frozenset[str]) -> list[str]:
     """Return the flags that build the sandbox, without the program.
 
-    They hold the program's environment, so they must not appear in an argv. Later mounts lie over earlier
-    ones: the workspace comes last.
+    They contain the program's environment, so they must not appear in an argv. Later mounts cover earlier
+    ones, so the workspace is last.
     """
     return [
         *_unshare_namespaces(confinement, known),
@@ -78,7 +78,7 @@ def _mount_system(*, network: bool) -> list[str]:
 
 def _mount_memory(confinement: Confinement, known: frozenset[str]) -> list[str]:
     flags: list[str] = []
-    for path in ("/dev/shm", "/tmp", "/run"):  # noqa: S108  these are the sandbox's own
+    for path in ("/dev/shm", "/tmp", "/run"):  # noqa: S108  inside the sandbox
         if "--size" in known:
             flags += ["--size", str(min(confinement.memory_bytes // 2, confinement.file_bytes))]
         flags += ["--tmpfs", path]
@@ -100,8 +100,8 @@ def _mount_places(confinement: Confinement, executable: str) -> list[str]:
 def _lock_mounts() -> list[str]:
     """Make read-only what is mounted but must not be written to.
 
-    /proc: its kernel settings check the user's number alone, which for root is that of the machine's root.
-    The others were made to hold mounts, and nothing limits their size.
+    /proc: access to its kernel settings depends only on the uid, and root in the sandbox has the uid of the
+    machine's root. The other directories hold mounts, and nothing limits their size.
     """
     return ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
 
@@ -114,7 +114,7 @@ def _set_environment(confinement: Confinement) -> list[str]:
 
 
 def create_memory_file(name: str, content: bytes) -> int:
-    """Return a descriptor to read `content` from; no file system holds it."""
+    """Return a descriptor to read `content` from; the content is only in memory."""
     number = os.memfd_create(name)
     with open(number, "wb", closefd=False) as file:
         file.write(content)

@@ -11,7 +11,7 @@ Mode = Literal["auto", "required", "off"]
 Kind = Literal["bubblewrap", "landlock", "none"]
 
 MARKER = "LOGIST_RUN_ID"
-"""The variable by which whatever a run left is found again."""
+"""The environment variable that marks the processes of a run, so that leftover ones can be found."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,20 @@ class Confinement:
     home: Path
     """A private directory, outside of the workspace."""
     environment: Mapping[str, str]
-    """Complete; scrubbed before anything of the program starts."""
+    """The complete environment of the program."""
     network: bool = False
     readable: tuple[Path, ...] = ()
-    """Further places it may read: where a program is installed."""
+    """More paths that it may read, such as the installation of a program."""
     shared: tuple[Path, ...] = ()
-    """Further places it may write to."""
+    """More paths that it may write to."""
     mode: Mode = "auto"
     memory_bytes: int = 8 << 30
     processes: int = 512
     file_bytes: int = 2 << 30
     output_bytes: int = 16 << 20
-    """Of standard output and standard error together; more ends the program."""
+    """Limit for standard output and standard error together; above it, the program is ended."""
     tail_bytes: int | None = None
-    """Instead: it may write as much as it likes, and of each of the two only so much of the end is kept."""
+    """If set, replaces `output_bytes`: output is unlimited, and only this many bytes from the end of each are kept."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class ProgramEnd:
     signal: int | None
     how: Literal["exited", "killed", "stopped", "timeout", "idle", "limit"]
     reason: str = ""
-    """Of `limit`: which, in words."""
+    """For `limit`: which limit, in words."""
     seconds: float = 0.0
     output_cut: bool = False
     strays: int = 0
-    """Processes that it left behind, and that were ended after it."""
+    """The number of leftover processes that were ended after the program."""
     sandbox: Kind = "none"
 
 
@@ -62,8 +62,8 @@ class Means:
     """The sandboxes that this machine supports."""
 
     kind: Kind
-    """The best that works here."""
+    """The best sandbox that works on this machine."""
     details: tuple[str, ...] = ()
-    """What was tried and found, in a line each, for `doctor` and for warnings."""
+    """The results of the tests, one line each, for `doctor` and for warnings."""
     program: str = ""
-    """The path of bubblewrap, where that works."""
+    """The path of bubblewrap, if it works."""

@@ -1,4 +1,4 @@
-"""Ending every process of a run: by descent while Logist lives, by its
+"""Ends all processes of a run: found by descent while Logist runs, or by
 marker if an earlier Logist was killed.
 """
 
@@ -15,17 +15,17 @@ from logist.agents.sandbox.processes import Table
 _LONGEST = 10.0
 _PAUSE = 0.005
 LOOKS = 3
-"""So often in a row nothing has to be left."""
+"""The number of checks in a row that must find no process."""
 
 
 def end_all(
     members: Callable[[Table], set[int]], but: int | None = None, *, adopted: bool = True
 ) -> set[int]:
-    """Kill what `members` names until no process is left, however fast it multiplies; return the living ones
-    it found.
+    """Kill the processes that `members` returns until none is left, even if they fork quickly; return those that
+    were alive.
 
-    Those of the group `but` were killed before: they are waited for, and not returned. `adopted`: the
-    processes that are our children became so when their parent ended, and no other code waits for them.
+    Processes of the group `but` were killed before: they are waited for, but not returned. `adopted`: processes
+    that are our children were adopted when their parent ended, so no other code waits for them.
     """
     ended: set[int] = set()
     empty = 0
@@ -34,14 +34,14 @@ def end_all(
         table = processes.read_table()
         pids = members(table) - {os.getpid()}
         living = {pid for pid in pids if table[pid].is_alive}
-        # A group first: the kernel signals all of it in one go, so a member can't fork a copy in between.
+        # Groups first: the kernel signals a group at once, so no member can fork in between.
         for group in _find_whole_groups(table, living):
             processes.signal_group(group, signal.SIGKILL)
         processes.signal_all(living, signal.SIGKILL)
         if adopted:
             processes.reap_children(pid for pid in pids if table[pid].parent == os.getpid())
         ended |= {pid for pid in living if table[pid].group != but}
-        # One look can miss a process that is forked while it looks; it cannot miss that one's life twice.
+        # One check can miss a process that is forked during the check, so several must find none.
         empty = 0 if living else empty + 1
         if empty == LOOKS or time.monotonic() > until:
             return ended
@@ -55,15 +55,15 @@ def find_living(members: Callable[[Table], set[int]]) -> set[int]:
 
 
 def _find_whole_groups(table: Table, living: set[int]) -> set[int]:
-    """Return the groups whose processes are all to end: signalled at once,
-    none of them can fork away in between.
+    """Return the groups whose processes must all end: if a group is signaled at
+    once, none of them can fork in between.
     """
     groups = {table[pid].group for pid in living}
     return groups - {each.group for each in table.values() if each.pid not in living and each.is_alive}
 
 
 def end_leftover_processes(marker: str) -> int:
-    """End the processes that a killed Logist left of the run with this marker; return how many there were."""
+    """End the processes of the run with this marker that a killed Logist left; return their number."""
     if not marker:
         return 0
 

@@ -1,5 +1,5 @@
 """The seccomp filter: system calls that confined programs can't use.
-Only for processors that have a table here.
+Only for processors with a table in this module.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Kernel keys of the user, tracing of the machine, and loading code into the kernel: nothing that a build needs.
-# With pidfd_getfd a program takes the message away by which bubblewrap learns that it has ended.
+# Kernel keys of the user, tracing the machine, and loading code into the kernel: no build needs these.
+# With pidfd_getfd, a program could take the message that tells bubblewrap that it has ended.
 _NEVER = {
     "x86_64": (246, 248, 249, 250, 298, 320, 321, 323, 175, 176, 313, 155, 165, 166, 167, 168, 169, 304, 438),
     "aarch64": (104, 217, 218, 219, 241, 280, 282, 294, 105, 106, 273, 41, 40, 39, 224, 225, 142, 265, 438),
@@ -25,7 +25,7 @@ _IPC = {
     "aarch64": (194, 196, 195, 197, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
 }
 """shmget, shmat, shmctl, shmdt, semget, semop, semctl, semtimedop, msgget, msgsnd, msgrcv, msgctl, mq_open, mq_unlink:
-what is reached by a number or a name of the whole machine, where there is no namespace for it."""
+objects with a machine-wide number or name, used if there is no namespace for them."""
 _TRACING = {"x86_64": {101: 1, 311: 0}, "aarch64": {117: 1, 271: 0}}
 """ptrace and process_vm_writev, and which argument names the process."""
 _TUNING = {"x86_64": (302, 142, 144, 203, 314), "aarch64": (261, 118, 119, 122, 274)}
@@ -33,19 +33,19 @@ _TUNING = {"x86_64": (302, 142, 144, 203, 314), "aarch64": (261, 118, 119, 122, 
 _PRIORITY = {"x86_64": {141: 0, 251: 1}, "aarch64": {140: 0, 30: 1}}
 """setpriority and ioprio_set, and the first argument by which the second is a process: PRIO_PROCESS, IOPRIO_WHO_PROCESS."""
 _IO_URING = (425, 426, 427)
-"""It opens sockets without the calls that are watched here; programs do without it where it is missing."""
+"""io_uring opens sockets without the filtered calls; programs work without io_uring too."""
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _IOCTL = {"x86_64": 16, "aarch64": 29}
 _TYPING = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing into a terminal."""
 _X32 = 0x40000000
-"""The bit of the other table of system calls on x86_64."""
+"""The bit for the second system call table (x32) on x86_64."""
 
 _LOAD, _EQUAL, _AT_LEAST, _GIVE = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE = 0, 4
 _INTERNET = (int(socket.AF_INET), int(socket.AF_INET6), 16)
-"""The last is AF_NETLINK, by which programs ask for their addresses."""
+"""The last is AF_NETLINK, with which programs read their network addresses."""
 
 Instruction = tuple[int, int, int, int]
 
@@ -56,9 +56,9 @@ def is_supported(machine: str | None = None) -> bool:
 
 
 def build_filter(*, boxed: bool, network: bool = False, machine: str | None = None) -> bytes | None:
-    """Return the filter as the kernel reads it; None on a machine without a table.
+    """Return the filter in the kernel's format; None on a machine without a table.
 
-    `boxed`: whether the program has its own namespaces for its network, its processes and their shared
+    `boxed`: whether the program has its own namespaces for network, processes and shared
     memory.
     """
     machine = machine or platform.machine()
@@ -81,11 +81,11 @@ def build_filter(*, boxed: bool, network: bool = False, machine: str | None = No
 
 
 def _list_families(*, network: bool, boxed: bool) -> tuple[int, ...]:
-    """Return the socket families that are allowed, never those that no network namespace holds back (such as
-    those to a hypervisor).
+    """Return the allowed socket families; never those that a network namespace doesn't restrict (such as sockets to
+    a hypervisor).
 
-    Without such a namespace (`boxed`) none at all, or those of the network: not AF_UNIX, because the sockets
-    of the machine's services are opened by their path, which Landlock lets pass.
+    Without a network namespace (`boxed` is False): none, or only those for the network. Not AF_UNIX, because
+    programs could connect to sockets of the machine's services by path, which Landlock allows.
     """
     if boxed:
         return (*_INTERNET, int(socket.AF_UNIX))
@@ -93,7 +93,7 @@ def _list_families(*, network: bool, boxed: bool) -> tuple[int, ...]:
 
 
 def _argument_offset(index: int) -> int:
-    """Return the offset of an argument's lower half: process ids, kinds and requests need no more."""
+    """Return the offset of the lower half of an argument: process ids, kinds and requests fit into it."""
     return 16 + 8 * index
 
 
@@ -114,8 +114,8 @@ def _refuse_calls(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
 
 
 def _refuse_first_process(number: int, argument: int) -> Iterable[Instruction]:
-    """Refuse the call for process 1 of a sandbox, which is bubblewrap's: a program that stops or rewrites it
-    decides when the run ends, and how.
+    """Refuse the call for process 1 of a sandbox, which is bubblewrap: a program that stops or changes it could
+    control when and how the run ends.
     """
     yield (_EQUAL, 0, 4, number)
     yield (_LOAD, 0, 0, _argument_offset(argument))
@@ -125,9 +125,9 @@ def _refuse_first_process(number: int, argument: int) -> Iterable[Instruction]:
 
 
 def _allow_only_with(number: int, *arguments: int) -> Iterable[Instruction]:
-    """Allows the call if it begins with these arguments.
+    """Allow the call only with these first arguments.
 
-    A filter can't know which ids the program's own processes have: one that changes itself says 0.
+    A filter can't know the ids of the program's own processes; a process that changes itself uses 0.
     """
     yield (_EQUAL, 0, 2 * len(arguments) + 2, number)
     for index, value in enumerate(arguments):

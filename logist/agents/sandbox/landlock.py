@@ -1,6 +1,6 @@
-"""Landlock, used where bubblewrap is missing: the kernel takes away rights on files and ports.
+"""Landlock, used if bubblewrap is missing: the kernel restricts access to files and ports.
 
-Builds the launcher's plan. Its gaps are known (GAPS): it hides nothing, and it makes no namespaces.
+Builds the launcher's plan. Landlock hides nothing and creates no namespaces: see GAPS.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from logist.agents.sandbox.bubblewrap import create_memory_file
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
 
 GAPS = (
-    "names, sizes and times of files everywhere can be seen, and their use watched",
-    "modes, owners, times and attributes of the user's own files elsewhere can be changed",
-    "other processes and their command lines can be seen in /proc",
-    "a program that leaves its group and changes its environment may outlive Logist when that is killed",
+    "programs can see the names, sizes and times of all files, and when they are used",
+    "programs can change the modes, owners, times and attributes of your files outside the workspace",
+    "programs can see other processes and their command lines in /proc",
+    "a program that leaves its process group and changes its environment may keep running if Logist is killed",
 )
-"""What Landlock with our filter does not refuse, whatever its version."""
+"""What no version of Landlock with our filter prevents."""
 GAPS_BEFORE = {
-    2: "nothing can be moved from one directory to another",
-    3: "files that the user owns can be emptied by truncate(2)",
-    4: "only the filter keeps programs from the network; where there is none, nothing does",
-    5: "device files that can be opened take every ioctl",
-    6: "signals reach other processes of the user, and, where there is no filter, so do abstract sockets",
+    2: "programs can't move files from one directory to another",
+    3: "programs can empty your files with truncate(2)",
+    4: "only the system call filter blocks the network; without the filter, nothing does",
+    5: "programs can use every ioctl on device files that they can open",
+    6: "programs can send signals to your other processes and, without the filter, use abstract sockets",
 }
-"""What versions before this one do not refuse either (or, for the first, refuse too much)."""
+"""What versions before this one don't prevent either (the first one: what it prevents too much)."""
 GAPS_UNFILTERED = (
-    "no filter for this processor: UDP and unix sockets can be used",
-    "no filter for this processor: priorities and limits of the user's other processes can be changed",
-    "no filter for this processor: shared memory, semaphores and message queues of the machine can be used",
+    "no system call filter for this processor: programs can use UDP and unix sockets",
+    "no system call filter for this processor: programs can change priorities and limits of your other processes",
+    "no system call filter for this processor: programs can use shared memory, semaphores and message queues",
 )
-"""What the filter refuses, on the processors that it is made for."""
+"""What the filter prevents on supported processors."""
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _LAUNCHER = launcher.__file__
@@ -49,7 +49,7 @@ def list_gaps(version: int, *, filtered: bool) -> tuple[str, ...]:
 
 
 def build_rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
-    """Return the rights by path."""
+    """Return the access rights by path."""
     workspace, home = map(str, view.make_absolute(confinement))
     rights = [(path, launcher.READ) for path in (*view.SYSTEM, *view.LINKED)]
     rights += [(path, launcher.READ) for path in view.list_settings(network=confinement.network)]
@@ -91,7 +91,7 @@ def build_plan(
 
 
 def build_scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: int) -> dict[str, object]:
-    """Return the launcher's plan for bubblewrap with the machine's network: keep it from abstract sockets."""
+    """Return the launcher's plan for bubblewrap with the machine's network: block abstract sockets."""
     return {
         "parent": parent,
         "limits": {},
@@ -115,13 +115,13 @@ def build_launcher_command(content: Mapping[str, object], report: int) -> tuple[
 
 
 def try_landlock(place: Path) -> str | None:
-    """Try for real, in new directories below `place`, whether a file outside is out of reach.
+    """Test, in new directories below `place`, whether Landlock blocks access to a file outside.
 
-    Returns None if so, else the reason.
+    Returns None if it does, else the reason.
     """
     version = launcher.read_landlock_version()
     if not version:
-        return "this kernel has no Landlock, or it is switched off"
+        return "not supported by this kernel, or disabled"
     workspace, home, outside = place / "workspace", place / "home", place / "outside"
     for path in (workspace, home, outside):
         path.mkdir()
@@ -133,4 +133,8 @@ def try_landlock(place: Path) -> str | None:
     reading, writing = os.pipe()
     start, passed = build_launcher_command(content, writing)
     problem = trial.try_command(start, passed, closing=[reading])
-    return "a file outside could be written" if problem is None and (outside / "out").exists() else problem
+    return (
+        "a program could write a file outside the workspace"
+        if problem is None and (outside / "out").exists()
+        else problem
+    )

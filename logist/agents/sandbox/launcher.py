@@ -1,7 +1,7 @@
-"""Becomes a program after giving up its own rights: Landlock, seccomp, capabilities, limits.
+"""Drops its own rights (Landlock, seccomp, capabilities, limits) and then becomes the program.
 
 Run as `python -I -S launcher.py PLAN REPORT`, two descriptors: a JSON object to read, and a pipe that gets
-the error, or nothing. It is a separate program that uses the standard library alone, because nothing may run
+the error, or nothing. It is a separate program that uses only the standard library, because no code may run
 between fork and exec in a process with threads. `sandbox.landlock` writes the plan.
 """
 
@@ -39,7 +39,7 @@ SCOPES_SINCE = 6
 READ = EXECUTE | READ_FILE | READ_DIR
 DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV
 WRITE = ((1 << 16) - 1) & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
-"""Everything but making device files."""
+"""Everything except creating device files."""
 
 _SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_SECCOMP = 1, 24, 38, 22
 _SECCOMP_FILTER = 2
@@ -58,7 +58,7 @@ class _Ruleset(ctypes.Structure):
 
 class _Beneath(ctypes.Structure):
     _pack_ = 1
-    _layout_ = "ms"  # what `_pack_` implies; from Python 3.14 on it has to say so
+    _layout_ = "ms"  # implied by `_pack_`; Python 3.14 and newer require it
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
@@ -67,18 +67,18 @@ class _Filter(ctypes.Structure):
 
 
 def read_landlock_version() -> int:
-    """Return the version of Landlock in this kernel; 0 if it has none, or it is off."""
+    """Return the version of Landlock in this kernel; 0 if unsupported or disabled."""
     version: int = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     return max(0, version)
 
 
 def get_file_rights(version: int) -> int:
-    """Return the file rights that a Landlock of this version can take away."""
+    """Return the file rights that this version of Landlock can restrict."""
     return _OLDEST | sum(right for since, right in _SINCE.items() if version >= since)
 
 
 def restrict_access(rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool) -> None:
-    """Take away every file right except those of `rules`; with `tcp` also binding and connecting; always the
+    """Remove all file rights except those in `rules`; with `tcp` also binding and connecting; always the
     scopes.
     """
     rights = get_file_rights(version) if files else 0
@@ -100,7 +100,7 @@ def restrict_access(rules: Sequence[tuple[str, int]], *, version: int, files: bo
 def _add_rule(ruleset: int, path: str, allowed: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # it is not there, or not ours to see: then no right is given
+    except OSError:  # it doesn't exist or isn't visible: then it gets no rights
         return
     if not stat.S_ISDIR(os.fstat(place).st_mode):
         allowed &= _OF_FILES
@@ -111,7 +111,9 @@ def _add_rule(ruleset: int, path: str, allowed: int) -> None:
 
 def _drop_capabilities() -> None:
     for number in range(_LAST_CAPABILITY + 1):
-        _libc.prctl(_CAPBSET_DROP, number, 0, 0, 0)  # fails for those that this kernel or we do not have
+        _libc.prctl(
+            _CAPBSET_DROP, number, 0, 0, 0
+        )  # fails for capabilities that the kernel or this process lacks
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
     _check_result("capset", _libc.capset(header, (ctypes.c_uint32 * 6)()))
 
@@ -122,7 +124,7 @@ def _apply_filter(program: bytes) -> None:
 
 
 def set_limits(limits: Mapping[str, int], pid: int = 0) -> None:
-    """Set a process's resource limits by name, soft and hard alike, none above its present hard limit."""
+    """Set a process's resource limits by name, both soft and hard, none above its current hard limit."""
     for name, wanted in limits.items():
         kind = getattr(resource, name)
         hard = resource.prlimit(pid, kind)[1]
@@ -133,10 +135,10 @@ def set_limits(limits: Mapping[str, int], pid: int = 0) -> None:
 def lower_priority(pid: int = 0) -> None:
     """Lower the process's priority, and let the kernel kill it first when memory runs out.
 
-    Logist needs its turn to stop a program, and when memory ends, the kernel must take the program, not
-    Logist. Batch systems, cron and containers may start Logist with a higher niceness or score already, which
-    only root may lower again: so this never goes below the present values. It is not part of the confinement:
-    a program starts even if it fails.
+    Logist needs CPU time to stop a program, and when memory runs out, the kernel must kill the program instead of
+    Logist. Batch systems, cron and containers may start Logist with a higher niceness or score, which only root
+    may lower: so this never goes below the current values. It is not part of the confinement: a program starts
+    even if this fails.
     """
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, max(NICE, os.getpriority(os.PRIO_PROCESS, pid)))
@@ -155,14 +157,14 @@ def _check_result(what: str, result: int) -> int:
 
 def _execute_plan(plan: Mapping[str, Any]) -> None:
     _check_result("prctl", _libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
-    if os.getppid() != plan["parent"]:  # it ended before that was set
+    if os.getppid() != plan["parent"]:  # the parent ended before the signal was set
         sys.exit(1)
     set_limits(plan["limits"])
     if plan["limits"]:
         lower_priority()
     os.chdir(plan["cwd"])
     if plan["confined"]:
-        # Root may pass over file permissions, and Landlock rules alone would leave it mount and ptrace.
+        # Root ignores file permissions, and Landlock rules alone would still allow it mount and ptrace.
         if plan["files"]:
             _drop_capabilities()
         _check_result("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -175,7 +177,7 @@ def _execute_plan(plan: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     environment = {os.fsencode(name): os.fsencode(value) for name, value in plan["environment"].items()}
-    os.execve(plan["executable"], plan["argv"], environment)  # noqa: S606  no shell is wanted
+    os.execve(plan["executable"], plan["argv"], environment)  # noqa: S606  no shell needed
 
 
 def main(plan: int, report: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Finds out by trying which sandbox works on this machine, once per process."""
+"""Tests which sandbox works on this machine, once per process."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from logist.errors import Refused
 
 
 def require_linux() -> None:
-    """Refuse to run commands and programs on other systems: ending all their processes takes calls that only
-    Linux has.
+    """Refuse to run commands and programs on other systems: ending all their processes needs system calls of
+    Linux.
     """
     if sys.platform != "linux":
         raise Refused(
-            "the commands of agents and checks, and agent programs, run on Linux only",
+            "agent programs and the commands of agents and checks run only on Linux",
             fix="use Linux, or roles with `can_execute_commands: false` and no checks",
         )
 
 
 @cache
 def detect_sandbox(path: str = os.defpath) -> Means:
-    """Return the best sandbox that works here. Bubblewrap is searched in
+    """Return the best sandbox that works. Bubblewrap is searched in
     `path` and in the system's directories.
     """
     if sys.platform != "linux":
-        return Means("none", ("the sandbox works on Linux only",))
+        return Means("none", ("the sandbox works only on Linux",))
     try:
         with tempfile.TemporaryDirectory(prefix="logist-trial-") as place:
             return _try_sandboxes(path, Path(place))
     except OSError as error:
-        return Means("none", (f"nothing can be tried without a temporary directory: {error}",))
+        return Means("none", (f"can't test the sandbox without a temporary directory: {error}",))
 
 
 def _try_sandboxes(path: str, place: Path) -> Means:
@@ -48,7 +48,7 @@ def _try_sandboxes(path: str, place: Path) -> Means:
         problem = _try_in_directory(place / "bubblewrap", lambda own: bubblewrap.try_bubblewrap(program, own))
         if problem is None:
             return Means("bubblewrap", (f"bubblewrap: {program} works", *_list_remarks(program)), program)
-        details.append(f"bubblewrap: {program} does not work here: {problem}")
+        details.append(f"bubblewrap: {program} doesn't work on this machine: {problem}")
     problem = _try_in_directory(place / "landlock", landlock.try_landlock)
     if problem is not None:
         return Means("none", (*details, f"landlock: {problem}"))
@@ -66,9 +66,9 @@ def _list_remarks(program: str) -> tuple[str, ...]:
     """Return what this machine's bubblewrap or kernel does not prevent."""
     remarks = []
     if "--disable-userns" not in bubblewrap.read_optional_flags(program):
-        remarks.append("bubblewrap is older than 0.8: programs can make user namespaces of their own")
+        remarks.append("bubblewrap is older than 0.8: programs can create user namespaces")
     if not filters.is_supported():
-        remarks.append("no filter of system calls for this processor")
+        remarks.append("no system call filter for this processor")
     if launcher.read_landlock_version() < launcher.SCOPES_SINCE:
-        remarks.append("programs that may use the network can reach abstract sockets of this machine")
+        remarks.append("programs with network access can use abstract sockets of this machine")
     return tuple(remarks)

@@ -29,7 +29,7 @@ class RunningProcess(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is more than an entry that waits to be reaped."""
+        """Whether it is running, and not a zombie."""
         return self.state not in _GONE
 
 
@@ -37,40 +37,40 @@ Table = Mapping[int, RunningProcess]
 
 
 def become_subreaper() -> None:
-    """Make Logist the parent of what its children leave behind, in place of the machine's first process."""
+    """Make Logist adopt orphans of its children, instead of the first process of the machine."""
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def list_pids() -> list[int]:
-    """Return every process that is visible."""
+    """Return the ids of all visible processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def read_table() -> Table:
-    """Return all processes as they are now."""
+    """Return all processes with their current state."""
     return {process.pid: process for process in map(read_process, list_pids()) if process}
 
 
 def read_process(pid: int) -> RunningProcess | None:
-    """Return one process; None if it is gone."""
+    """Return one process; None if it has ended."""
     fields = _read_stat(f"/proc/{pid}/stat")
     if fields is None:
         return None
     parent, group, session = map(int, fields[1:4])
-    # A program may end its first thread alone: the kernel then shows a zombie without memory while the others work.
+    # A program may end only its first thread: the kernel then shows a zombie without memory while others run.
     if fields[0].decode() in _GONE and int(fields[17]) > 1:
         fields = _read_living_thread(pid) or fields
     return RunningProcess(pid, parent, group, session, fields[0].decode(), int(fields[21]) * PAGE)
 
 
 def _read_stat(path: str) -> list[bytes] | None:
-    """Return the fields after the name, which can hold any character."""
+    """Return the fields after the name, which can contain any character."""
     try:
         with open(path, "rb") as file:
             text = file.read()
     except OSError:
         return None
-    # The name is in brackets and may itself hold brackets and blanks: only the last one ends it.
+    # The name is in brackets and may contain brackets and blanks: only the last bracket ends it.
     return text[text.rindex(b")") + 2 :].split()
 
 
@@ -105,7 +105,7 @@ def find_descendants(processes: Table, roots: Iterable[int]) -> set[int]:
 
 
 def find_marked(marker: str, among: Collection[int]) -> set[int]:
-    """Return those that were started with the marker in their environment."""
+    """Return the processes that were started with the marker in their environment."""
     wanted = os.fsencode(f"{MARKER}={marker}")
     return {pid for pid in among if wanted in _read_environment(pid)}
 
@@ -117,7 +117,7 @@ def has_marker(pid: int) -> bool:
 
 
 def _read_environment(pid: int) -> list[bytes]:
-    for thread in (str(pid), *_list_threads(pid)):  # the first shows nothing once it has ended
+    for thread in (str(pid), *_list_threads(pid)):  # an ended first thread has an empty environment
         with suppress(OSError), open(f"/proc/{pid}/task/{thread}/environ", "rb") as file:
             if text := file.read():
                 return text.split(b"\0")
@@ -125,16 +125,16 @@ def _read_environment(pid: int) -> list[bytes]:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return its children, including dead ones that wait to be reaped."""
+    """Return its children, including zombies."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return [int(number) for number in file.read().split()]
-    except OSError:  # gone, or a kernel that keeps no such list
+    except OSError:  # the process has ended, or the kernel has no such list
         return [process.pid for process in read_table().values() if process.parent == pid]
 
 
 def open_descriptor(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends; None if it is gone, or the kernel is
+    """Return a descriptor that becomes readable when the process ends; None if it has ended, or the kernel is
     too old.
     """
     try:
@@ -144,10 +144,10 @@ def open_descriptor(pid: int) -> int | None:
 
 
 def has_exited(child: int) -> bool:
-    """Whether this child of ours has ended; its exit status stays to be collected.
+    """Whether this child of ours has ended; its exit status can still be collected.
 
-    A child that calls PTRACE_TRACEME makes us its tracer: `wait` then reports that it has merely stopped, and
-    `Popen.poll` takes that for its end.
+    A child that calls PTRACE_TRACEME makes us its tracer: `wait` then also reports that it has stopped, which
+    `Popen.poll` mistakes for its end.
     """
     try:
         # WNOWAIT leaves the exit status for `Popen.wait`, which would otherwise report 0.
@@ -158,7 +158,7 @@ def has_exited(child: int) -> bool:
 
 
 def read_inner_pid(pid: int) -> int | None:
-    """Return its process id in its innermost namespace; None if it is gone."""
+    """Return its process id in its innermost namespace; None if it has ended."""
     with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
         for line in file:
             if line.startswith(b"NSpid:"):
@@ -167,34 +167,34 @@ def read_inner_pid(pid: int) -> int | None:
 
 
 def signal_all(found: Iterable[int], number: int) -> None:
-    """Send a signal to each that still exists."""
+    """Send a signal to each process that still exists."""
     for pid in found:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def signal_group(group: int, number: int) -> None:
-    """Send a signal to a whole group at once."""
+    """Send a signal to all processes of a group at once."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def reap_children(found: Iterable[int]) -> None:
-    """Collect the exit status of those that have become our children, so that they disappear."""
+    """Collect the exit status of processes that have become our children, so that they disappear."""
     for pid in found:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
 
 def count_threads() -> int:
-    """Return how many threads the machine runs, at little cost; 0 where that is unknown."""
+    """Return the number of threads on the machine, which is fast; 0 if unknown."""
     with suppress(OSError, ValueError, IndexError), open("/proc/loadavg", "rb") as file:
         return int(file.read().split()[3].split(b"/")[1])
     return 0
 
 
 def read_available_memory() -> int:
-    """Return the bytes that programs can still get; 0 where that is unknown."""
+    """Return the available memory in bytes; 0 if unknown."""
     with suppress(OSError, ValueError), open("/proc/meminfo", "rb") as file:
         for line in file:
             if line.startswith(b"MemAvailable:"):
@@ -203,7 +203,7 @@ def read_available_memory() -> int:
 
 
 def count_user_threads(user: int) -> int:
-    """Return how many threads a user has: the limit on processes counts threads."""
+    """Return the number of a user's threads: the limit on processes counts threads."""
     total = 0
     for pid in list_pids():
         with suppress(OSError):

@@ -1,5 +1,5 @@
-"""Run one program to its end: confined, with its input and output,
-within its limits, leaving no process behind.
+"""Runs one program to its end: confined, with its input and output,
+within its limits, and without leftover processes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from logist.agents.sandbox.watching import Watch
 from logist.errors import InvalidFile, Refused
 
 GRACE = 3.0
-"""Seconds between being asked to end for the first and for the second time."""
+"""Seconds between the first and the second SIGTERM."""
 LAST_GRACE = 1.0
-"""Seconds from then until it is killed."""
+"""Seconds between the second SIGTERM and SIGKILL."""
 _KILLED = 15.0
-"""Seconds after which a program that was killed and is still there is given up: the kernel holds it."""
+"""Seconds to wait for a killed program; after that, the kernel is blocking it, and waiting stops."""
 _FIRST_TURN, _LONGEST_TURN = 0.001, 0.02
 _A_MOMENT = 0.1
 _SHOWN = 2000
 _SHELL = 128
-"""A shell ends with this and the number of the signal that ended its last command."""
+"""A shell's exit status is this plus the number of the signal that ended its last command."""
 
 _WITHOUT_SETTINGS_OF_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
-"""git does nothing where /etc/gitconfig is there and can't be read. It may hold tokens, so it is not shown."""
+"""git fails if /etc/gitconfig exists and can't be read. The sandbox hides that file because it may contain tokens."""
 
 How = Literal["exited", "killed", "stopped", "timeout", "idle", "limit"]
 
@@ -51,17 +51,17 @@ def run_program(
 ) -> ProgramEnd:
     """Run `argv` in the workspace until it ends, or is ended; return when none of its processes is left.
 
-    Its output is written to the two files, new and for their owner alone. It is asked to end (SIGTERM,
-    twice), then killed, at the deadline, after `idle_seconds` without output, when `stop()` returns True
-    (checked many times a second), and when it exceeds a limit. `marker` is put into its environment. To be
-    called by one thread at a time. Raises InvalidFile for a program that does not exist or can't be started,
-    Refused if a sandbox is required and none works.
+    Its output is written to two new files that only their owner can read. It gets SIGTERM twice and then SIGKILL
+    at the deadline, after `idle_seconds` without output, if `stop()` returns True (checked many times a second),
+    or if it exceeds a limit. `marker` is added to its environment. Only one thread at a time may call this.
+    Raises InvalidFile if the program does not exist or can't be started, Refused if a sandbox is required and
+    none works.
     """
     sandbox = choose_sandbox(confinement.mode)
     confinement = _complete_confinement(confinement, sandbox.kind, marker)
     executable = view.find_program(argv[0], confinement)
     if executable is None:
-        raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
+        raise InvalidFile("program not found", where=argv[0], fix="install it, or use its absolute path")
     processes.become_subreaper()
     files, room, tail = (
         (create_output_file(stdout), create_output_file(stderr)),
@@ -80,28 +80,30 @@ def run_program(
 def choose_sandbox(mode: Mode) -> Means:
     """Return the sandbox for a program in this mode, on this machine.
 
-    Raises Refused where no program of an agent can run.
+    Raises Refused if agents' programs can't run on this machine.
     """
     require_linux()
     if mode == "off":
-        return Means("none", ("switched off",))
+        return Means("none", ("turned off",))
     sandbox = detect_sandbox()
     if mode == "required" and sandbox.kind == "none":
         raise Refused(
-            "a sandbox is required, and none works here: " + "; ".join(sandbox.details),
+            "a sandbox is required, but none works on this machine: " + "; ".join(sandbox.details),
             fix="apt install bubblewrap, or set `sandbox: {mode: auto}`",
         )
     return sandbox
 
 
 def _complete_confinement(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
-    """Add absolute paths, the marker, a temporary directory, and settings that make up for files that can't
+    """Add absolute paths, the marker, a temporary directory, and settings that replace files that can't
     be hidden.
     """
     workspace, home = view.make_absolute(confinement)
     if workspace == Path("/"):
-        raise InvalidFile("the root of the file system can't be a workspace", where="/", fix="name another")
-    temporary = Path("/tmp") if kind == "bubblewrap" else home / "tmp"  # noqa: S108  the sandbox's own
+        raise InvalidFile(
+            "the root of the file system can't be a workspace", where="/", fix="choose another directory"
+        )
+    temporary = Path("/tmp") if kind == "bubblewrap" else home / "tmp"  # noqa: S108  inside the sandbox
     if kind != "bubblewrap":
         temporary.mkdir(mode=0o700, exist_ok=True)
     own = {"TMPDIR": str(temporary), **(_WITHOUT_SETTINGS_OF_GIT if kind == "landlock" else {})}
@@ -139,10 +141,10 @@ class _ProgramRun:
     heard: int = 0
     heard_at: float = 0.0
     asking: list[tuple[float, int]] = field(default_factory=list)
-    """When which signal is due, the next one last."""
+    """The signals to send, each with its time; the next one is last."""
     killed_at: float | None = None
     outside: set[int] = field(default_factory=set)
-    """Who had left the program's group when that was killed."""
+    """Processes that had left the program's group when the group was killed."""
     woken_by: set[int] = field(default_factory=set)
     over: bool = False
 
@@ -159,8 +161,8 @@ class _ProgramRun:
             turn = min(turn * 2, _LONGEST_TURN)
             self._enforce_limits()
         strays = self._end_strays()
-        # The order matters: strays hold the ends of the pipes open, so the pipes are only drained, without
-        # waiting, when all of them are gone. Reading until the end of the file could wait for ever.
+        # The order matters: leftover processes keep the pipes open. So the pipes are drained, without waiting,
+        # only when all of them have ended. Reading until the end of the file could wait forever.
         status, number = self._collect_exit_status()
         self.streams.drain_pipes()
         self.over = True
@@ -179,7 +181,7 @@ class _ProgramRun:
         )
 
     def clean_up(self) -> None:
-        """End everything, unless that is done already: an exception was raised."""
+        """End everything that is still running, because an exception was raised."""
         if not self.over:
             self.started.kill()
             ending.end_all(self.started.find_members)
@@ -219,8 +221,8 @@ class _ProgramRun:
             self.how, self.reason = "limit", breach
             self._signal_program(signal.SIGKILL)
         if self.how is not None and self.killed_at is None:
-            # SIGTERM twice: a program may take the first as a request to finish its turn, and the second as
-            # the end. The list is taken from its end, so the earliest signal is last.
+            # SIGTERM twice: a program may finish its turn after the first, and end after the second. The list is
+            # popped from its end, so the earliest signal is last.
             second, last = now + GRACE, now + GRACE + LAST_GRACE
             self.asking = [(last, signal.SIGKILL), (second, signal.SIGTERM), (now, signal.SIGTERM)]
 
@@ -228,7 +230,7 @@ class _ProgramRun:
         if number != signal.SIGKILL:
             self.started.send_signal(number)
             return
-        # A look at all processes first could take long: a fork bomb leaves little time to others.
+        # Checking all processes first could take long during a fork bomb.
         group = self.started.find_group()
         self.outside = {each.pid for each in self.watch.seen if each.group != group}
         self.killed_at = time.monotonic()
@@ -245,13 +247,13 @@ class _ProgramRun:
         if self.how is not None:
             self._wait_for_group()
         strays = ending.find_living(self.started.find_members)
-        # Under bubblewrap the namespace takes them along at `finish`, all at once.
+        # Under bubblewrap, they all end with the namespace in `finish`.
         if self.started.kind != "bubblewrap":
             strays |= ending.end_all(self.started.find_members)
         return len(strays)
 
     def _wait_for_group(self) -> None:
-        """Give processes that were asked to end together with the program a moment more."""
+        """Wait a moment for processes that got SIGTERM together with the program."""
         until = time.monotonic() + _A_MOMENT
         while ending.find_living(self.started.find_members) and time.monotonic() < until:
             time.sleep(_FIRST_TURN)
@@ -281,6 +283,6 @@ class _ProgramRun:
         problem = self.started.get_start_error()
         text = str(problem.strerror) if problem else stderr.read_text("utf-8", "replace")[:_SHOWN].strip()
         if problem or "execvp" in text:
-            fix = "check that it and its interpreter are installed where the sandbox sees them (`sandbox.readable`)"
-            return InvalidFile(f"it can't be started: {text}", where=program, fix=fix)
-        return Refused(f"the sandbox can't be set up: {text}", fix="logist doctor")
+            fix = "check that it and its interpreter are installed where the sandbox can read them (`sandbox.readable`)"
+            return InvalidFile(f"can't start the program: {text}", where=program, fix=fix)
+        return Refused(f"can't set up the sandbox: {text}", fix="logist doctor")

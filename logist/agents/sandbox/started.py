@@ -16,11 +16,11 @@ from logist.agents.sandbox.streams import Streams
 from logist.errors import Refused
 
 SETUP_SECONDS = 30.0
-"""How long it may take until the program can begin: a mount of a server that is away does not answer."""
+"""Seconds until the program must have started: a mount of an unreachable server can block."""
 _OPEN_FILES = 16_384
 _LONGEST = 10.0
 _THREADS = 8
-"""How many threads a process may have, in the limit that counts threads; the watch counts processes."""
+"""Threads per process that the kernel limit allows, which counts threads; the watch counts processes."""
 
 
 class Started(Protocol):
@@ -29,11 +29,11 @@ class Started(Protocol):
     kind: Kind
 
     def has_ended(self) -> bool:
-        """Whether the program itself has ended; what it left may still run."""
+        """Whether the program itself has ended; leftover processes may still run."""
         ...
 
     def list_end_descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that become readable at its end, as far as they exist yet."""
+        """Return the descriptors that become readable when it ends, if they exist already."""
         ...
 
     def find_members(self, table: Table) -> set[int]:
@@ -41,7 +41,7 @@ class Started(Protocol):
         ...
 
     def find_group(self) -> int | None:
-        """Return the program's process group, once it is known."""
+        """Return the program's process group; None if it is not known yet."""
         ...
 
     def send_signal(self, number: int) -> None:
@@ -53,14 +53,14 @@ class Started(Protocol):
         ...
 
     def collect_exit_status(self) -> tuple[int | None, int | None]:
-        """Return the exit status, or the signal that ended it.
+        """Return the exit status, or the signal that ended it; both None if it never started.
 
-        To be called once it has ended, and its strays are counted. Both are None if it never started.
+        Call this when the program has ended and its leftover processes are counted.
         """
         ...
 
     def get_start_error(self) -> OSError | None:
-        """Return why the program could not be started, where that is known apart from its own output."""
+        """Return why the program could not start, if this is known from more than its output."""
         ...
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Started(Protocol):
 
 
 def build_limits(confinement: Confinement, threads: int) -> Mapping[str, int]:
-    """Return the resource limits by name. `threads`: those that the user already has, where they count."""
+    """Return the resource limits by name. `threads`: the user's current threads, if the limit counts them."""
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": confinement.file_bytes,
@@ -85,14 +85,14 @@ def start_process(
         process = subprocess.Popen(
             argv,
             bufsize=0,
-            env={MARKER: marker},  # the program's own environment is told in a file that only the child reads
+            env={MARKER: marker},  # the child reads the program's own environment from a file
             cwd="/",
             stdin=streams.choose_stdin(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=tuple(passed),
-            # A session of its own: a Ctrl-C at the terminal reaches Logist only, which then ends the program
-            # in order, and signals to the program's group never reach us.
+            # In its own session, so that Ctrl-C in the terminal goes only to Logist, which then ends the program,
+            # and signals to the program's group don't go to Logist.
             start_new_session=True,
         )
     finally:
@@ -107,11 +107,11 @@ def abort_setup(process: subprocess.Popen[bytes]) -> NoReturn:
     processes.signal_group(process.pid, signal.SIGKILL)
     reap_process(process)
     raise Refused(
-        f"the sandbox can't be set up: it was not ready within {SETUP_SECONDS:g} seconds", fix="logist doctor"
+        f"can't set up the sandbox: not ready within {SETUP_SECONDS:g} seconds", fix="logist doctor"
     )
 
 
 def reap_process(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a killed process, but not for ever: the kernel may hold it."""
+    """Wait for a killed process, but not forever: the kernel may block it."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_LONGEST)

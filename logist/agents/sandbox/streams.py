@@ -1,6 +1,6 @@
 """Standard input, output and error of a program: input from bytes, output into two files up to a limit.
 
-Or only the ends of the outputs are kept, however much the program writes.
+Or only the ends of the outputs are kept, without a limit for the program.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ class Streams:
 
     stdin: bytes
     files: tuple[int, int]
-    """Descriptors for output and error; closed with the rest."""
+    """Descriptors for output and error; closed together with the pipes."""
     room: int
-    """Bytes that may still be kept."""
+    """Bytes that can still be kept."""
     tail: int | None = None
-    """Bytes of the end of each output that are kept instead of its beginning; then there is no limit."""
+    """If set: only this many bytes from the end of each output are kept, and output is unlimited."""
     cut: bool = False
     heard: int = 0
-    """How many bytes came, kept or not."""
+    """The number of bytes received, kept or not."""
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _input: IO[bytes] | None = None
     _fed: int = 0
     _outputs: dict[int, int] = field(default_factory=dict)
-    """Where the bytes of a pipe go, by descriptor."""
+    """The output file for each pipe, by descriptor."""
     _pipes: list[IO[bytes]] = field(default_factory=list)
     _ends: dict[int, bytearray] = field(default_factory=dict)
-    """What is kept of the ends, by the file that it is for."""
+    """The kept ends, by output file."""
 
     def __enter__(self) -> Streams:
         return self
@@ -68,7 +68,7 @@ class Streams:
         assert process.stdout is not None
         assert process.stderr is not None
         for pipe, file in zip((process.stdout, process.stderr), self.files, strict=True):
-            # A stray that keeps the pipe open must not make a read wait.
+            # A leftover process that keeps the pipe open must not block a read.
             os.set_blocking(pipe.fileno(), False)
             self._pipes.append(pipe)
             self._outputs[pipe.fileno()] = file
@@ -79,7 +79,7 @@ class Streams:
             self.selector.register(process.stdin, selectors.EVENT_WRITE)
 
     def wake_for(self, number: int) -> None:
-        """Let `pump_pipes` return early when this descriptor is ready."""
+        """Make `pump_pipes` return early when this descriptor is ready."""
         self.selector.register(number, selectors.EVENT_READ)
 
     def choose_stdin(self) -> int:
@@ -87,8 +87,8 @@ class Streams:
         return subprocess.PIPE if self.stdin else subprocess.DEVNULL
 
     def pump_pipes(self, seconds: float) -> None:
-        """Move what can be moved; return after `seconds` at the latest, or when
-        another descriptor is ready.
+        """Copy available input and output; return after at most `seconds`, or
+        when another descriptor is ready.
         """
         for key, _ in self.selector.select(seconds):
             if self._input is not None and key.fd == self._input.fileno():
@@ -108,7 +108,7 @@ class Streams:
             self._fed += os.write(self._input.fileno(), self.stdin[self._fed : self._fed + PIECE])
         except BlockingIOError:
             return
-        except OSError:  # it does not read
+        except OSError:  # the program doesn't read its input
             self._fed = len(self.stdin)
         if self._fed == len(self.stdin):
             self.selector.unregister(self._input)
@@ -151,12 +151,12 @@ def _write_all(file: int, data: bytes | bytearray | memoryview) -> None:
 def read_pipe(number: int, seconds: float, *, line: bool = False) -> tuple[bytes, bool]:
     """Read a pipe up to its end, or up to a newline.
 
-    Returns the bytes, and whether that end came within so many seconds.
+    Returns the bytes, and whether the end was reached in time.
     """
     until = time.monotonic() + seconds
     data = b""
     while wait_readable(number, until - time.monotonic()):
-        # Byte by byte for a line: what comes after it in this pipe is for a later reader.
+        # Byte by byte for a line: the rest of the pipe belongs to a later reader.
         piece = os.read(number, 1 if line else PIECE)
         data += piece
         if not piece or (line and piece == b"\n"):
@@ -165,7 +165,7 @@ def read_pipe(number: int, seconds: float, *, line: bool = False) -> tuple[bytes
 
 
 def wait_readable(number: int, seconds: float) -> bool:
-    """Whether there is something to read, or the end, within so many seconds."""
-    poll = select.poll()  # not select.select: that takes no descriptor above 1023
+    """Whether data or the end of the file is available within this number of seconds."""
+    poll = select.poll()  # not select.select, which doesn't support descriptors above 1023
     poll.register(number, select.POLLIN)
     return bool(poll.poll(max(0.0, seconds) * 1000))

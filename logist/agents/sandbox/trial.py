@@ -1,4 +1,4 @@
-"""Starts a command once, to learn whether a kind of sandbox works here."""
+"""Starts a command once to test whether a kind of sandbox works on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def try_command(argv: Sequence[str], passed: Sequence[int], closing: Sequence[in
     """Run it with these descriptors. Returns None if it succeeds, else its error message. Closes them, and
     `closing`.
 
-    Processes it leaves are ended: a launcher that is killed may have started one that waits for it for ever.
+    Leftover processes are ended: a killed launcher may have started one that waits for it forever.
     """
     marker = f"trial-{os.urandom(8).hex()}"
     try:
@@ -42,7 +42,7 @@ def try_command(argv: Sequence[str], passed: Sequence[int], closing: Sequence[in
         assert process.stderr is not None
         message = process.stderr.read().decode("utf-8", "replace").strip()
     if late:
-        return f"it did not end within {_LONGEST:g} seconds"
+        return f"it didn't end within {_LONGEST:g} seconds"
     return None if process.returncode == 0 else message or f"exit status {process.returncode}"
 
 

@@ -16,7 +16,7 @@ from logist.errors import InvalidFile
 from logist.regular_files import open_regular
 
 SYSTEM = ("/usr", "/opt", "/nix/store", "/gnu/store")
-"""Readable as a whole."""
+"""Completely readable."""
 LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Readable too; on most systems they are symbolic links into /usr."""
 
@@ -55,30 +55,30 @@ SETTINGS = (
     "terminfo",
     "timezone",
 )
-"""Of /etc: what programs need to start, and no key."""
+"""Files in /etc that programs need to start, without keys."""
 NAMES = ("gai.conf", "resolv.conf")
-"""Of /etc, for who may use the network."""
+"""Files in /etc for programs with network access."""
 
 _PROGRAMS = ("bin", "sbin", "shims")
-"""Directories of programs whose parent is what they belong to."""
+"""Directories of programs that belong to the installation in their parent directory."""
 _PARTS = {".local": ("bin", "lib"), ".cargo": ("bin",)}
-"""Of these only so much: beside it lie other programs' data, and keys."""
+"""Only these subdirectories are visible; the others have data of other programs, and keys."""
 _HOME_LIKE = (".ssh", ".gnupg", ".aws", ".config", ".bashrc", ".profile", ".logist", ".netrc")
-"""Where one of these is, there is more than a program."""
+"""A directory with one of these contains more than a program, so it stays hidden."""
 _DEPTH = 2
-"""A place to show lies at least this far below /."""
+"""Directories with fewer levels below / are never made visible."""
 _SHEBANG = 256
 
 
 def list_settings(*, network: bool) -> tuple[str, ...]:
-    """Return the files and directories of /etc to make visible, those that exist."""
+    """Return the existing files and directories of /etc to make visible."""
     names = (*SETTINGS, *NAMES) if network else SETTINGS
     return tuple(path for path in (f"/etc/{name}" for name in names) if os.path.exists(path))
 
 
 def find_program(program: str, confinement: Confinement) -> str | None:
-    """Return the absolute path of `program`, looked up in the PATH that it
-    will have; None if there is none.
+    """Return the absolute path of `program`, searched in the PATH that it
+    will have; None if not found.
     """
     if os.sep in program:
         candidate = os.path.join(confinement.workspace, program)
@@ -89,12 +89,12 @@ def find_program(program: str, confinement: Confinement) -> str | None:
 
 
 def list_program_places(executable: str, confinement: Confinement) -> tuple[str, ...]:
-    """Return the directories outside of the system to make visible read-only: of PATH, of the executable, and
+    """Return the non-system directories to make visible read-only: from PATH, for the executable, and
     `readable`.
 
-    Never a home directory, never one that holds the workspace or the private home: only those parts of it
-    that hold programs. A program in the workspace, or an environment there, makes nothing visible: an agent
-    may have made it, with a link or a pyvenv.cfg that names whatever it wants to read.
+    Never a home directory or one that contains the workspace or the private home: only the parts of it that
+    contain programs. A program or a virtual environment in the workspace makes nothing visible: an agent may
+    have created it, with a link or a pyvenv.cfg to anything that it wants to read.
     """
     private = (str(confinement.workspace), str(confinement.home))
     places: dict[str, None] = {}
@@ -108,19 +108,20 @@ def list_program_places(executable: str, confinement: Confinement) -> tuple[str,
 
 
 def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tuple[list[str], Confinement]:
-    """Return `argv` with its program looked up in `path`, whatever comes before that in the PATH that it will
-    have.
+    """Return `argv` with its program searched only in `path`, even if the PATH that it will have has other
+    directories first.
 
-    So is the interpreter that a script leaves `env` to find. Raises InvalidFile if there is no such program.
+    The interpreter of a script with `#!/usr/bin/env` is searched there too. Raises InvalidFile if the program is
+    not found.
     """
     if os.sep in argv[0]:
         return list(argv), confinement
     places = os.pathsep.join(_list_path_entries({"PATH": path})) or os.defpath
     program = shutil.which(argv[0], path=places)
     if program is None:
-        raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
-    # A script is run by what its first line names. `#!/usr/bin/env node` would look in PATH again, where the
-    # agent may have put a `node`: so the interpreter is pinned as well.
+        raise InvalidFile("program not found", where=argv[0], fix="install it, or use its absolute path")
+    # The first line of a script selects its interpreter. `#!/usr/bin/env node` would search PATH again, where an
+    # agent may have put a `node`: so the interpreter is pinned too.
     pinned = [program, *argv[1:]]
     words = _read_shebang(os.path.realpath(program))
     wanted = words[2:] if words[1:2] == ["-S"] else words[1:]
@@ -140,7 +141,7 @@ def _is_private(path: str, private: tuple[str, ...]) -> bool:
 
 
 def is_visible(place: Path, confinement: Confinement) -> bool:
-    """Whether a command can see `place`, where a sandbox hides the rest."""
+    """Whether a command in a sandbox can see `place`."""
     visible = (
         *SYSTEM,
         *list_program_places("/bin/sh", confinement),
@@ -157,7 +158,7 @@ def _list_path_entries(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _find_needed_places(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
-    """Yield what belongs to a directory of programs."""
+    """Yield the directories that the programs in a directory need."""
     if directory in seen or is_system(directory):
         return
     seen.add(directory)
@@ -199,7 +200,7 @@ def _holds_private(place: str, private: tuple[str, ...]) -> bool:
 
 
 def _list_homes() -> set[str]:
-    """Return the home directories of this machine's people; those of services lie in the system."""
+    """Return the home directories of people; those of services are in system directories."""
     homes = {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_uid in (0, os.getuid())}
     homes |= {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_dir.startswith("/home/")}
     return homes - {"/"}
@@ -217,7 +218,7 @@ def _find_venv_base(directory: str, private: tuple[str, ...], seen: set[str]) ->
 
 
 def _find_needs_of_file(executable: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
-    """Yield what a program needs: the directory it really lies in, and its interpreter."""
+    """Yield what a program needs: its real directory, and its interpreter."""
     real = os.path.realpath(executable)
     if real in seen or any(is_below(real, place) for place in private):
         return
@@ -231,7 +232,7 @@ def _find_needs_of_file(executable: str, private: tuple[str, ...], seen: set[str
 
 
 def find_interpreter(path: str) -> str | None:
-    """Return the program that runs a script; None for what is no script."""
+    """Return the program that runs a script; None for other files."""
     words = _read_shebang(path)
     return words[0] if words and os.path.isabs(words[0]) else None
 

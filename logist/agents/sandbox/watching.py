@@ -1,5 +1,5 @@
 """Watches how much memory and how many processes a run uses: rarely
-while little changes, at once when much does.
+if little changes, at once if much changes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from logist.agents.sandbox import processes
 from logist.agents.sandbox.processes import RunningProcess, Table
 
 PERIOD = 0.25
-"""Seconds between two looks at every process of the machine."""
+"""Seconds between two checks of all processes on the machine."""
 _FIRST = 0.05
-"""Seconds before the first look: most commands are over by then."""
+"""Seconds before the first check: most commands have ended by then."""
 _SUDDEN_THREADS = 48
 _SUDDEN_SHARE = 16
-"""A change of the whole machine that is worth a look: so many new threads, or this part of the limit of memory."""
+"""Changes on the machine that cause a check: this many new threads, or this fraction of the memory limit used."""
 
 
 @dataclass
@@ -31,17 +31,17 @@ class Watch:
     memory_bytes: int
     most_processes: int
     seen: Sequence[RunningProcess] = ()
-    """What lived at the last look."""
+    """The processes that were alive at the last check."""
     _next: float = field(default_factory=lambda: time.monotonic() + _FIRST)
     _threads: int = field(default_factory=processes.count_threads)
     _available: int = 0
     _many: int = field(default_factory=processes.count_threads)
-    """Threads of the machine when it was last known that they are not too many of ours."""
+    """Threads on the machine at the last check that found no process limit exceeded."""
 
     def find_breach(self) -> str | None:
-        """Return which limit is exceeded, in words; None if none is, or it was not yet time to check."""
-        # Two numbers of the whole machine cost microseconds; a look at every process in /proc costs
-        # milliseconds. So every process is looked at only when the cheap numbers move much, or now and then.
+        """Return which limit is exceeded, in words; None if none is, or if no check was due."""
+        # Reading two numbers for the machine takes microseconds; checking every process in /proc takes
+        # milliseconds. So all processes are checked only if these numbers change much, or from time to time.
         threads, available = processes.count_threads(), processes.read_available_memory()
         sudden = (
             threads > self._threads + _SUDDEN_THREADS
@@ -58,8 +58,8 @@ class Watch:
         return self.check_limits()
 
     def _check_while_stopped(self, threads: int) -> str | None:
-        """Stop the program during the check: among a thousand busy processes a check takes so long that the
-        fork bomb must wait.
+        """Stop the program during the check: among a thousand busy processes a check takes so long that a
+        fork bomb must be stopped first.
         """
         self.tell(signal.SIGSTOP)
         breach = self.check_limits()

@@ -1,5 +1,5 @@
-"""The tools of a model: each call is checked, bounded and recorded;
-nothing outside of the workspace is opened.
+"""The tools of a model: each call is checked, limited and recorded;
+files outside of the workspace are never opened.
 """
 
 from logist.agents.tools.calling import CHANGING, run_tool

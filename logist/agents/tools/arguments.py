@@ -20,18 +20,18 @@ MAX_DEPTH = 100
 MAX_DIGITS = 20
 MAX_SHOWN = 60
 
-_KINDS = {"string": "text", "integer": "a whole number", "boolean": "true or false"}
+_KINDS = {"string": "text", "integer": "an integer", "boolean": "true or false"}
 
 
 def parse_arguments(tool: Tool, text: str) -> Arguments:
-    """Return the arguments. Raises ToolError with what is wrong in them, for any text."""
+    """Return the arguments. Raises ToolError with the problem if they are invalid."""
     value = _parse_json(text) if text.strip() else {}
     if not isinstance(value, dict):
         raise ToolError(f"the arguments of {tool.name} must be a JSON object")
     present = {name: argument for name, argument in value.items() if argument is not None}
     error = next(iter(_get_validator(tool.name).iter_errors(present)), None)
     if error is not None:
-        raise ToolError(f"the arguments of {tool.name} are not valid: {_describe_error(tool, error)}")
+        raise ToolError(f"invalid arguments for {tool.name}: {_describe_error(tool, error)}")
     return {name: _normalize_number(argument) for name, argument in present.items()}
 
 
@@ -42,9 +42,9 @@ def _get_validator(name: str) -> Draft202012Validator:
 
 def _parse_json(text: str) -> Any:
     if len(text) > MAX_CHARACTERS:
-        raise ToolError(f"the arguments have {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
+        raise ToolError(f"the arguments have {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
     if (depth := measure_depth(text)) > MAX_DEPTH:
-        raise ToolError(f"the arguments are nested {depth} levels deep; at most {MAX_DEPTH} are read")
+        raise ToolError(f"the arguments are nested {depth} levels deep; the limit is {MAX_DEPTH}")
     try:
         return json.loads(
             text,
@@ -54,24 +54,24 @@ def _parse_json(text: str) -> Any:
         )
     except json.JSONDecodeError as error:
         raise ToolError(
-            f"the arguments are not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+            f"the arguments are not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         ) from None
 
 
 def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ToolError("the arguments have a key twice; give each once")
+        raise ToolError("duplicate key in the arguments")
     return value
 
 
 def _reject_constant(name: str) -> None:
-    raise ToolError(f"the arguments hold {name}, which is not JSON")
+    raise ToolError(f"the arguments contain {name}, which is not valid JSON")
 
 
 def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ToolError(f"the arguments hold a number of {len(digits)} digits")
+        raise ToolError(f"the arguments contain a number that is too long: {len(digits)} digits")
     return int(digits)
 
 
@@ -86,15 +86,11 @@ def _describe_error(tool: Tool, error: ValidationError) -> str:
     match error.validator:
         case "required":
             missing = [key for key in limit if key not in error.instance]
-            return (
-                f"{_quote_names(missing)} is missing"
-                if len(missing) == 1
-                else f"{_quote_names(missing)} are missing"
-            )
+            return f"missing {_quote_names(missing)}"
         case "additionalProperties":
             known = tool.parameters["properties"]
             extra = next(key for key in error.instance if key not in known)
-            return f"there is no {_describe_value(extra)}; known are {_quote_names(known)}"
+            return f"unknown argument {_describe_value(extra)}; known: {_quote_names(known)}"
         case "minimum":
             return f"{name} must be at least {limit}"
         case "maximum":

@@ -1,4 +1,4 @@
-"""Runs a call of a tool, from its name to its outcome: the checks, in their order, and the work."""
+"""Runs a tool call: the checks in their order, then the tool."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MAX_DESCRIBED = 120
 MAX_NAME = 64
 
 CHANGING = frozenset({"write_file", "edit_file", "create_file", "delete_file", "execute_command"})
-"""Tools that change something; the others may be called again without harm."""
-TAKEN_OUT = "the arguments hold what looks like a secret; it was taken out and nothing was done"
+"""Tools that change something; repeating a call of the others is harmless."""
+TAKEN_OUT = "the arguments contain what looks like a secret; Logist removed it and did not run the tool"
 
 _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
     "read_file": reading.read_file,
@@ -31,11 +31,11 @@ _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
 
 
 def run_tool(call: Call, context: Context) -> ToolOutcome:
-    """Return the outcome of a call. Never raises for what a model wrote.
+    """Return the outcome of a call. Never raises because of what a model wrote.
 
     In this order: the tool exists, and is not disabled; the role has ALL its permissions; the arguments are
-    complete, for a tool that changes something, and valid; a steward has allowed it, where that is needed.
-    Only then anything is opened or run.
+    complete, for a tool that changes something, and valid; a steward has allowed it, if needed.
+    Nothing is opened or run before these checks.
     """
     tool = TOOLS.get(call.name)
     if tool is None:  # models know such names (bash, apply_patch) from other programs, and correct themselves

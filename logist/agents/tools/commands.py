@@ -15,14 +15,14 @@ from logist.errors import LogistError
 
 NAME = "execute_command"
 SUCCEEDED = "[exit status 0;"
-"""How the result of a command begins that succeeded."""
+"""The start of the result of a successful command."""
 SHELL = "/bin/sh"
 MAX_COMMAND_BYTES = 100_000
-"""Linux takes no longer argument than 128 KiB."""
+"""Linux limits an argument to 128 KiB."""
 ERROR_SHARE = 3
-"""Standard error gets one part in so many of the room, where both are long."""
+"""If both outputs are long, standard error gets this fraction of the room (1 / ERROR_SHARE)."""
 NOTE = 80
-"""Characters for the lines that separate the streams and tell a cut."""
+"""Characters for the lines that separate the outputs and mark a cut."""
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
@@ -42,23 +42,23 @@ def execute_command(arguments: Arguments, context: Context) -> tuple[str, int]:
             ended = _run_command(command, (stdout, stderr), seconds, context)
             return _describe_result(ended, seconds, (stdout, stderr), context)
     except LogistError as error:
-        raise ToolError(f"the command was not run: {error}") from None
+        raise ToolError(f"can't run the command: {error}") from None
     except OSError as error:
-        raise ToolError(f"the command was not run: {error.strerror or 'it could not be started'}") from None
+        raise ToolError(f"can't run the command: {error.strerror or 'could not start'}") from None
 
 
 def _require_runnable(command: str) -> str:
     if not command.strip():
         raise ToolError("the command is empty")
     if "\0" in command:
-        raise ToolError("the command has a NUL character")
+        raise ToolError("the command contains a NUL character")
     try:
         size = len(command.encode())
     except UnicodeEncodeError:
         raise ToolError("the command is not valid Unicode text") from None
     if size > MAX_COMMAND_BYTES:
         raise ToolError(
-            f"the command has {size:,} bytes, at most {MAX_COMMAND_BYTES:,} can be run; write a script first"
+            f"the command has {size:,} bytes; the limit is {MAX_COMMAND_BYTES:,}; write it to a script file and run that"
         )
     return command
 
@@ -96,15 +96,15 @@ def _describe_result(
 
 def _describe_end(ended: ProgramEnd, seconds: float) -> str:
     if ended.how == "timeout":
-        return f"ended after {seconds:.0f} seconds: it took too long"
+        return f"timed out after {seconds:.0f} seconds"
     if ended.how == "limit":
-        return f"ended: {ended.reason or 'it used too much'}"
+        return f"stopped: {ended.reason or 'it exceeded a limit'}"
     if ended.how == "stopped":
-        return "ended: a person asked to stop"
+        return "stopped by a person"
     if ended.how == "idle":
-        return "ended: it wrote nothing for too long"
+        return "timed out: no output for too long"
     if ended.signal is not None:
-        return f"ended by signal {_describe_signal(ended.signal)}"
+        return f"killed by signal {_describe_signal(ended.signal)}"
     return f"exit status {ended.status}"
 
 
@@ -123,8 +123,8 @@ def _get_size(file: Path) -> int:
 
 
 def _share_room(sizes: list[int], room: int) -> tuple[int, int]:
-    """Return the characters for standard output and standard error: what one
-    does not need, the other gets.
+    """Return the characters for standard output and standard error: room that
+    one does not need goes to the other.
     """
     room = max(2, room - 2 * NOTE)
     error = min(sizes[1], max(room // ERROR_SHARE, room - sizes[0]))
@@ -151,7 +151,7 @@ def _read_span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
     before = os.pread(descriptor, min(start, text.CONTEXT), max(0, start - text.CONTEXT))
     piece = os.pread(descriptor, size, start)
     after = os.pread(descriptor, text.CONTEXT, start + size)
-    # A character that the cut goes through is left to the other side of it, where nobody sees it.
+    # A character that the cut splits is moved to the other side of the cut, which is not shown.
     lead = min(3, len(piece) - len(piece.lstrip(_CONTINUATION))) if start else 0
     before, piece = before + piece[:lead], piece[lead:]
     complete = len(piece) - _count_broken_bytes(piece)

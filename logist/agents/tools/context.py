@@ -15,11 +15,11 @@ from logist.core.model import Permission, Permissions, Refusal
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 
 RESERVED = 400
-"""Characters of a result that are kept free for its first line and the note of what was cut."""
+"""Characters of a result that are reserved for its first line and the note about a cut."""
 
 
 class ToolError(Exception):
-    """The message that the model gets instead of a result; it may correct
+    """The error that the model gets instead of a result, so that it can correct
     itself. Never leaves this package.
     """
 
@@ -43,18 +43,18 @@ class Context:
     approved: frozenset[str]
     """Tools that a steward has allowed for this step."""
     confine: Callable[[], Confinement]
-    """What a command may reach; asked for each command."""
+    """Returns what a command may access; called for each command."""
     deadline: float
-    """On the clock of `time.monotonic`: when everything has to be over."""
+    """When the step must have ended, as `time.monotonic`."""
     stop: Callable[[], bool]
-    """Whether a person asked to stop."""
+    """Returns True if a person has asked to stop."""
     scratch: Path
     """A private directory outside of the workspace, for the output of commands."""
     marker: str
-    """By which the processes of this job are found."""
+    """The marker of the processes of this job."""
     redact: Callable[[str], tuple[str, int]]
     caches: frozenset[str] = frozenset(DEFAULT_CACHES)
-    """Directories that are named and not entered."""
+    """Directories that are listed but not entered."""
     run: Callable[..., ProgramEnd] = sandbox.run_program
 
     @property
@@ -64,13 +64,13 @@ class Context:
         return max(limit - RESERVED, limit // 2, 1)
 
     def require_time_left(self) -> None:
-        """Raise ToolError if the time is up or a person asked to stop; called
-        between the pieces of long work.
+        """Raise ToolError if the time is up or a person has asked to stop; called
+        regularly during long work.
         """
         if self.stop():
-            raise ToolError("stopped: a person asked to stop")
+            raise ToolError("stopped by a person")
         if time.monotonic() >= self.deadline:
-            raise ToolError("stopped: the time for this step is up")
+            raise ToolError("timed out: the time limit of this step is reached")
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class ToolOutcome:
 
     content: str
     refusal: Refusal | None = None
-    """The call is against what the role may do; see core.permissions.permissions."""
+    """Set if the role may not make this call; see core.permissions.permissions."""
     error: bool = False
-    """The call was at fault or failed; the model may try again."""
+    """The call was invalid or failed; the model may try again."""
     redactions: int = 0
 
 
 Arguments = dict[str, Any]
-"""Valid by the tool's schema, without those that were null."""
+"""Arguments that match the tool's schema, without null values."""

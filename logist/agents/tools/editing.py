@@ -1,4 +1,4 @@
-"""edit_file: replaces an exact piece of a text file; line ends, byte order mark and mode stay."""
+"""edit_file: replaces an exact piece of a text file; line endings, byte order mark and mode are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logist.workspace.files import safe_open
 MAX_LINE = 160
 MAX_PLACES = 5
 MAX_COMPARED = 50_000
-"""Lines that are looked at for the one that was meant."""
+"""Maximum lines that are compared to find the most similar one."""
 MAX_WORDS = 64
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -31,7 +31,7 @@ def edit_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     writing.encode_content(old)
     writing.encode_content(new)
     if not old:
-        raise ToolError("`old` is empty; give the text that is to be replaced")
+        raise ToolError("`old` is empty; it must be the text to replace")
     if old == new:
         raise ToolError("`old` and `new` are the same; nothing to change")
     content = _read_content(context, path)
@@ -56,17 +56,17 @@ def _read_content(context: Context, path: str) -> str:
         writing.require_writable(file_status, path)
         if file_status.st_size > MAX_EDITED_BYTES:
             raise ToolError(
-                f"{text.format_path(path)} has {file_status.st_size:,} bytes; at most {MAX_EDITED_BYTES:,} can be edited"
+                f"{text.format_path(path)} has {file_status.st_size:,} bytes; the limit is {MAX_EDITED_BYTES:,}"
             )
         data = b"".join(safe_open.read_exactly(descriptor, file_status.st_size))
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"{text.format_path(path)} is not UTF-8 text; it can't be edited") from None
+        raise ToolError(f"{text.format_path(path)} is not UTF-8 text, so it can't be edited") from None
 
 
 def _match_line_ends(held: str, old: str, new: str) -> tuple[str, str]:
-    """Give both the line ends of the file. Where the file mixes them, `old` is first taken as it is."""
+    """Convert the line endings of both to those of the file. If the file mixes them, `old` is first tried unchanged."""
     crlf = held.count("\r\n")
     if not crlf or (crlf < held.count("\n") and (old in held or "\n" not in old)):
         return old, new
@@ -81,12 +81,12 @@ def _write_edited(context: Context, path: str, held: str, change: tuple[str, str
     old, new, count = change
     size = len(held.encode()) + count * (len(new.encode()) - len(old.encode()))
     if size > MAX_EDITED_BYTES:
-        raise ToolError(f"the file would have {size:,} bytes; at most {MAX_EDITED_BYTES:,} can be written")
+        raise ToolError(f"the file would have {size:,} bytes; the limit is {MAX_EDITED_BYTES:,}")
     data = held.replace(old, new).encode()
     with paths.open_parent(context, path) as (directory, name):
         file_status = paths.read_status(directory, name)
         if file_status is None:
-            raise ToolError(f"{text.format_path(path)} does not exist any more")
+            raise ToolError(f"{text.format_path(path)} no longer exists")
         writing.require_writable(file_status, path)
         writing.write_atomically(directory, name, data, file_status)
 
@@ -97,8 +97,8 @@ def _describe_not_unique(path: str, held: str, old: str, count: int) -> str:
     )
     more = ", ..." if count > MAX_PLACES else ""
     return (
-        f"`old` was found {count:,} times in {text.format_path(path)} (lines {places}{more}), not once; "
-        "give more of the text around it, or set replace_all"
+        f"`old` occurs {count:,} times in {text.format_path(path)} (lines {places}{more}), but must occur once; "
+        "include more of the text around it, or set replace_all"
     )
 
 
@@ -113,16 +113,16 @@ def _find_lines(held: str, old: str) -> Iterator[int]:
 
 
 def _describe_not_found(context: Context, path: str, held: str, old: str) -> str:
-    message = (
-        f"`old` was found 0 times in {text.format_path(path)}; it must be there exactly, spaces included"
-    )
+    message = f"`old` not found in {text.format_path(path)}; it must match exactly, including spaces"
     if REDACTED in old:
-        message += f" ({REDACTED} stands for a secret that you were not shown)"
+        message += f" ({REDACTED} replaces a secret that you can't see)"
     nearest = _find_nearest_line(held, old)
     if nearest is None:
         return message
     number, line = nearest
-    return f"{message}. The nearest line is {number:,}: {text.format_line(context.redact, line, MAX_LINE)}"
+    return (
+        f"{message}. The most similar line is {number:,}: {text.format_line(context.redact, line, MAX_LINE)}"
+    )
 
 
 def _find_nearest_line(held: str, old: str) -> tuple[int, str] | None:

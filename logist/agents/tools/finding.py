@@ -1,8 +1,8 @@
 """Finds lines of a text: a literal in this process, a regular expression in a process that can be killed.
 
-A literal is found in time that grows with the text alone. A regular expression of Python may take for ever,
-and cannot be interrupted where it runs, so it runs in a child with limits (see `matching`) and is killed at
-the deadline. The child gets texts, no paths: it opens nothing, so every rule about opening files stays in one
+The time to find a literal grows only with the text. A Python regular expression may take forever and can't be
+interrupted in its process, so it runs in a child process with limits (see `matching`) that is killed at the
+deadline. The child gets texts instead of paths: it opens no files, so the rules for opening files stay in one
 place.
 """
 
@@ -47,7 +47,7 @@ def open_finder(
 ) -> Iterator[TextFinder]:
     """Open a finder for one search. Raises ToolError for an invalid pattern."""
     if len(pattern) > MAX_PATTERN:
-        raise ToolError(f"the pattern has {len(pattern):,} characters; at most {MAX_PATTERN:,} are read")
+        raise ToolError(f"the pattern has {len(pattern):,} characters; the limit is {MAX_PATTERN:,}")
     if not regex:
         yield LiteralText(pattern, ignore_case=ignore_case)
         return
@@ -64,7 +64,7 @@ class LiteralText:
 
     def __init__(self, wanted: str, *, ignore_case: bool) -> None:
         if "\n" in wanted or "\r" in wanted:
-            raise ToolError("the pattern has a line break; only text within one line can be found")
+            raise ToolError("the pattern contains a line break; search finds only text within one line")
         self.wanted = wanted.lower() if ignore_case else wanted
         self.ignore_case = ignore_case
         try:
@@ -108,13 +108,13 @@ class Expression:
         )
 
     def send_pattern(self, pattern: str, *, ignore_case: bool) -> None:
-        """Send the pattern to the child. Raises ToolError for what is no regular expression."""
+        """Send the pattern to the child. Raises ToolError for an invalid regular expression."""
         try:
             fault = self._ask_child(json.dumps([pattern, ignore_case]).encode() + b"\n")
         except SlowError as error:
             raise ToolError(f"the regular expression {error}") from None
         if fault is not None:
-            raise ToolError(f"the pattern is not a regular expression of Python: {fault}")
+            raise ToolError(f"the pattern is not a valid Python regular expression: {fault}")
 
     def find_places(self, data: bytes) -> list[Place]:
         matches = self._ask_child(b"%d\n%b" % (len(data), data))

@@ -1,4 +1,4 @@
-"""list_directory: the sorted entries of a directory; only what is displayed is held in memory."""
+"""list_directory: the sorted entries of a directory; only what is displayed is kept in memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from logist.workspace.checkpoint.scan import SPECIAL
 from logist.workspace.files import file_names, safe_open
 
 MAX_ENTRIES = 2000
-"""Of the directory that was asked for."""
+"""Maximum entries of the requested directory."""
 MAX_BELOW = 100
-"""Of each directory in it."""
+"""Maximum entries of each directory in it."""
 CHECKED = 10_000
-"""After how many entries the time is looked at."""
+"""Entries between two checks of the time."""
 
 
 class Entries(NamedTuple):
@@ -39,7 +39,7 @@ def list_directory(arguments: Arguments, context: Context) -> tuple[str, int]:
         lines = _format_entries(descriptor, b"", entries, arguments.get("depth", 1), context)
         body, cut = _cut_to_room(lines, context.room)
     count = len(entries.names) + entries.omitted
-    note = "\n[... cut; list a directory further down, or with less depth]" if cut else ""
+    note = "\n[... cut; list a subdirectory, or use a smaller depth]" if cut else ""
     return f"[{display_path}: {count:,} {'entry' if count == 1 else 'entries'}]\n{body}{note}", 0
 
 
@@ -119,7 +119,7 @@ def _format_entry(
 ) -> str:
     path = prefix + name
     if stat.S_ISDIR(status.st_mode):
-        note = "  (a cache, not shown)" if is_cache(name, context) else ""
+        note = "  (a cache, content not listed)" if is_cache(name, context) else ""
         return f"dir   {text.format_path(file_names.to_display(path) + '/')}{note}"
     if stat.S_ISREG(status.st_mode):
         return f"file  {text.format_path(file_names.to_display(path))}  {status.st_size:,} bytes"

@@ -1,4 +1,4 @@
-"""Finds the lines that match a regular expression, in a separate process: one that hangs can be ended.
+"""Finds the lines that match a regular expression, in a separate process that can be killed if it hangs.
 
 Run as a file with a bare interpreter. On standard input: a line of JSON, `[pattern, ignore_case]`, which is
 answered by a line of JSON, null or the error. Then for each text its length in bytes on a line, and the text;

@@ -18,17 +18,17 @@ MAX_PATH = 4095
 MAX_COMPONENT = 255
 
 _IGNORED = "Cf"
-"""The category of characters that some file systems do not see in a name."""
+"""The Unicode category of characters that some file systems ignore in names."""
 
 
 class MissingError(ToolError):
-    """Nothing exists at that path."""
+    """The path does not exist."""
 
 
 def split_path(path: str, *, of_directory: bool = False) -> list[bytes]:
     """Return the components of a path. Raises ToolError for one that can't be in the workspace.
 
-    `.` and `a//b` are tidied. The workspace itself has none, and is a directory.
+    `.` and `a//b` are normalized. The workspace itself is a directory without components.
     """
     if fault := _find_fault(path):
         raise ToolError(f"the path {text.format_path(path)} {fault}")
@@ -42,27 +42,27 @@ def split_path(path: str, *, of_directory: bool = False) -> list[bytes]:
 
 def _find_fault(path: str) -> str | None:
     if not path:
-        return "is empty; give one relative to the workspace"
+        return "is empty; use a path relative to the workspace"
     if "\0" in path:
-        return "has a NUL character"
+        return "contains a NUL character"
     try:
         raw = path.encode()
     except UnicodeEncodeError:
         return "is not valid Unicode text"
     if path.startswith("/"):
-        return "is absolute; give one relative to the workspace"
+        return "is absolute; use a path relative to the workspace"
     if len(raw) > MAX_PATH or any(len(part) > MAX_COMPONENT for part in raw.split(b"/")):
         return f"is too long: at most {MAX_PATH} bytes, {MAX_COMPONENT} in one name"
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
-        return "leaves its directory by '..'; give one relative to the workspace"
+        return "contains '..'; use a path relative to the workspace"
     if names and is_git(names[0]):
-        return "is git's own directory, which tools do not open"
+        return "is git's own directory; tools can't open it"
     return None
 
 
 def is_git(name: str) -> bool:
-    """Whether some file system may take this name for `.git`: in any case,
+    """Whether some file system treats this name as `.git`: ignoring case, or
     with characters that it ignores.
     """
     if "git" not in name.lower() and name.isascii():
@@ -73,7 +73,7 @@ def is_git(name: str) -> bool:
 
 @contextmanager
 def open_parent(context: Context, path: str, *, of_directory: bool = False) -> Iterator[tuple[int, bytes]]:
-    """Open the directory above what a path names; yield its descriptor and the name in it."""
+    """Open the parent directory of a path; yield its descriptor and the name in it."""
     *above, last = split_path(path, of_directory=of_directory) or [b"."]
     with (
         _explain_failures(context, path, above),
@@ -109,14 +109,14 @@ def open_tool_file(context: Context, path: str) -> Iterator[int]:
 
 
 def require_one_name(found: os.stat_result, path: str) -> None:
-    """Raise ToolError for anything but a regular file of one name: a second name may be of a file outside."""
+    """Raise ToolError for anything except a regular file without hard links, which may lead out of the workspace."""
     if not stat.S_ISREG(found.st_mode):
         raise ToolError(
             f"{text.format_path(path)} is {describe_file_kind(found.st_mode)}, not a regular file"
         )
     if found.st_nlink != 1:
         raise ToolError(
-            f"{text.format_path(path)} is a hard link: it has {found.st_nlink} names; tools do not open it"
+            f"{text.format_path(path)} is a hard link: it has {found.st_nlink} names; tools can't open it"
         )
 
 
@@ -139,22 +139,22 @@ def describe_file_kind(mode: int) -> str:
 
 @contextmanager
 def _explain_failures(context: Context, path: str, components: Sequence[bytes]) -> Iterator[None]:
-    """Turn failures to open into a ToolError that names the component at fault."""
+    """Convert errors of opening to a ToolError that names the component that failed."""
     try:
         yield
     except PermissionError:
         raise ToolError(
-            f"{text.format_path(path)} is locked: its permissions, or those of its directory, forbid it"
+            f"{text.format_path(path)} can't be opened: permission denied for it or its directory"
         ) from None
     except OSError as error:
         if error.errno not in (*safe_open.GONE, errno.ENAMETOOLONG):
-            raise ToolError(f"{text.format_path(path)}: {error.strerror or 'it failed'}") from None
+            raise ToolError(f"{text.format_path(path)}: {error.strerror or 'failed'}") from None
         raise _explain_failure(context, path, components) from None
 
 
 def _explain_failure(context: Context, path: str, components: Sequence[bytes]) -> ToolError:
-    """Return the error for the component at fault; only for the message, so it may look at what has changed
-    meanwhile.
+    """Return the error for the component that failed; only used for the message, so it doesn't matter if files
+    have changed meanwhile.
     """
     with safe_open.open_root(context.workspace) as top:
         for count in range(1, len(components) + 1):
@@ -166,11 +166,11 @@ def _explain_failure(context: Context, path: str, components: Sequence[bytes]) -
             reached = text.format_path(text.decode_text(b"/".join(components[:count])))
             if file_status is None:
                 return MissingError(
-                    f"{text.format_path(path)} does not exist"
+                    f"{text.format_path(path)} not found"
                     + (f": no {reached}" if count < len(components) else "")
                 )
             if stat.S_ISLNK(file_status.st_mode):
-                return ToolError(f"{reached} is a symbolic link; tools do not follow links")
+                return ToolError(f"{reached} is a symbolic link; tools don't follow links")
             if count == len(components) or not stat.S_ISDIR(file_status.st_mode):
                 return ToolError(
                     f"{reached} is {describe_file_kind(file_status.st_mode)}, {_describe_mismatch(file_status.st_mode)}"
@@ -181,4 +181,4 @@ def _explain_failure(context: Context, path: str, components: Sequence[bytes]) -
 def _describe_mismatch(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "not a file"
-    return "not a directory" if stat.S_ISREG(mode) else "which tools do not open"
+    return "not a directory" if stat.S_ISREG(mode) else "which tools can't open"

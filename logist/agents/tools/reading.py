@@ -1,4 +1,4 @@
-"""read_file: a window of a text file of any size; only the window is held in memory."""
+"""read_file: a window of a text file of any size; only the window is kept in memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from logist.agents.tools.context import Arguments, Context, ToolError
 
 CHUNK = 1 << 20
 COUNTED_BYTES = 64 << 20
-"""Of larger files the lines are not counted."""
+"""The lines of larger files are not counted."""
 SNIFFED_BYTES = 8192
 BOM = "\ufeff"
 LARGEST_CHARACTER = 4
-"""Bytes of a character in UTF-8, at most."""
+"""Maximum bytes of a character in UTF-8."""
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
@@ -28,7 +28,7 @@ class Window(NamedTuple):
     end: int
     text: str
     after: str
-    """A little of what follows, for the redaction."""
+    """Some text after the window, for the redaction."""
 
 
 def read_file(arguments: Arguments, context: Context) -> tuple[str, int]:
@@ -81,7 +81,7 @@ def _find_line(descriptor: int, number: int, context: Context, shown: str) -> in
         ahead -= min(breaks, ahead)
         end = place + len(data)
     last = number - ahead - (os.pread(descriptor, 1, end - 1) == b"\n")
-    raise ToolError(f"{shown} has only {last:,} lines; there is no line {number:,}")
+    raise ToolError(f"{shown} has only {last:,} lines; line {number:,} not found")
 
 
 def _find_column(descriptor: int, start: int, column: int, context: Context, line: int) -> int:
@@ -112,7 +112,7 @@ def _read_window(descriptor: int, start: int, room: int, limit: int | None) -> W
     if limit is not None and len(lines) >= limit:
         end = lines[limit - 1]
     elif end < len(content) and lines:
-        end = lines[-1]  # whole lines, where one fits
+        end = lines[-1]  # complete lines, if at least one fits
     visible = content[:end]
     size = len(visible.encode("utf-8", "surrogateescape"))
     return Window(start, start + size, visible, content[end : end + text.CONTEXT])
@@ -157,19 +157,19 @@ def _describe_window(shown: str, window: Window, body: str, place: tuple[int, in
         f"{shown}: lines {first:,}-{last:,} of {lines:,}" if lines else f"{shown}: lines {first:,}-{last:,}"
     ]
     if not lines:
-        notes.append(f"{size:,} bytes in all")
+        notes.append(f"{size:,} bytes in total")
     if column > 1:
         notes.append(f"from character {column:,} of line {first:,}")
     if count and window.text.count("\r\n") == count:
         body = body.replace("\r\n", "\n")
-        notes.append("CRLF line ends")
+        notes.append("CRLF line endings")
     if window.start == 0 and body.startswith(BOM):
         body = body.removeprefix(BOM)
         notes.append("with a byte order mark")
     if window.text.isascii() is False and any("\udc80" <= c <= "\udcff" for c in window.text):
         notes.append("not UTF-8: other bytes are shown as \\udcNN")
     if window.end >= size and not ends_line:
-        notes.append("no line break at the end")
+        notes.append("no newline at the end")
     tail = _describe_rest(window, size, first, column) if window.end < size else ""
     return f"[{'; '.join(notes)}]\n{body}{tail}"
 
@@ -177,8 +177,8 @@ def _describe_window(shown: str, window: Window, body: str, place: tuple[int, in
 def _describe_rest(window: Window, size: int, first: int, column: int) -> str:
     count = window.text.count("\n")
     if window.text.endswith("\n"):
-        return f"[... {size - window.end:,} more bytes; read on with offset={first + count}]"
+        return f"[... {size - window.end:,} more bytes; continue with offset={first + count}]"
     rest = len(window.text.rpartition("\n")[2])
     at = rest + 1 if count else column + rest
-    more = f"{size - window.end:,} more bytes, the line goes on"
-    return f"\n[... {more}; read on with offset={first + count}, column={at}]"
+    more = f"{size - window.end:,} more bytes, the line continues"
+    return f"\n[... {more}; continue with offset={first + count}, column={at}]"

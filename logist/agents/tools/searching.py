@@ -18,17 +18,17 @@ from logist.core.permissions.tools import MAX_SEARCHED_BYTES
 from logist.workspace.files import file_names, safe_open
 
 SECONDS = 60.0
-"""One search takes no longer."""
+"""Maximum time of one search."""
 MAX_ENTRIES = 100_000
-"""Of one directory; the rest is passed over, and told."""
+"""Maximum entries of one directory; the rest is skipped and counted."""
 MAX_LEVELS = 64
 MAX_LINE = 240
 BEFORE_MATCH = 80
-"""Of a long line: what is shown before the match, at most."""
+"""Maximum characters of a long line that are shown before the match."""
 
 BINARY = "binary"
 LARGE = f"over {MAX_SEARCHED_BYTES >> 20} MB"
-UNREADABLE = "unreadable or with a second name"
+UNREADABLE = "unreadable or with hard links"
 MORE = f"beyond the first {MAX_ENTRIES:,} of a directory"
 DEEP = f"deeper than {MAX_LEVELS} levels"
 
@@ -40,7 +40,7 @@ class Search:
     context: Context
     finder: TextFinder
     everything: bool
-    """Whether to list the files, since there is nothing to look for in them."""
+    """Whether to list the files, because the pattern is empty."""
     glob: str | None
     lines: list[str] = field(default_factory=list)
     room: int = 0
@@ -72,25 +72,23 @@ def _search_files(this: Search, path: str, deadline: float) -> str:
     """Return why the search ended early; "" if it did not."""
     for file, parent, name in _iter_files(this, path):
         if time.monotonic() >= deadline:
-            return f"it took longer than {SECONDS:.0f} seconds"
+            return f"timed out after {SECONDS:.0f} seconds"
         try:
             if not _search_file(this, file, parent, name):
-                return "there are more; narrow it by pattern, path or glob"
+                return "too many results; use a narrower pattern, path or glob"
         except SlowError as error:
-            return f"the expression {error} in {text.format_path(file_names.to_display(file))}"
+            return f"the regular expression {error} in {text.format_path(file_names.to_display(file))}"
     return ""
 
 
 def _describe_search(this: Search, end: str) -> str:
     count = len(this.lines)
     if end and not count:
-        raise ToolError(f"the search was ended: {end}")
+        raise ToolError(f"search stopped: {end}")
     what = "file" if this.everything else "line"
-    head = f"[{count:,} {what}{'' if count == 1 else 's'}; {this.files:,} files looked at]"
+    head = f"[{count:,} {what}{'' if count == 1 else 's'}; {this.files:,} files searched]"
     tail = (
-        [f"[passed over: {', '.join(f'{n:,} {why}' for why, n in this.passed.items())}]"]
-        if this.passed
-        else []
+        [f"[skipped: {', '.join(f'{n:,} {why}' for why, n in this.passed.items())}]"] if this.passed else []
     )
     if end:
         tail.append(f"[... cut: {end}]")

@@ -11,19 +11,19 @@ from logist.core.answer.exit_command import replace_surrogates
 Redact = Callable[[str], tuple[str, int]]
 
 CONTEXT = 8192
-"""Characters before and after a piece that are looked at, so that no half of a secret shows at its ends."""
+"""Characters around a piece that are included in the redaction, so that its ends show no part of a secret."""
 MAX_NAME = 200
 
 
 def decode_text(data: bytes) -> str:
-    """Decode bytes as text; what is not UTF-8 becomes lone surrogates, which `clean` later writes as escapes
+    """Decode bytes as text; bytes that are not UTF-8 become lone surrogates, which are later written as escapes
     (for example udcff).
     """
     return data.decode("utf-8", "surrogateescape")
 
 
 def redact_between(redact: Redact, before: str, text: str, after: str) -> tuple[str, int]:
-    """Redact `text` as it is between `before` and `after`: a secret that
+    """Redact `text` with the text before and after it: a secret that
     crosses its ends is removed completely.
     """
     left, left_count = redact(before)
@@ -36,7 +36,7 @@ def redact_between(redact: Redact, before: str, text: str, after: str) -> tuple[
 
 
 def _count_shared(one: str, other: str) -> int:
-    """Return how many characters both begin with."""
+    """Return the length of the common start."""
     shortest = min(len(one), len(other))
     return bisect_left(range(shortest), True, key=lambda end: one[: end + 1] != other[: end + 1])
 
@@ -46,12 +46,12 @@ def finish_result(redact: Redact, content: str, limit: int) -> tuple[str, int]:
     redacted, count = redact(replace_surrogates(content)[0])
     if len(redacted) <= limit:
         return redacted, count
-    note = f"\n[... {len(redacted):,} characters in all; the rest is cut]"
+    note = f"\n[... {len(redacted):,} characters in total; the rest is cut]"
     return (redacted[: max(0, limit - len(note))] + note)[:limit], count
 
 
 def format_path(path: str) -> str:
-    """Return a path on one line and of bounded length."""
+    """Return a path on one line with limited length."""
     display_path = path if path.isprintable() else json.dumps(path)
     return display_path if len(display_path) <= MAX_NAME else f"{display_path[:MAX_NAME]}..."
 

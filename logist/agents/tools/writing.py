@@ -1,4 +1,4 @@
-"""write_file, create_file and delete_file: complete files, replaced in one step."""
+"""write_file, create_file and delete_file: files are replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logist.workspace.files import safe_open
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_MODE = 0o666
-"""Of a new file, less the umask."""
+"""Mode of a new file, before the umask is applied."""
 KEPT_MODE = 0o777
 
 
@@ -51,7 +51,7 @@ def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
         file_status = paths.read_status(directory, name)
         if file_status is not None:
             raise ToolError(
-                f"{text.format_path(path)} exists already: it is {paths.describe_file_kind(file_status.st_mode)}"
+                f"{text.format_path(path)} already exists: it is {paths.describe_file_kind(file_status.st_mode)}"
             )
         write_atomically(directory, name, data, None)
     return f"created {text.format_path(path)}: {len(data):,} bytes", 0
@@ -61,11 +61,11 @@ def delete_file(arguments: Arguments, context: Context) -> tuple[str, int]:
     """Delete a file, a link itself, or an empty directory."""
     path = arguments["path"]
     if not paths.split_path(path, of_directory=True):
-        raise ToolError("the workspace itself can't be deleted")
+        raise ToolError("can't delete the workspace itself")
     with paths.open_parent(context, path, of_directory=True) as (directory, name):
         file_status = paths.read_status(directory, name)
         if file_status is None:
-            raise ToolError(f"{text.format_path(path)} does not exist")
+            raise ToolError(f"{text.format_path(path)} not found")
         if stat.S_ISDIR(file_status.st_mode):
             _remove_directory(directory, name, path)
         else:
@@ -82,7 +82,7 @@ def _remove_directory(directory: int, name: bytes, path: str) -> None:
         if error.errno not in safe_open.NOT_EMPTY:
             raise
         raise ToolError(
-            f"{text.format_path(path)} is a directory with something in it; delete that first"
+            f"{text.format_path(path)} is a directory that is not empty; delete its content first"
         ) from None
 
 
@@ -92,25 +92,27 @@ def _require_file_meant(path: str) -> None:
 
 
 def encode_content(content: str) -> bytes:
-    """Return the bytes of a file. Raises ToolError for what no file should hold."""
+    """Return the bytes of a file. Raises ToolError for content that a file can't or should not have."""
     try:
         data = content.encode()
     except UnicodeEncodeError:
-        raise ToolError("the text holds half of a surrogate pair, which is no character") from None
+        raise ToolError(
+            "the text contains half of a surrogate pair, which is not a valid character"
+        ) from None
     if len(data) > MAX_EDITED_BYTES:
-        raise ToolError(f"the text has {len(data):,} bytes; at most {MAX_EDITED_BYTES:,} can be written")
+        raise ToolError(f"the text has {len(data):,} bytes; the limit is {MAX_EDITED_BYTES:,}")
     return data
 
 
 def require_writable(found: os.stat_result, path: str) -> None:
-    """Raise ToolError for what is no regular file of one name, or is read-only."""
+    """Raise ToolError for anything except a writable regular file without hard links."""
     paths.require_one_name(found, path)
     if not found.st_mode & stat.S_IWUSR:
         raise ToolError(f"{text.format_path(path)} is read-only (mode {stat.S_IMODE(found.st_mode):04o})")
 
 
 def _require_no_stand_in(context: Context, path: str, content: str) -> None:
-    """Refuse `[redacted]` in the new content: a model that saw it must not write it over the secret."""
+    """Refuse `[redacted]` in the new content if it would replace a secret in the file."""
     if REDACTED not in content:
         return
     with paths.open_tool_file(context, path) as descriptor:
@@ -120,19 +122,19 @@ def _require_no_stand_in(context: Context, path: str, content: str) -> None:
 
 
 def require_no_stand_in(context: Context, held: str) -> None:
-    """Raise ToolError if the file holds something that the model saw as `[redacted]`."""
+    """Raise ToolError if the file contains a secret that the model saw as `[redacted]`."""
     if context.redact(held)[1]:
         raise ToolError(
-            f"the text holds {REDACTED}, which stands for a secret in the file that you were not shown; "
-            "change the file with edit_file, around it"
+            f"the text contains {REDACTED}, which replaces a secret in the file that you can't see; "
+            "use edit_file to change the text around it"
         )
 
 
 def write_atomically(directory: int, name: bytes, data: bytes, found: os.stat_result | None) -> None:
-    """Put the complete content under that name, or nothing: a temporary file in the same directory is renamed
-    to it.
+    """Write the complete content or nothing: writes a temporary file in the same directory and renames
+    it.
 
-    The temporary's name is derived from the file's, so the next write removes what a killed one has left.
+    The name of the temporary file depends only on the file's name, so the next write removes a leftover one.
     """
     temporary = b".logist-%s.new" % hashlib.sha256(name).hexdigest()[:12].encode()
     with suppress(FileNotFoundError):
@@ -162,7 +164,7 @@ def _make_directories(context: Context, path: str) -> None:
             for part in above:
                 below = _enter_directory(descriptor, part)
                 if below is None:
-                    return  # opening the file will say what stands in the way
+                    return  # opening the file will report the problem
                 os.close(descriptor)
                 descriptor = below
         finally:

@@ -1,4 +1,4 @@
-"""What `logist doctor` looks at: the machine, the project, and each job; and what --fix does about it."""
+"""The checks of `logist doctor`: the machine, the project and each job; and the repairs of --fix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logist.jobs.doctor.checks import Finding, Fixed, Repairs
 
 
 class Report(NamedTuple):
-    """What was found, and what was repaired before that look."""
+    """The findings, and what was repaired before the checks ran."""
 
     findings: list[Finding]
     fixed: tuple[Fixed, ...] = ()
@@ -25,7 +25,7 @@ class Report(NamedTuple):
 
 
 def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: bool) -> Report:
-    """Every finding, the machine first. With `fix`, what can be repaired safely is repaired before."""
+    """Return all findings, the machine's first. With `fix`, repair first what can be repaired safely."""
     project = surroundings(environment, jobs_dir)
     done = Repairs(Backup(project))
     if fix:
@@ -42,7 +42,7 @@ def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: 
 
 
 def _as_printed(found: Finding, jobs_dir: str | None) -> Finding:
-    """A command that is advised has to be about the same jobs."""
+    """Add --jobs-dir to suggested commands, so that they work on the same jobs."""
     if not jobs_dir or not (found.fix or "").startswith(("logist job ", "logist doctor")):
         return found
     return replace(found, fix=f"{found.fix} --jobs-dir {quote(jobs_dir)}")

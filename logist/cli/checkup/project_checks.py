@@ -1,4 +1,4 @@
-"""What `logist doctor` looks at beside the jobs: the machine and the project, as a table of checks."""
+"""The checks of `logist doctor` for the machine and the project, as a table."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 39)
 INSTALL_SANDBOX = "apt install bubblewrap"
 LOW = 100_000_000
-"""Bytes of free space below which there is a warning."""
+"""Free bytes below which the check warns."""
 SETTLED = timedelta(minutes=1)
-"""How old what looks left behind must be: its maker may just have made it, and not locked it yet."""
+"""Minimum age of a job that looks abandoned: its process may have created it just now, and not locked it yet."""
 LEFT = timedelta(hours=1)
-"""The same for half-written files, which nobody locks; writing one takes no second."""
+"""The same for half-written files, which have no lock; writing one takes less than a second."""
 
 
 def list_project_jobs(project: ProjectContext) -> list[JobDir]:
-    """Every job of the project."""
+    """Return all jobs of the project."""
     try:
         return [JobDir(project.jobs_dir / job_id, job_id) for job_id in list_jobs(project.jobs_dir)]
     except LogistError:
-        return []  # no directory, or none that can be read: a row of its own says so
+        return []  # the directory is missing or unreadable: another check reports that
 
 
 def _python(project: ProjectContext) -> Iterator[Finding]:
@@ -82,12 +82,14 @@ def _git(project: ProjectContext) -> Iterator[Finding]:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        yield invalid("git", f"git can't be run: {error}", "install git 2.39 or newer")
+        yield invalid("git", f"can't run git: {error}", "install git 2.39 or newer")
         return
     version = re.search(r"(\d+)\.(\d+)[.\d]*", done.stdout)
     if version and (int(version[1]), int(version[2])) < OLDEST_GIT:
         yield warning(
-            "git", f"{version[0]} is older than what Logist is tested with", "install git 2.39 or newer"
+            "git",
+            f"{version[0]} is older than any version that Logist is tested with",
+            "install git 2.39 or newer",
         )
     else:
         yield Finding("git", "ok", version[0] if version else done.stdout.strip())
@@ -97,19 +99,25 @@ def _litellm(project: ProjectContext) -> Iterator[Finding]:
     if importlib.util.find_spec("litellm"):
         yield Finding("litellm", "ok", "installed")
         return
-    message = "not installed: no model can be asked; archived and given answers work"
+    message = "not installed: can't call models; archived answers and answers supplied by hand still work"
     yield warning("litellm", message, INSTALL_LITELLM)
 
 
 def describe_sandbox(found: sandbox.Means) -> Finding:
-    """What commands and agent programs are confined by here, and what that leaves open."""
+    """Report which sandbox confines commands and agent programs, and what it doesn't restrict."""
     told = "; ".join(found.details)
     if found.kind == "bubblewrap":
         return Finding("sandbox", "ok", told)
     if found.kind == "landlock":
-        return warning("sandbox", f"Landlock only, which holds less back: {told}", INSTALL_SANDBOX)
+        return warning(
+            "sandbox",
+            f"only Landlock is available, which restricts less than bubblewrap: {told}",
+            INSTALL_SANDBOX,
+        )
     return warning(
-        "sandbox", f"none works: agents' commands reach all that you reach: {told}", INSTALL_SANDBOX
+        "sandbox",
+        f"no sandbox available: agents' commands can access everything you can: {told}",
+        INSTALL_SANDBOX,
     )
 
 
@@ -118,34 +126,40 @@ def _path(environment: Environment) -> str:
 
 
 def describe_programs(path: str) -> Finding:
-    """Which of the agent programs that Logist knows can be found."""
+    """Report which of the known agent programs are installed."""
     there = [name for name, program in PRESETS.items() if shutil.which(program.executable, path=path)]
-    return Finding(
-        "agents", "ok", ", ".join(there) or "no agent program is installed: models work without one"
-    )
+    return Finding("agents", "ok", ", ".join(there) or "no agent program installed; models don't need one")
 
 
 def _home(project: ProjectContext) -> Iterator[Finding]:
     found = project.environment.find_home(Path(get_current_directory()))
-    yield _directory("home", found.path, f"found by {found.source}")
+    yield _directory("home", found.path, f"source: {found.source}")
 
 
 def _directory(what: str, path: Path, note: str) -> Finding:
     shown = f"{path} ({note})" if note else str(path)
     existing = _existing(path)
     if os.path.lexists(path) and existing != path:
-        return invalid(what, f"{path} is no directory", format_move_command(path))
+        return invalid(what, f"{path} is not a directory", format_move_command(path))
     if problem := describe_problem(existing):
-        return invalid(what, f"{shown} is on {problem}", "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
+        return invalid(
+            what, f"{shown} is on {problem}", "use a local disk: set --jobs-dir or $LOGIST_JOBS_DIR"
+        )
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
-        return invalid(what, f"{shown} is on a read-only file system", "remount it writable, or --jobs-dir")
+        return invalid(
+            what,
+            f"{shown} is on a read-only file system",
+            "remount it writable, or choose another directory with --jobs-dir",
+        )
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         return invalid(
-            what, f"{shown} can't be read and written", f"check who owns {existing}, and its permissions"
+            what,
+            f"missing read or write permission: {shown}",
+            f"check the owner and permissions of {existing}",
         )
     if existing != path:
         fix = "logist init" if what == "home" else None
-        return Finding(what, "ok", f"{shown} is not there yet, and is made when it is needed", fix)
+        return Finding(what, "ok", f"{shown} doesn't exist yet; Logist creates it when needed", fix)
     return Finding(what, "ok", shown)
 
 
@@ -160,23 +174,25 @@ def _disk(project: ProjectContext) -> Iterator[Finding]:
     full = bool(disk.f_files) and not disk.f_favail
     if full:
         yield warning(
-            "disk", "no inode is free, so no file can be made: remove some", f"df -i {quote(str(place))}"
+            "disk",
+            "no free inodes, so Logist can't create files: delete some files",
+            f"df -i {quote(str(place))}",
         )
     if free < LOW:
-        message = f"only {free / 1e6:.1f} MB are free: make some space"
+        message = f"only {free / 1e6:.1f} MB free: free some disk space"
         yield warning("disk", message, f"df -h {quote(str(place))}")
     if free >= LOW and not full:
         yield Finding("disk", "ok", f"{free / 1e9:,.1f} GB free")
 
 
 def _file_system(project: ProjectContext) -> Iterator[Finding]:
-    """What it must be able to do. Found out without writing."""
+    """Check that the file system has what jobs need, without writing to it."""
     jobs = project.jobs_dir
     if not jobs.is_dir():
         return
-    fix = "use a file system of Linux: --jobs-dir, or $LOGIST_JOBS_DIR"
+    fix = "use a Linux file system: set --jobs-dir or $LOGIST_JOBS_DIR"
     if _ignores_case(jobs):
-        yield warning("jobs", "names differ not by case here: the jobs A and a would be one", fix)
+        yield warning("jobs", "this file system ignores case: the jobs A and a would be the same", fix)
     try:
         fd = os.open(jobs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -187,13 +203,13 @@ def _file_system(project: ProjectContext) -> Iterator[Finding]:
         return
     except OSError as error:
         if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
-            yield invalid("jobs", "this file system has no locks", fix)
+            yield invalid("jobs", "this file system doesn't support file locks", fix)
     finally:
         os.close(fd)
 
 
 def _ignores_case(folder: Path) -> bool:
-    """Whether the directory answers to its name in another case; a link of that name does not count."""
+    """True if the directory can be opened by its name in another case; a link of that name doesn't count."""
     other = folder.with_name(folder.name.swapcase())
     try:
         return other != folder and os.path.samestat(other.lstat(), folder.lstat())
@@ -212,7 +228,9 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
         return
     script = (environment.agent_name() or loaded.settings.agent).removeprefix(SCRIPTED)
     if script != (environment.agent_name() or loaded.settings.agent) and not os.path.exists(script):
-        yield invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
+        yield invalid(
+            "config", f"agent: script not found: {script}", "set `agent` to an existing script, or to litellm"
+        )
         return
     for unused in loaded.unused:
         yield warning("config", f"{unused.where}: {unused.message}", unused.advice)
@@ -224,27 +242,27 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
 
 
 def _named(environment: Environment, loaded: LoadedSettings) -> Iterator[Finding]:
-    """Roles that the settings name and that don't exist.
+    """Report unknown roles in the settings.
 
-    Only `roles.default` is an error, since no job can be made without it. Other projects may know the rest.
+    Only `roles.default` is an error, because no job can be created without it. Other projects may have the rest.
     """
     roles = context.load_known_roles(environment)
     for field, role in list_named_roles(loaded.settings).items():
         if role not in roles.by_name and role not in roles.broken:
-            message = f"{loaded.sources[field]}: `{field}` names the role `{role}`, and there is none"
+            message = f"{loaded.sources[field]}: `{field}` names the unknown role `{role}`"
             make = invalid if field == "roles.default" else warning
             yield make("config", message, f"valid roles: {', '.join(sorted(roles.by_name))}")
 
 
 class AgentProblem(NamedTuple):
-    """Why a role can't be asked, and what helps."""
+    """Why a role can't do steps, and how to fix it."""
 
     message: str
     fix: str
 
 
 def _agents(environment: Environment, settings: Settings, roles: Roles) -> Iterator[Finding]:
-    """An error where no step can work, because no role that does the work can be asked; else a warning each."""
+    """Report roles that can't do steps: an error if that is true for all doers, else a warning each."""
     agent = environment.agent_name() or settings.agent
     if agent.startswith(SCRIPTED):
         return
@@ -271,17 +289,17 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
         return AgentProblem(error.message, error.fix or "edit the config")
     if model.input_price is None and not settings.allow_unknown_price:
         fix = f"set models.{model.name}.input_price and output_price, or allow_unknown_price: true"
-        return AgentProblem(f"the price of the model {model.name} is unknown, so no step asks it", fix)
+        return AgentProblem(f"unknown price of the model {model.name}: steps that need it are refused", fix)
     if program is not None:
         if shutil.which(program.executable, path=_path(environment)) is None:
             return AgentProblem(
-                f"the agent {agent} can't be run: {program.executable} is not on PATH", f"install {agent}"
+                f"can't run the agent {agent}: {program.executable} not found on PATH", f"install {agent}"
             )
         return None
     if importlib.util.find_spec("litellm") is None:
-        return AgentProblem("no model can be asked: litellm is not installed", "install the extra `litellm`")
+        return AgentProblem("can't call models: litellm is not installed", "install the extra `litellm`")
     if model.api_key_env and environment.get_key(model.api_key_env) is None:
-        message = f"no key for the model {model.name}: {model.api_key_env} is not set"
+        message = f"missing API key for the model {model.name}: {model.api_key_env} is not set"
         return AgentProblem(message, f"set {model.api_key_env} in the environment")
     return None
 
@@ -300,12 +318,12 @@ def _roles(project: ProjectContext) -> Iterator[Finding]:
 
 
 def _gitignore(project: ProjectContext) -> Iterator[Finding]:
-    """Without it the user's own git takes the jobs for files of the project."""
+    """Check that the jobs are ignored by the git repository of the project."""
     home = project.home
     ignored = home / ".gitignore"
     in_repository = any((above / ".git").exists() for above in home.parents)
     if home.is_dir() and in_repository and not os.path.lexists(ignored):
-        message = f"{ignored} is missing: git would take the jobs for files of the project"
+        message = f"{ignored} is missing: git would treat the jobs as files of your project"
         yield repairable(warning("home", message, None), ignored)
 
 
@@ -318,9 +336,9 @@ def _selected_job(project: ProjectContext) -> Iterator[Finding]:
     if is_job_id(chosen) and any((place / chosen).is_dir() for place in places):
         return
     what = (
-        f"the selected job {chosen} is not there"
+        f"selected job not found: {chosen}"
         if is_job_id(chosen)
-        else f"{SELECTED_JOB_FILE} names no job"
+        else f"{SELECTED_JOB_FILE} doesn't contain a job id"
     )
     yield repairable(warning("selected", what, None), file)
 
@@ -330,37 +348,39 @@ def _half_written(project: ProjectContext) -> Iterator[Finding]:
         path for path in _inside(project.home) if path.name.startswith(".") and path.name.endswith(TEMPORARY)
     ]
     if left := [path for path in found if _is_older(project, path, LEFT)]:
-        message = f"half-written files of a command that was killed: {', '.join(path.name for path in left)}"
+        message = f"incomplete files left by a killed command: {', '.join(path.name for path in left)}"
         yield repairable(warning("home", message, None), *left)
 
 
 def _abandoned_jobs(project: ProjectContext) -> Iterator[Finding]:
-    """Jobs in the making whose maker was killed: who lives holds the lock."""
+    """Report unfinished jobs whose creating process was killed: a live one would hold the lock."""
     for path in _inside(project.jobs_dir):
         if not path.name.startswith(IN_THE_MAKING) or path.is_symlink() or not path.is_dir():
             continue
         if lock.find_lock_holder(path) is not None:
             continue
-        found = warning("jobs", f"{path.name} was left by a command that was killed", _removal(path))
+        found = warning("jobs", f"{path.name} was left by a killed command", _removal(path))
         yield repairable(found, path) if _is_older(project, path, SETTLED) else found
 
 
 def _removal(path: Path) -> str:
-    return f"if no `logist job create` is at work: rm -r {quote(str(path))}"
+    return f"if no `logist job create` is running: rm -r {quote(str(path))}"
 
 
 def _strays(project: ProjectContext) -> Iterator[Finding]:
-    """What no command sees: names that are no ids, files, links."""
+    """Report what commands ignore in the jobs directory: invalid ids, files, links."""
     jobs = project.jobs_dir
     for path in _inside(jobs):
         if path.name.startswith("."):
             continue
         if path.is_symlink():
-            yield warning("jobs", f"{path.name} is a symbolic link, and so no job", f"rm {quote(str(path))}")
+            yield warning("jobs", f"{path.name} is a symbolic link, not a job", f"rm {quote(str(path))}")
         elif not path.is_dir():
-            yield warning("jobs", f"{path.name} is no job, but a file", _out(jobs, path))
+            yield warning("jobs", f"{path.name} is a file, not a job", _out(jobs, path))
         elif not is_job_id(path.name):
-            yield warning("jobs", f"{path.name!r} is not a job id, so no command finds it", _out(jobs, path))
+            yield warning(
+                "jobs", f"{path.name!r} is not a valid job id, so commands ignore it", _out(jobs, path)
+            )
 
 
 def _out(jobs: Path, path: Path) -> str:
@@ -383,13 +403,13 @@ def _is_older(project: ProjectContext, path: Path, age: timedelta) -> bool:
 
 
 def _clock(project: ProjectContext) -> Iterator[Finding]:
-    """One job that is ahead of the clock is enough."""
+    """Report the first job whose times are ahead of the clock; one is enough."""
     jobs = list_project_jobs(project)
     yield from [found for job in jobs if (found := job_checks.clock_fault(job, project.clock))][:1]
 
 
 _TAKEN_AWAY = "moved to the backup"
-_ABANDONED = "moved to the backup, for nobody is at work on it"
+_ABANDONED = "moved to the backup, because no process is using it"
 
 PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("python", _python),
@@ -403,11 +423,11 @@ PROJECT_CHECKS: tuple[HealthCheck[ProjectContext], ...] = (
     HealthCheck("file system", _file_system),
     HealthCheck("config", _config),
     HealthCheck("roles", _roles),
-    HealthCheck(".gitignore", _gitignore, repairs.ignore_jobs, "made again"),
+    HealthCheck(".gitignore", _gitignore, repairs.ignore_jobs, "created again"),
     HealthCheck("selected job", _selected_job, repairs.take_away, _TAKEN_AWAY),
-    HealthCheck("half-written files", _half_written, repairs.take_away, _TAKEN_AWAY),
+    HealthCheck("incomplete files", _half_written, repairs.take_away, _TAKEN_AWAY),
     HealthCheck("abandoned jobs", _abandoned_jobs, repairs.take_abandoned, _ABANDONED),
-    HealthCheck("strays among the jobs", _strays),
+    HealthCheck("unknown files among the jobs", _strays),
     HealthCheck("clock", _clock),
 )
-"""In the order in which they are looked at, and reported."""
+"""In the order in which they run and are reported."""

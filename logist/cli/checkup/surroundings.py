@@ -1,4 +1,4 @@
-"""The project as a check-up sees it: a config or a role that does not validate keeps nobody from looking."""
+"""Loads the project for checks, which also work if a config or a role is invalid."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from logist.roles import Roles, load_roles
 
 
 def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool = False) -> ProjectContext:
-    """The project around the current directory, with the defaults where its config does not validate.
+    """Return the project of the current directory, with default settings if its config is invalid.
 
-    `strict`: InvalidFile for such a config. No program that it names is started, so nobody has to trust it.
+    With `strict`, raises InvalidFile for an invalid config. The project needs no trust, because no program of its
+    config is started.
     """
     cwd = Path(get_current_directory())
     jobs = require_utf8(
-        environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR"
+        environment.jobs_dir_name(jobs_dir, str(cwd)), "the jobs directory", "choose another with --jobs-dir"
     )
     home = environment.find_home(cwd).path
     return ProjectContext(

@@ -12,7 +12,7 @@ VARIABLE = "_LOGIST_COMPLETE"
 
 _BASH_WORDS = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
 _JOINED = {
-    # bash takes --role=Worker for three words; the = is dropped.
+    # bash splits --role=Worker into three words; remove the `=`.
     "bash": [
         (
             "    local response\n",
@@ -29,10 +29,10 @@ _JOINED = {
         ),
         (_BASH_WORDS, 'COMP_WORDS="${words[*]}" COMP_CWORD=$last'),
     ],
-    # zsh and fish take it for one word, of which a value would replace the name of the option too.
+    # zsh and fish treat it as one word, so that a completed value would also replace the option name.
     "zsh": [
         ("    for type key", "    compset -P '--*='\n\n    for type key"),
-        (" -U\n", "\n"),  # with -U, zsh inserts the value without what compset has set aside
+        (" -U\n", "\n"),  # with -U, zsh inserts the value without the prefix that compset removed
         ("compadd -U", "compadd"),
     ],
     "fish": [
@@ -54,7 +54,7 @@ _JOINED = {
         ("echo $metadata[2]", "echo $option$metadata[2]"),
     ],
 }
-"""What click's scripts lack for a value that follows its option after an =, by shell."""
+"""Changes to click's scripts, by shell, for completing values after `--option=`."""
 
 
 @click.command("completion")
@@ -64,9 +64,9 @@ _JOINED = {
 def completion(ctx: click.Context, shell: str) -> Output:
     """Print a completion script for a shell.
 
-    It completes commands, options, files, names of roles, models and agents, and the jobs that take a command.
-    As in `eval "$(logist completion bash)"` in ~/.bashrc, the same with zsh in ~/.zshrc, or
-    `logist completion fish > ~/.config/fish/completions/logist.fish`.
+    It completes commands, options, files, names of roles, models and agents, and the jobs that a command accepts.
+    For bash, put `eval "$(logist completion bash)"` into ~/.bashrc; for zsh, the same with zsh into ~/.zshrc; for
+    fish, run `logist completion fish > ~/.config/fish/completions/logist.fish`.
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None

@@ -23,8 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _add_options(command: F) -> F:
-    user = click.option("--user", is_flag=True, help="Change your own config, which holds in every project.")
-    dry = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
+    user = click.option(
+        "--user", is_flag=True, help="Change your user config, which applies to all projects."
+    )
+    dry = click.option("--dry-run", is_flag=True, help="Show what would change, without writing it.")
     return user(dry(json_option(command)))
 
 
@@ -34,15 +36,15 @@ def _add_options(command: F) -> F:
 @_add_options
 @click.pass_obj
 def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bool) -> Output:
-    """Set a key of the project's config; comments and order stay.
+    """Set a config key; comments are kept.
 
-    KEY is dotted, as in limits.cost_threshold. VALUE is read as YAML or JSON: a number, true, false, [a, b], {a: b},
-    "quoted"; all else is text. Nothing is written if the config would not be valid then. What you set needs no
-    `logist trust`; what else changed in the file still does.
+    KEY uses dots, as in limits.cost_threshold. VALUE is parsed as YAML or JSON: a number, true, false, [a, b], {a: b}
+    or "quoted"; anything else is text. Logist doesn't write an invalid config. Values that you set here don't need
+    `logist trust`; other changes in the file still do.
     """
-    parsed = parse_yaml_value(require_utf8(value, "the value", "write it in UTF-8"))
+    parsed = parse_yaml_value(require_utf8(value, "the value", "use UTF-8"))
     if parsed is None:
-        raise UsageError("a key can't be set to nothing", where=key, fix=f"logist config unset {key}")
+        raise UsageError("can't set a key to null", where=key, fix=f"to remove it: logist config unset {key}")
     return _change_setting(environment, key, parsed, user=user, dry_run=dry_run)
 
 
@@ -51,9 +53,9 @@ def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bo
 @_add_options
 @click.pass_obj
 def unset(environment: Environment, key: str, user: bool, dry_run: bool) -> Output:
-    """Remove a key from the project's config: the value from below holds again.
+    """Remove a config key.
 
-    That is the one of your own config, or the default.
+    The value from your user config, or the default, applies again.
     """
     return _change_setting(environment, key, None, user=user, dry_run=dry_run)
 
@@ -87,8 +89,8 @@ def _find_config_file(environment: Environment, *, user: bool) -> ConfigFile:
         return ConfigFile(own, own, needs_trust=False)
     home = environment.find_home(Path(get_current_directory()))
     if home.source == "user":
-        fix = "logist init makes one here; --user changes your own config"
-        raise UsageError("there is no project here", fix=fix)
+        fix = "run 'logist init' to create one, or use --user to change your user config"
+        raise UsageError("no project here", fix=fix)
     return ConfigFile(home.path, own, needs_trust=home.source == "project")
 
 
@@ -98,13 +100,13 @@ def _format_change(change: ConfigChange, value: Any, *, dry_run: bool) -> list[L
             f"is not set in {change.file}" if value is None else f"is already {_format_value(change.before)}"
         )
         return [f"{change.key} {text}: nothing to change"]
-    place = f"dry run, nothing written: {change.file}" if dry_run else f"file: {change.file}"
+    place = f"dry run, file not written: {change.file}" if dry_run else f"file: {change.file}"
     old, new = _format_with_source(change, change.before), _format_with_source(change, change.after)
     return [(StyledText(f"{change.key}: ", "bold"), f"{old} -> {new}"), (StyledText(place, "dim"),)]
 
 
 def _format_with_source(change: ConfigChange, setting: Setting) -> str:
-    """Format a value, with its source unless that is the file itself."""
+    """Format a value, with its source if that is another file."""
     if setting.value is None:
         return "not set"
     elsewhere = setting.source and setting.source != str(change.file)
@@ -117,7 +119,7 @@ def _format_value(setting: Setting) -> str:
 
 
 def _warn_still_set(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
-    """Warn that another file still sets a removed key."""
+    """Return a warning if another file still sets a removed key."""
     source = change.after.source
     if value is not None or source in ("", "default", str(change.file)):
         return ()
@@ -125,9 +127,7 @@ def _warn_still_set(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
 
 
 def _find_override(environment: Environment, key: str) -> str:
-    """Return a warning if the project here sets the same key, so that the
-    user's own config has no effect for it.
-    """
+    """Return a warning if the project sets the same key, which overrides the user config."""
     from logist.cli.context import load_current_settings
 
     try:
@@ -135,4 +135,4 @@ def _find_override(environment: Environment, key: str) -> str:
     except LogistError:
         return ""
     source = loaded.sources.get(key, "")
-    return f"in this project {source} sets `{key}`, and wins" if source in loaded.project_files else ""
+    return f"no effect in this project: {source} overrides `{key}`" if source in loaded.project_files else ""

@@ -26,13 +26,16 @@ Row = dict[str, Any]
 @listing_options
 @click.pass_obj
 def show(environment: Environment) -> Output:
-    """Show every setting, its value, and where it comes from: default, a file, another setting, or the environment."""
+    """Show all settings and their sources.
+
+    A source is `default`, a file, another setting, or the environment.
+    """
     from logist.cli.context import load_current_settings, load_known_roles
 
     loaded = load_current_settings(environment)
     try:
         roles = _list_role_types(load_known_roles(environment), loaded.settings.roles.type_mapping)
-    except InvalidFile:  # a directory that does not open keeps nobody from looking at the settings
+    except InvalidFile:  # show the settings even if a roles directory is unreadable
         roles = []
     values = dict(_iter_leaves(loaded.settings.model_dump(mode="json")))
     rows = [
@@ -56,9 +59,7 @@ def _list_warnings(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
 
 
 def _list_derived(environment: Environment, settings: Settings) -> Iterator[Row]:
-    """Yield settings whose value is determined by another setting, or by the environment, whatever their own
-    value.
-    """
+    """Yield settings whose value comes from another setting or from the environment."""
     from logist.config.settings import can_merge_automatically, choose_approval
 
     by_mode = {"source": "review.mode"}
@@ -71,7 +72,7 @@ def _list_derived(environment: Environment, settings: Settings) -> Iterator[Row]
 
 
 def _list_role_types(roles: Roles, configured: Collection[str]) -> list[Row]:
-    """Return the role of each type of tasks that role files name and the config does not."""
+    """Return the role for each task type that is in a role file but not in the config."""
     types = {word.casefold() for found in roles.by_name.values() for word in found.role.applicable_task_types}
     role_by_type = {
         word: roles.find_for_task_type(word)
@@ -85,7 +86,7 @@ def _list_role_types(roles: Roles, configured: Collection[str]) -> list[Row]:
 
 
 def _insert_role_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
-    """Yield the rows with those of `roles` after the types of the config."""
+    """Yield the rows, with `roles` after the task types of the config."""
     last = max(place for place, row in enumerate(rows) if row["field"].startswith(TYPES))
     for place, row in enumerate(rows):
         if row["field"] != TYPES:

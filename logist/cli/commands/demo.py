@@ -1,4 +1,4 @@
-"""`logist demo`: the main job, run for real with archived answers."""
+"""`logist demo`: runs a real job with archived answers."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ JOB = "shout"
 
 STORY: tuple[tuple[str, tuple[str, ...], int], ...] = (
     (
-        "A job from a spec file; its workspace is a copy of this repository.",
+        "Create a job from a spec file; its workspace is a copy of this repository.",
         ("job", "create", "spec.yaml", "--id", JOB),
         0,
     ),
-    ("The Worker does it.", ("job", "step", JOB), 0),
-    ("The Supervisor looks at it, and sends it back.", ("job", "step", JOB), 0),
+    ("The Worker does the task.", ("job", "step", JOB), 0),
+    ("The Supervisor reviews it and sends it back.", ("job", "step", JOB), 0),
     ("The Worker fixes it.", ("job", "step", JOB), 0),
     (
-        "The Supervisor's answer breaks off in the middle: never repaired, so the job is STUCK (exit 3).",
+        "The Supervisor's answer is cut off; Logist never repairs answers, so the job is STUCK (exit 3).",
         ("job", "step", JOB),
         3,
     ),
-    ("Where does it stand?", ("job", "status", JOB), 0),
+    ("Show the status of the job.", ("job", "status", JOB), 0),
     (
-        "A steward resolves it: review again.",
+        "The steward resolves it: review again.",
         ("job", "resubmit", JOB, "--review", "--note", "Your answer was cut off. Keep it short."),
         0,
     ),
-    ("The Supervisor again; now a person has the last word (exit 11).", ("job", "step", JOB), 11),
+    ("The Supervisor accepts it; now a person has to approve (exit 11).", ("job", "step", JOB), 11),
     ("The steward approves.", ("job", "approve", JOB), 0),
-    ("What happened:", ("job", "history", JOB), 0),
-    ("The same history through today's rules, with no model:", ("job", "replay", JOB), 0),
-    ("And every file checked against every other:", ("job", "verify", JOB), 0),
+    ("Show what happened:", ("job", "history", JOB), 0),
+    ("Replay the same history with the current rules, without a model:", ("job", "replay", JOB), 0),
+    ("Check that all files of the job match:", ("job", "verify", JOB), 0),
 )
 
 
@@ -54,21 +54,23 @@ STORY: tuple[tuple[str, tuple[str, ...], int], ...] = (
 @json_option
 @click.pass_obj
 def demo(environment: Environment, directory: str | None) -> Output:
-    """Run the main job with archived answers: no model is called, no key is needed.
+    """Run a demo job with archived answers; no API key needed.
 
-    DIRECTORY is made and kept, so that you can look into it  [default: a new temporary one].
+    No model is called. DIRECTORY is created and kept, so that you can look at the files
+    [default: a new temporary directory].
     """
     home = _create_directory(directory)
     fixture = find_resource("fixtures", "jobs", "main-job")
     _create_repository(home, fixture, environment)
     _print_lines(
         environment,
-        "No model is called here: the answers come from an archived run, shipped with logist as",
+        "No model is called: the answers come from an archived run that is part of Logist:",
         f"{fixture / 'answers.json'}. Everything else is real: git, files, checks, history.",
         "",
     )
     results = [
-        _run_scene(environment, home, fixture, *scene) for scene in ((("A project:", ("init",), 0)), *STORY)
+        _run_scene(environment, home, fixture, *scene)
+        for scene in ((("Create a project:", ("init",), 0)), *STORY)
     ]
     return Output(
         {"directory": str(home), "commands": results}, _format_farewell(home, _find_program(environment))
@@ -80,7 +82,7 @@ def _create_directory(directory: str | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="logist-demo-"))
     home = Path(directory).absolute()
     if home.exists() and any(home.iterdir()):
-        raise UsageError("the directory is not empty", where=str(home), fix="name a new one")
+        raise UsageError("the directory is not empty", where=str(home), fix="choose a new directory")
     home.mkdir(parents=True, exist_ok=True)
     return home
 
@@ -100,7 +102,7 @@ def _create_repository(home: Path, fixture: Path, environment: Environment) -> N
 def _run_scene(
     environment: Environment, home: Path, fixture: Path, title: str, words: tuple[str, ...], expected: int
 ) -> dict[str, object]:
-    """Print one command as a person would type it, run it, and require its exit code."""
+    """Print one command as a person would type it, run it, and check its exit code."""
     _print_lines(environment, f"# {title}", f"$ logist {shlex.join(words)}")
     script = f"scripted:{fixture / 'answers.json'}"
     child = {
@@ -120,7 +122,7 @@ def _run_scene(
     )
     if done.returncode != expected:
         raise UsageError(
-            f"the demo broke: exit {done.returncode}, expected {expected}", where=shlex.join(words)
+            f"demo failed: exit code {done.returncode}, expected {expected}", where=shlex.join(words)
         )
     _print_lines(environment, "")
     return {"command": ["logist", *words], "exit_code": done.returncode}
@@ -132,7 +134,7 @@ def _print_lines(environment: Environment, *lines: str) -> None:
 
 
 def _find_program(environment: Environment) -> str:
-    """Return how a person calls logist: by name if it is on the path, else by its location."""
+    """Return the command that starts Logist: `logist` if it is on PATH, else its path."""
     if shutil.which("logist", path=environment.build_child_environment().get("PATH")):
         return "logist"
     beside = Path(sys.executable).with_name("logist")
@@ -142,15 +144,15 @@ def _find_program(environment: Environment) -> str:
 def _format_farewell(home: Path, logist: str) -> tuple[Line, ...]:
     job = f".logist/jobs/{JOB}"
     return (
-        f"Everything is in {home}. Look into it:",
+        f"All files are in {home}. Have a look:",
         "",
         f"  cd {shlex.quote(str(home))}",
         f"  ls {job} {job}/workspace",
         f"  {logist} job status {JOB} -v",
-        f"  {logist} job history {JOB} --prompt 3     # what the Supervisor was sent",
-        f"  {logist} job history {JOB} --raw 5        # the answer that broke off",
+        f"  {logist} job history {JOB} --prompt 3     # the prompt for the Supervisor",
+        f"  {logist} job history {JOB} --raw 5        # the answer that was cut off",
         "",
-        "With a real model: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install Logist",
-        "with the extra `litellm`, and run the same commands. `logist config show` lists the models.",
-        (StyledText("No key? `logist job poststep` takes any answer you type or paste.", "dim"),),
+        "To use real models: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install Logist",
+        "with the extra `litellm`, and run the same commands. To see the models: `logist config show`.",
+        (StyledText("No API key? With `logist job poststep` you can type or paste any answer.", "dim"),),
     )

@@ -19,17 +19,20 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 @click.command("doctor")
-@click.option("--deep", is_flag=True, help="Verify every job's whole history and checkpoints too.")
-@click.option("--fix", is_flag=True, help="Repair what is safe to repair, after a backup in .logist/backup.")
+@click.option("--deep", is_flag=True, help="Also verify the complete history and checkpoints of every job.")
+@click.option(
+    "--fix", is_flag=True, help="Repair what is safe to repair; make a backup in .logist/backup first."
+)
 @jobs_dir_option
 @json_option
 @click.pass_obj
 def doctor(environment: Environment, deep: bool, fix: bool, jobs_dir: str | None) -> Output:
-    """Check this machine and this project; each finding names what fixes it.
+    """Check this machine and this project for problems.
 
-    Exit code 10 when a job is damaged, else 5 when anything else is wrong, else 0; after --fix it is that
-    of what is still wrong. Nothing is changed without --fix. That never touches a job which another
-    process works on, nor a history that does not verify.
+    Each finding says how to fix it. Without --fix, nothing is changed. --fix never changes a job that another
+    process is working on, or a history that doesn't verify.
+
+    Exit code: 10 if a job is damaged; 5 for any other error; else 0. With --fix, only remaining problems count.
     """
     from logist.cli.checkup import examine
 

@@ -17,13 +17,16 @@ from logist.store import require_local
 @json_option
 @click.pass_obj
 def init(environment: Environment) -> Output:
-    """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
+    """Create a .logist directory here.
+
+    It contains settings, roles and jobs. Existing files are not changed.
+    """
     home = Path(get_current_directory()) / PROJECT_DIRECTORY
     require_local(Path(environment.chosen_jobs_dir(None, get_current_directory()) or home))
     from logist.jobs.base import project_home
 
     created = project_home.create_project(home)
-    what = "made" if created else "already there"
+    what = "created" if created else "already exists"
     below = find_coven_directory(str(home))
-    more = (f"{below} stays in force, under what is said in .logist",) if below else ()
+    more = (f"{below} still applies; .logist overrides it",) if below else ()
     return Output({"home": str(home), "made": [name or "." for name in created]}, (f"{what}: {home}", *more))

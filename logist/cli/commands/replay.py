@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 @click.command("replay")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @replay_options
-@click.option("--fail-fast", is_flag=True, help="Stop after the first history that does not go the same way.")
+@click.option("--fail-fast", is_flag=True, help="Stop after the first history that fails.")
 @recorded_jobs_dir_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, at the end.")
-@click.option("--jsonl", "as_jsonl", is_flag=True, help="One JSON object a history, as each is done.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")
+@click.option(
+    "--jsonl", "as_jsonl", is_flag=True, help="Print one JSON object per history, as soon as it is done."
+)
 @click.pass_obj
 def replay(
     environment: Environment,
@@ -45,12 +47,14 @@ def replay(
     as_json: bool,
     as_jsonl: bool,
 ) -> Output:
-    """Run recorded histories through today's rules: no model, no network, no clock.
+    """Replay recorded histories with the current rules.
 
-    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
-    project. Exit code 10 when a history is damaged, else 9 when one goes another way today (with --prompts
-    fail also when a prompt would be another one, with --strict also when only a rule that a newer Logist
-    has changed is the cause), else 0.
+    A replay uses no model, no network and no clock. PATH is a job directory, a history file, a folder that
+    contains them, or a glob; by default, all jobs of the project.
+
+    Exit code: 10 if a history is damaged; 9 if one now gives a different result (with --prompts fail, also if
+    a prompt would be different; with --strict, also if the only cause is a rule that changed in a newer
+    Logist); else 0.
     """
     from logist.cli.recorded import list_recorded
     from logist.jobs.archive.archive_replay import replay_all
@@ -89,11 +93,11 @@ def replay(
 
 
 class _ReplayDisplay:
-    """Prints each history as it is done; keeps only what is needed at the end."""
+    """Prints each history when it is done; keeps only what is needed at the end."""
 
     def __init__(self, environment: Environment, mode: str, progress: ProgressBar) -> None:
         self.rows: list[dict[str, Any]] = []
-        """For the document; empty in every other mode."""
+        """Rows for --json; empty in other modes."""
         self.told: list[Diagnostic] = []
         self._environment = environment
         self._mode = mode
@@ -101,7 +105,7 @@ class _ReplayDisplay:
         self._diffs: set[str] = set()
 
     def add_history(self, found: Replayed) -> None:
-        """Print or keep one more history."""
+        """Print or keep the result of one history."""
         from logist.jobs.archive.replay_report import format_replay_lines
 
         if self._mode == "json":

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from logist.jobs.job_queue import EndedJob, HeldUp
 
 LOOK_SECONDS = 0.2
-"""How often a waiting `--watch` looks whether it shall stop."""
+"""Seconds between two checks for a stop while `--watch` waits."""
 LISTED = 20
-"""Jobs that wait for a person, as text; --json has all."""
+"""Maximum number of waiting jobs in the text output; --json has all."""
 LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
-"""A job whose provider is out, or whose setup fails, is left for so many rounds, then twice as many, up to an hour."""
+"""A job whose provider or setup fails is skipped for this many rounds, then twice as many, up to this many
+seconds."""
 
 
 @click.command("run")
@@ -34,9 +35,11 @@ LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
     "--parallel",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Jobs at a time  [default: max_concurrent_agents]",
+    help="Number of jobs to run at the same time  [default: max_concurrent_agents]",
 )
-@click.option("--watch", is_flag=True, help="Go on for ever: look again every poll_interval_seconds.")
+@click.option(
+    "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
+)
 @agent_option
 @jobs_dir_option
 @json_flag
@@ -49,15 +52,16 @@ def run(
     jobs_dir: str | None,
     as_json: bool,
 ) -> Output:
-    """Run every ready job, in rank order, until none is ready; one that breaks stops no other.
+    """Run every ready job, in rank order.
 
-    With --watch a job whose provider is out (a refused key, a refused request), or whose setup fails, is left
-    for 12 rounds, then for twice as many, up to an hour; or until its state changes.
+    Stops when no job is ready. A job that fails doesn't stop the others. Jobs that wait for a person are listed
+    at the end: STUCK, at a limit, waiting for approval, or damaged.
 
-    Jobs that wait for a person are listed at the end: STUCK, at a limit, for approval, or damaged.
+    With --watch, a job whose provider fails (key or request refused) or whose setup fails is skipped for 12
+    rounds, then for twice as many, up to an hour, or until its state changes.
 
-    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; after Ctrl-C
-    130. A job that waits for a person counts too, also one that was not run: 10 (damaged), 3 (STUCK), 7
+    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; 130 after
+    Ctrl-C. Jobs that wait for a person also count, even if they were not run: 10 (damaged), 3 (STUCK), 7
     (limit), 11 (approval).
     """
     from logist.cli import context
@@ -69,7 +73,7 @@ def run(
     _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
-    # An interrupted run has not come to its end; a watch is always ended by a signal.
+    # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
     held = (
         []
         if project.stopping() and not watch
@@ -89,7 +93,7 @@ def run(
 
 
 class _RunDisplay:
-    """The results so far; prints each step as it ends, from any thread."""
+    """Collects the results and prints each step when it ends; can be used from any thread."""
 
     def __init__(self, environment: Environment, *, quiet: bool) -> None:
         self.environment = environment
@@ -100,7 +104,7 @@ class _RunDisplay:
 
     @property
     def concluded(self) -> set[str]:
-        """The jobs whose printed end already names what they wait for."""
+        """The jobs whose printed result already says what they wait for."""
         return {
             job
             for job, end in self.ended.items()
@@ -118,7 +122,9 @@ class _RunDisplay:
     def add_end(self, ended: EndedJob) -> None:
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
-        is_printed = known is not None and str(known.error) == str(ended.error)  # not again at every round
+        is_printed = known is not None and str(known.error) == str(
+            ended.error
+        )  # don't repeat it in every round
         new_diagnostics = (
             () if is_printed and _list_warnings(known) == _list_warnings(ended) else _list_warnings(ended)
         )
@@ -130,7 +136,7 @@ class _RunDisplay:
 
 
 def _list_warnings(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
-    """Return the warnings about how a job ended, such as why its work is not merged."""
+    """Return the warnings of a job's result, such as why its work was not merged."""
     texts = ended.result.warnings if ended and ended.result else ()
     return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
 
@@ -143,7 +149,11 @@ def _note_more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ..
     more = len(held) - len(listed)
     if not more:
         return ()
-    return (Diagnostic("info", "waiting", f"and {more} more wait for a person", None, "logist job list"),)
+    return (
+        Diagnostic(
+            "info", "waiting", f"and {more} more waiting for a person", None, "to see all: logist job list"
+        ),
+    )
 
 
 def _build_held_row(held: HeldUp) -> dict[str, Any]:
@@ -162,7 +172,7 @@ def _make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
 
 
 class Left:
-    """The jobs that a watching queue leaves alone for now: their provider is out, or their setup failed."""
+    """The jobs that `--watch` skips for now, because their provider or setup failed."""
 
     def __init__(self, project: ProjectContext) -> None:
         self._project = project
@@ -182,7 +192,7 @@ class Left:
             revision = ended.result.state.revision
             again = (
                 known is not None and known.revision == ended.result.state.revision - 1
-            )  # nothing but the same once more
+            )  # nothing but the same failure again
         else:
             self._jobs.pop(ended.job_id, None)
             return
@@ -190,7 +200,7 @@ class Left:
         self._jobs[ended.job_id] = _Out(rounds, rounds, revision)
 
     def start_round(self) -> frozenset[str]:
-        """Return the jobs to skip in the next round; one whose state has changed is not skipped."""
+        """Return the jobs to skip in the next round; a job whose state changed is not skipped."""
         for job_id, out in list(self._jobs.items()):
             if self._read_revision(job_id) != out.revision:
                 del self._jobs[job_id]
@@ -204,12 +214,12 @@ class Left:
 
         try:
             return read_current_state(self._project.open_job(job_id)).get("revision")
-        except LogistError:  # the round tells what is wrong with it
+        except LogistError:  # the next round reports the error
             return None
 
 
 class _Out(NamedTuple):
-    """How many rounds a job is left for, how many of them remain, and the state it was left in."""
+    """How many rounds a job is skipped, how many of them remain, and the revision of its state."""
 
     rounds: int
     left: int
@@ -249,14 +259,17 @@ def _build_row(ended: EndedJob, steps: int) -> dict[str, Any]:
 
 def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
     if not rows:
-        return [f"nothing is ready: {_count_by_state(held)}" if held else "nothing is ready"]
-    ends = Counter("an error" if row["error"] else row["status"] or "busy" for row in rows)
-    counted = ", ".join(f"{count} {status}" for status, count in sorted(ends.items()))
+        return [f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"]
+    ends = Counter("error" if row["error"] else row["status"] or "busy" for row in rows)
+    counted = ", ".join(
+        f"{count} {'errors' if status == 'error' and count > 1 else status}"
+        for status, count in sorted(ends.items())
+    )
     return [f"jobs: {len(rows)} ({counted})"]
 
 
 def _count_by_state(held: list[HeldUp]) -> str:
-    """Return how many jobs wait, by state."""
+    """Return the number of waiting jobs by state."""
     states = Counter(each.status.value if each.status else "damaged" for each in held)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
-    return f"{len(held)} job{'s wait' if len(held) > 1 else ' waits'} ({counted})"
+    return f"{len(held)} job{'s' if len(held) > 1 else ''} waiting ({counted})"

@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from logist.jobs.archive.archive_statistics import Gathered
 
 WHY = 5
-"""Reasons for STUCK that a person sees."""
+"""Maximum number of reasons for STUCK in the text output."""
 REASONS = 10
-"""Of each group, in JSON."""
+"""Maximum number of reasons for each group in JSON."""
 CHART_COLUMNS = 80
-"""Where there is no terminal."""
+"""Width of a chart without a terminal."""
 UNKNOWN = "-"
-GIVEN = "given"
-"""Marks the runs that no agent was asked for."""
+GIVEN = "by hand"
+"""Marks runs whose answers a person supplied."""
 
 FIGURES = ("RUNS", "SUCCESS", "RETRY", "STUCK", "NO ANS", "ATTEMPT", "COST", "TIME", "TOKENS")
 DISPENSABLE = ("TIME", "TOKENS", "NO ANS", "ATTEMPT", "RETRY", "COST")
-"""Those that give way on a narrow terminal, in this order."""
+"""Columns that are removed on a narrow terminal, in this order."""
 FIGURES_WIDTH = 71
-"""Columns that they take, as a rule."""
+"""Usual width of all figures, in columns."""
 NARROWEST = 14
-"""Columns that a name gets on a terminal, however narrow that is."""
+"""Minimum width of a name, even on a narrow terminal."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""Characters that start a formula in a spreadsheet."""
 COUNTS = (
     *("simulated", "histories", "runs", *(str(ended) for ended in RunEnding)),
     *("success_share", "stuck_share", "retry_share", "attempts_mean", "attempts_most", "cost_cents"),
     *("seconds", "input_tokens", "cached_tokens", "output_tokens", "stuck_kind", "stuck_reason"),
 )
-"""The columns of --csv behind those of --by."""
+"""The columns of --csv after those of --by."""
 
 LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no answer", "dim"))
 
@@ -55,17 +55,17 @@ LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no an
     type=click.Choice(BY),
     default=("role",),
     show_default=False,
-    help="What to tell runs apart by; may be given more than once  [default: role]",
+    help="Group runs by this; can be used several times  [default: role]",
 )
 @click.option(
     "--measure",
     type=click.Choice(MEASURES),
     default="runs",
     show_default=True,
-    help="What the rows are ordered by, and how long the bars are.",
+    help="Sort rows by this figure; also the length of the bars.",
 )
-@click.option("--chart", is_flag=True, help="Bars instead of a table.")
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a head.")
+@click.option("--chart", is_flag=True, help="Print bars instead of a table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values with a header line.")
 @recorded_jobs_dir_option
 @json_option
 @click.pass_obj
@@ -78,15 +78,17 @@ def stats(
     as_csv: bool,
     jobs_dir: str | None,
 ) -> Output:
-    """How agents did, from recorded jobs alone: success, STUCK and why, RETRY, attempts, cost, time, tokens.
+    """Show statistics about agents from recorded jobs.
 
-    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
-    project. Each run ended in one way: SUCCESS is COMPLETED, STUCK whatever made the job wait for a
-    steward. Answers that a person gave are counted apart, and of a fork only what it did itself. Exit code
-    10 when a history is damaged; the others count.
+    The figures are success, STUCK with its reasons, RETRY, attempts, cost, time and tokens. PATH is a job
+    directory, a history file, a folder that contains them, or a glob; by default, all jobs of the project.
+
+    A run counts as SUCCESS if the agent answered COMPLETED, and as STUCK if the job then waited for a steward.
+    Answers supplied by hand are counted separately. For a fork, only its own runs count. Exit code 10 if a
+    history is damaged; the other histories still count.
     """
     if chart and as_csv:
-        raise click.UsageError("--chart and --csv exclude each other")
+        raise click.UsageError("can't use --chart and --csv together")
     by = tuple(dict.fromkeys(by))
     gathered = _gather_statistics(environment, paths, jobs_dir, by)
     table, diagnostics = gathered.table, _list_diagnostics(gathered)
@@ -124,13 +126,13 @@ def _gather_statistics(
 
 
 def _list_diagnostics(gathered: Gathered) -> tuple[Diagnostic, ...]:
-    """Return what could not be read; and a note if there is nothing to count."""
+    """Return the histories that could not be read, and a note if there are no runs."""
     diagnostics = [
-        Diagnostic.from_error(error)._replace(message=f"left out: {error.message}", target=name)
+        Diagnostic.from_error(error)._replace(message=f"skipped: {error.message}", target=name)
         for name, error in gathered.left_out
     ]
     if gathered.table.histories and not gathered.table.totals:
-        diagnostics.append(Diagnostic("info", "no_runs", "no agent was asked in any of these histories"))
+        diagnostics.append(Diagnostic("info", "no_runs", "these histories contain no answers of agents"))
     return tuple(diagnostics)
 
 
@@ -200,8 +202,8 @@ def _iter_rows(table: Counted, measure: str) -> Iterator[tuple[StyledText | str,
 
 
 def _drop_columns(table: TextTable, measure: str) -> tuple[TextTable, tuple[str, ...]]:
-    """Return the table without the figures that the terminal has no room for, `measure` last, and the names
-    of these.
+    """Return the table without the figures that don't fit on the terminal, and their names; `measure` is
+    removed last.
     """
     from logist.cli.show import render
 
@@ -229,7 +231,7 @@ def _format_left_out(figures: tuple[str, ...]) -> list[Line]:
     if not figures:
         return []
     return [
-        (StyledText(f"no room here for {', '.join(figures)}: a pipe, --csv and --json have them", "dim"),)
+        (StyledText(f"terminal too narrow for {', '.join(figures)}: use a pipe, --csv or --json", "dim"),)
     ]
 
 
@@ -251,7 +253,7 @@ def _format_cells(tally: Tally) -> tuple[str, ...]:
 
 
 def _format_percent(share: float | None) -> str:
-    """Return whole percents; never 0% for what occurred, nor 100% for what did not always occur."""
+    """Return a whole percentage; `<1%` and `>99%` instead of a rounded 0% and 100%."""
     if share is None:
         return UNKNOWN
     if 0 < share < 0.01:
@@ -277,20 +279,25 @@ def _format_time(milliseconds: int) -> str:
 
 
 def _format_stuck_reasons(table: Counted) -> list[Line]:
-    """Return the commonest reasons for STUCK, of agents' runs; of supplied
-    answers where there are no others.
-    """
+    """Return the most common reasons for STUCK, of agents' runs if there are any, else of answers by hand."""
     tally = next((tally for _, tally in sorted(table.totals.items())), None)
     reasons = tally.list_top_reasons(WHY) if tally else []
     if tally is None or not reasons:
         return []
-    lines: list[Line] = ["", (StyledText("why STUCK", "dim"),)]
+    lines: list[Line] = ["", (StyledText("reasons for STUCK", "dim"),)]
     for kind, reason, number in reasons:
         lines.append(
             (f"{number:>7,}  ", StyledText(f"{kind or UNKNOWN:<10}", "red"), f"  {_to_one_line(reason)}")
         )
     rest = tally.ended[RunEnding.STUCK] - sum(number for *_, number in reasons)
-    return [*lines, *([f"{rest:>7,}  for {len(tally.reasons) - len(reasons)} other reasons"] if rest else [])]
+    return [
+        *lines,
+        *(
+            [f"{rest:>7,}  for {amounts.format_count(len(tally.reasons) - len(reasons), 'other reason')}"]
+            if rest
+            else []
+        ),
+    ]
 
 
 def _format_jobs(table: Counted) -> list[Line]:
@@ -331,7 +338,7 @@ def _format_measure(tally: Tally, measure: str) -> str:
 
 
 def _build_csv(table: Counted, measure: str) -> str:
-    """Return a line for each group, and no total, so that columns can be summed; costs exactly, in cents."""
+    """Return a line for each group, without totals, so that columns can be summed; costs are exact, in cents."""
     import csv
     import io
 
@@ -359,7 +366,7 @@ def _format_cents(microcents: int) -> str:
 
 
 def _make_csv_safe(text: str) -> str:
-    """Return text that no spreadsheet runs, and no terminal obeys."""
+    """Return text that is safe for spreadsheets (no formulas) and terminals (no control characters)."""
     from logist.cli.show.render import clean_for_terminal
 
     text = _to_one_line(clean_for_terminal(text))

@@ -15,17 +15,17 @@ from logist.errors import Refused
 
 
 @click.command("trust")
-@click.option("--yes", is_flag=True, help="Allow it without asking.")
-@click.option("--revoke", is_flag=True, help="Take it back.")
+@click.option("--yes", is_flag=True, help="Trust without confirmation.")
+@click.option("--revoke", is_flag=True, help="Remove the trust.")
 @json_option
 @click.pass_obj
 def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
-    """Allow what this project's files run, reach and merge.
+    """Trust the programs and other sensitive settings of this project.
 
-    A config that came with a clone could run anything as you, send your keys elsewhere, or merge work without asking
-    you. So all keys that can do so hold only after you have looked at them: programs, models that are not on this
-    machine, the sandbox, tools, commands, merging by itself, and `agent` and `network` of roles. When one of them
-    changes, it has to be allowed again, unless you change it with `logist config set`.
+    The config of a cloned project could run programs as you, send your API keys to other servers, or merge work
+    without your approval. Such settings therefore apply only after you have checked and trusted them: programs, models
+    that don't run on this machine, the sandbox, tools, commands, automatic merges, and `agent` and `network` of roles.
+    If one of them changes, you have to trust it again, unless you change it with `logist config set`.
     """
     from pathlib import Path
 
@@ -35,10 +35,8 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
 
     home, user = environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     if revoke:
-        Trust(user, home).revoke_claims()  # also where the config does not validate
-        return Output(
-            {"config": str(home), "powers": {}, "trusted": False}, (f"not trusted any more: {home}",)
-        )
+        Trust(user, home).revoke_claims()  # works with an invalid config too
+        return Output({"config": str(home), "powers": {}, "trusted": False}, (f"no longer trusted: {home}",))
     loaded = load_current_settings(environment)
     project = read_project_trust(environment, loaded, load_known_roles(environment))
     power_lines = tuple(
@@ -46,13 +44,17 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     )
     data = {"config": str(home), "powers": project.powers, "trusted": project.is_allowed()}
     if not project.powers:
-        return Output(data, (f"nothing to allow: {home} sets nothing that needs it",))
+        return Output(data, (f"nothing to do: no settings in {home} need trust",))
     asks = not (data["trusted"] or yes)
     if asks:
         for line in power_lines:
             render.print_message(line, environment)
-        if not render.ask_to_confirm("allow this?", environment):
-            raise Refused("nothing was allowed", where=str(home), fix="logist trust --yes")
+        if not render.ask_to_confirm("Trust these settings?", environment):
+            raise Refused(
+                "settings not trusted",
+                where=str(home),
+                fix="to trust them without confirmation: logist trust --yes",
+            )
     if not data["trusted"]:
         project.allow_claims()
     unchecked = [UNCHECKED_MERGES] if can_merge_unchecked(loaded.settings) else []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from logist.jobs.archive.archive_whatif import Total, Tried, WhatIfTotals
 
 SHOWN = 5
-"""Notes that a person sees; --json has them all."""
+"""Maximum number of notes in the text output; --json has all."""
 
 
 @click.command("whatif")
@@ -34,14 +34,14 @@ SHOWN = 5
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Another rule: limits.cost, limits.minutes, limits.iterations, limits.attempts, review, review.mode, "
+    help="Change a rule: limits.cost, limits.minutes, limits.iterations, limits.attempts, review, review.mode, "
     "review.checks.NAME.enabled, review.checks.NAME.severity, approval, auto_merge, on_doubt, response_format.",
 )
 @click.option(
     "--permissions",
     multiple=True,
     metavar="ROLE:PERM,PERM",
-    help="What a role may do, and nothing else; ROLE:none is nothing.",
+    help="Set the permissions of a role; ROLE:none removes all.",
 )
 @click.option(
     "--role-file",
@@ -49,23 +49,25 @@ SHOWN = 5
     multiple=True,
     metavar="FILE",
     type=click.Path(),
-    help="Take the permissions of a role from this role file.",
+    help="Use the permissions from this role file.",
 )
-@click.option("--schema", metavar="FILE", type=click.Path(), help="Another schema of the exit command.")
+@click.option("--schema", metavar="FILE", type=click.Path(), help="Use another schema for the exit command.")
 @click.option(
     "--workflow",
     metavar="FILE|NAME",
     shell_complete=complete_workflow,
-    help="Another version of a workflow, for the jobs that follow the one of that name.",
+    help="Use another version of a workflow, for jobs that follow the workflow of that name.",
 )
 @click.option(
     "--expect",
     type=click.Choice(["same"]),
-    help="Exit code 9 if a job would have ended elsewhere.",
+    help="Exit with code 9 if a job would have ended differently.",
 )
 @recorded_jobs_dir_option
 @json_flag
-@click.option("--jsonl", "as_lines", is_flag=True, help="One JSON object a history, as each is done.")
+@click.option(
+    "--jsonl", "as_lines", is_flag=True, help="Print one JSON object per history, as soon as it is done."
+)
 @click.pass_obj
 def whatif(
     environment: Environment,
@@ -80,19 +82,22 @@ def whatif(
     as_json: bool,
     as_lines: bool,
 ) -> Output:
-    """Take recorded jobs through other rules: which would have ended elsewhere, and what that saves or costs.
+    """Replay recorded jobs with different rules.
 
-    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
-    project. The answers and decisions stay those that were recorded. Where one is missing, the job ends, and
-    the calls that it needs at least are counted; recorded calls after that are open: nobody can tell
-    whether they would have been made. Exit code 10 when a history is damaged; the others are tried.
+    Shows which jobs would have ended differently, and what that saves or costs. PATH is a job directory, a
+    history file, a folder that contains them, or a glob; by default, all jobs of the project.
+
+    The recorded answers and decisions are used again. If one is missing, the replay of the job ends there; the
+    minimum number of additional calls is counted. It is unknown whether the recorded calls after that point
+    would have been made: they are listed as undetermined. Exit code 10 if a history is damaged; the other
+    histories are still replayed.
     """
     from logist.cli.recorded import list_recorded
     from logist.jobs.archive.archive_whatif import WhatIfTotals, try_all
 
     if not (settings or permissions or role_files or schema or workflow):
-        fix = "say what: --set, --permissions, --role-file, --schema or --workflow"
-        raise UsageError("no rule is changed", where="whatif", fix=fix)
+        fix = "use --set, --permissions, --role-file, --schema or --workflow"
+        raise UsageError("no rule to change", where="whatif", fix=fix)
     rules = _build_rules(environment, settings, permissions, role_files, schema, workflow)
     histories = list_recorded(environment, paths, jobs_dir)
     totals, rows, kept = WhatIfTotals(), [], []
@@ -147,7 +152,7 @@ def _build_rules(
 
 
 def _parse_path(name: str) -> Path:
-    return Path(require_utf8(name, "the name of a file", "name another"))
+    return Path(require_utf8(name, "the file name", "use UTF-8 characters"))
 
 
 def _build_output(
@@ -163,7 +168,7 @@ def _build_output(
     if strict and elsewhere:
         code = code or ReplayDiffers.exit_code
         count = format_count(len(elsewhere), "job")
-        diagnostics.append(Diagnostic("error", ReplayDiffers.code, f"{count} would have ended elsewhere"))
+        diagnostics.append(Diagnostic("error", ReplayDiffers.code, f"{count} would have ended differently"))
     if strict and unused:
         code = code or UsageError.exit_code
     lines = [line for tried in elsewhere for line in _format_job(tried)]
@@ -171,25 +176,25 @@ def _build_output(
 
 
 def _format_job(tried: Tried) -> Iterator[Line]:
-    """Yield one job that ends elsewhere: where, what that saves or needs, and why."""
+    """Yield one job that ends differently: its result, what that saves or costs, and why."""
     from logist.core.whatif import named
 
     trial_run = tried.run
     assert trial_run is not None
     more = [
         f"saves {_format_money(trial_run.saved)}" if _is_spending(trial_run.saved) else "",
-        f"needs {format_count(len(trial_run.needs), 'more call')} at least" if trial_run.needs else "",
-        f"{_format_money(trial_run.open)} open" if _is_spending(trial_run.open) else "",
+        f"needs at least {format_count(len(trial_run.needs), 'more call')}" if trial_run.needs else "",
+        f"{_format_money(trial_run.open)} undetermined" if _is_spending(trial_run.open) else "",
     ]
     cost_text = "".join(f"; {part}" for part in more if part)
     recorded_end, now = named(trial_run.recorded_end), named(trial_run.ended)
     yield (
         StyledText(tried.name, "bold"),
-        f" at {trial_run.differs_at}: {recorded_end} -> ",
+        f" at interaction {trial_run.differs_at}: {recorded_end} -> ",
         StyledText(now, "yellow"),
         cost_text,
     )
-    if trial_run.reason != f"{now} instead of {recorded_end}":  # that is said
+    if trial_run.reason != f"{now} instead of {recorded_end}":  # the line above already has that
         yield f"    {trial_run.reason}"
 
 
@@ -204,13 +209,15 @@ def _format_money(spent: WhatIfSpending) -> str:
 def _format_summary(total: Total) -> str:
     """Return the totals on one line."""
     parts = [
-        f"{format_count(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
+        f"{format_count(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended differently",
         f"{total.damaged} can't be read" if total.damaged else "",
-        f"{total.another_way} would have come another way to the same end" if total.another_way else "",
+        f"{total.another_way} would have reached the same result in a different way"
+        if total.another_way
+        else "",
         f"{_format_money(total.saved)} saved" if _is_spending(total.saved) else "",
         _format_needed(total),
-        f"{_format_money(total.open)} open" if _is_spending(total.open) else "",
-        f"{format_count(total.spared, 'decision')} of stewards spared" if total.spared else "",
+        f"{_format_money(total.open)} undetermined" if _is_spending(total.open) else "",
+        f"{format_count(total.spared, 'decision')} of stewards saved" if total.spared else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -218,11 +225,7 @@ def _format_summary(total: Total) -> str:
 def _format_needed(total: Total) -> str:
     if not total.needs:
         return ""
-    cost = (
-        "at a cost nobody knows"
-        if total.estimate is None
-        else f"about {format_money(total.estimate)}, an estimate"
-    )
+    cost = "unknown cost" if total.estimate is None else f"estimated cost {format_money(total.estimate)}"
     return f"at least {format_count(total.needs, 'more call')} ({cost})"
 
 
@@ -233,11 +236,11 @@ def _list_damage(kept: list[Tried]) -> Iterator[Diagnostic]:
 
 
 def _list_unused(totals: WhatIfTotals, rules: ChangedRules, severity: str) -> Iterator[Diagnostic]:
-    """Yield changed rules that can't have made a difference, because nothing recorded depends on them."""
+    """Yield changed rules without any effect, because no recorded job depends on them."""
     from logist.core.whatif.keys import check_of
 
     for role in sorted(set(rules.permissions) - totals.roles):
-        yield Diagnostic(severity, "unused", f"no recorded answer is of the role {role}")
+        yield Diagnostic(severity, "unused", f"no recorded answers of the role {role}")
     checks_named = {about[0] for key in rules.settings if (about := check_of(key))}
     for check in sorted(checks_named - totals.checks):
         yield Diagnostic(severity, "unused", f"no recorded job has the check {check}")
@@ -248,17 +251,13 @@ def _list_unused(totals: WhatIfTotals, rules: ChangedRules, severity: str) -> It
 def _list_notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
     anyway = [tried.name for tried in elsewhere if tried.differs_anyway]
     if anyway:
-        message = (
-            f"{format_count(len(anyway), 'job')} would have ended elsewhere today without the change too"
-        )
-        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "'logist replay' shows why")
+        message = f"{format_count(len(anyway), 'job')} would now end differently even without the change"
+        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "run 'logist replay' to see why")
     notes = [(tried.name, note) for tried in elsewhere if tried.run for note in tried.run.notes]
     for name, note in notes[:SHOWN]:
         yield Diagnostic("info", "note", note, name)
     if len(notes) > SHOWN:
-        yield Diagnostic(
-            "info", "note", f"and {format_count(len(notes) - SHOWN, 'more note')}: --json has them"
-        )
+        yield Diagnostic("info", "note", f"and {format_count(len(notes) - SHOWN, 'more note')} (see --json)")
 
 
 def _build_row(tried: Tried) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bars of several pieces, one below the other, as wide as the terminal."""
+"""Draws horizontal bars of several pieces, as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from logist.cli.show.render import clean_for_terminal, display_width
 
 FULL = ("█", "▓", "▒", "░")
 PLAIN = ("#", "=", "-", ".")
-"""What the pieces are drawn with, where there is no Unicode; each piece differs without its colour too."""
+"""Characters for the pieces without Unicode; the pieces are different even without colors."""
 SHORTEST = 10
-"""Columns that a bar gets at least, however narrow the terminal."""
+"""Minimum columns of a bar, even on a narrow terminal."""
 LONGEST = 60
 LABEL = 40
 
@@ -22,22 +22,20 @@ class Bar(NamedTuple):
 
     label: str
     pieces: tuple[int, ...]
-    """How much of each, in the order of the legend; what is below zero is nothing."""
+    """Amount of each piece, in the order of the legend; negative amounts count as zero."""
     told: str
-    """Stands behind the bar."""
+    """Text after the bar."""
 
 
 class BarPiece(NamedTuple):
-    """The meaning of a piece, the same in every bar."""
+    """Name and style of a piece, the same in every bar."""
 
     name: str
     style: str
 
 
 def draw_bars(rows: Sequence[Bar], legend: Sequence[BarPiece], columns: int, *, unicode: bool) -> list[Line]:
-    """Return a line for each row, the largest as long as there is room for, and a legend if there are several
-    pieces.
-    """
+    """Return a line for each row, and a legend if there are several pieces; the largest bar fills the width."""
     marks = FULL if unicode else PLAIN
     label = min(LABEL, max((display_width(_to_one_line(row.label)) for row in rows), default=0))
     value_width = max((display_width(row.told) for row in rows), default=0)
@@ -60,10 +58,9 @@ def _draw_bar(
 
 
 def share_columns(pieces: Sequence[int], room: int, most: int) -> list[int]:
-    """Return how long each piece is in a bar of which `most` would fill `room`; a piece that is not 0 is
-    visible, if possible.
+    """Return the length of each piece in a bar in which `most` fills `room` columns.
 
-    Together they are as long as the complete bar, rounded.
+    A piece that is not 0 is visible if possible. The sum is the rounded length of the bar.
     """
     amounts = [max(0, piece) for piece in pieces]
     total = sum(amounts)
@@ -89,13 +86,13 @@ def _draw_legend(legend: Sequence[BarPiece], marks: Sequence[str], label: int) -
 
 
 def _pad_text(text: str, width: int) -> str:
-    """Return one line of exactly so many columns."""
+    """Return one line of exactly `width` columns."""
     text = cut_to_width(text, width)
     return text + " " * (width - display_width(text))
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """Return one line of at most so many columns."""
+    """Return one line of at most `width` columns."""
     text = _to_one_line(text)
     if display_width(text) <= width:
         return text

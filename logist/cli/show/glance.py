@@ -1,4 +1,4 @@
-"""What `job list` and `job status` read from a state.json, as a plain JSON object. Imports little."""
+"""Reads a state.json as plain JSON for `job list` and `job status`. Has few imports, to start fast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from logist.regular_files import read_regular
 from logist.store.listing import REBUILD
 
 UNKNOWN = "?"
-"""Shown for a job whose state can't be read."""
+"""Status of a job whose state can't be read."""
 RUNNING = {"PENDING": "RUNNING", "REVIEW_REQUIRED": "REVIEWING"}
-"""What is shown, and never written, while an agent is out."""
+"""Statuses that are displayed, but never written, while an agent is working."""
 STATUSES = (*advice.STATUSES, *RUNNING.values(), UNKNOWN)
 
 COLORS = {
@@ -36,9 +36,9 @@ COLORS = {
 }
 
 ROLE_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-"""Those that a role may have; a history from elsewhere may name any."""
+"""Colors allowed for a role; a history from another machine may contain others."""
 DOER = {"agent_role": "Worker", "agent_role_source": "default", "badge": "", "color": None}
-"""Of a job that is older than roles, or than this field of them; the next change writes it."""
+"""Values for a job that was created before these fields existed; the next change writes them."""
 
 State = dict[str, Any]
 
@@ -59,25 +59,25 @@ _SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 
 
 def status_span(status: str) -> StyledText:
-    """Return a status in its colour."""
+    """Return a status in its color."""
     return StyledText(status, COLORS.get(status, "cyan"))
 
 
 def role_span(name: str, badge: object = "", color: object = None) -> StyledText:
-    """Return a role in its colour, with its badge, as far as they were recorded."""
+    """Return a role in its recorded color, with its recorded badge."""
     style = f"{color} bold" if color in ROLE_COLORS else "bold"
     return StyledText(name, style, badge if isinstance(badge, str) else "")
 
 
 def fork_lines(forked: object) -> list[str]:
-    """Return a line with the origin of a fork; none for another job."""
+    """Return a line with the origin of a fork; empty for other jobs."""
     if not isinstance(forked, dict):
         return []
-    return [f"forked from {forked.get('job')} at {forked.get('at')}"]
+    return [f"forked from {forked.get('job')} at interaction {forked.get('at')}"]
 
 
 def read_last_setup(folder: str) -> dict[str, Any] | None:
-    """Return the result of the last setup of a job's workspace; None where none was tried."""
+    """Return the result of the last setup of a job's workspace; None if there was none."""
     try:
         stamp = json.loads(read_regular(os.path.join(folder, "setup.json")))
         names = ("at", "source", "seconds", "failed", "log", "key")
@@ -87,7 +87,7 @@ def read_last_setup(folder: str) -> dict[str, Any] | None:
 
 
 def format_setup(setup: dict[str, Any]) -> str:
-    """Return the same for a person."""
+    """Return the same as text."""
     if setup["failed"]:
         return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
     done = "copied from the cache" if setup["source"] == "cache" else "done"
@@ -95,9 +95,7 @@ def format_setup(setup: dict[str, Any]) -> str:
 
 
 def find_assignee(state: State) -> str | None:
-    """Return the assignee of the manual step that a job waits at, if its
-    workflow names one: a person, or a role.
-    """
+    """Return the assignee (a person or a role) of the manual step that a job waits for, if the workflow has one."""
     doers = state.get("doers")
     waits = state.get("awaiting") == "manual" and isinstance(doers, dict)
     doer = doers.get(state.get("step")) if waits and doers else None
@@ -106,9 +104,7 @@ def find_assignee(state: State) -> str | None:
 
 
 def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
-    """Return a job in a listing, as JSON. Raises KeyError or TypeError for a
-    state that Logist did not write.
-    """
+    """Return the row of a job in a listing, as JSON. Raises KeyError or TypeError for an invalid state."""
     if "color" not in state:
         state = {**DOER, **state}
     for name, wanted in _SHAPE:
@@ -138,7 +134,7 @@ def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[s
 
 
 def build_unknown_row(job_id: str) -> dict[str, Any]:
-    """Return a job whose state can't be read, in a listing."""
+    """Return the row of a job whose state can't be read."""
     empty = dict.fromkeys(
         ("awaiting", "stuck_kind", "role", "assignee", "badge", "color", "cost_cents", "cost_microcents")
     )
@@ -153,9 +149,7 @@ def build_unknown_row(job_id: str) -> dict[str, Any]:
 
 
 def format_job_cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
-    """Return a row as a person sees it: id, status, role with its badge or
-    the assignee of a step, cost, title.
-    """
+    """Return the cells of a row: id, status, role with its badge or the assignee of a step, cost, title."""
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""
     cost = amounts.format_money(amounts.join_cents(shown["cost_cents"], shown["cost_microcents"]))

@@ -1,4 +1,4 @@
-"""A graph of steps as the lines of a drawing, in the colours of the terminal."""
+"""Draws a graph of steps as lines with terminal colors."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ STYLES = {
     "skipped": "dim",
     "next": "cyan bold",
 }
-"""How each kind of segment looks; a name is plain."""
+"""Style of each kind of segment; a name has none."""
 
 
 _COMMENT = re.compile(r"(?:\A|(?<=[\r\n]))[ \t]*%%(?!\{)[^\r\n]*(?:\r\n|[\r\n]|\Z)")
-"""Lines that mermaid passes over; `%%{init: ...}%%` is none."""
+"""Comment lines, which mermaid ignores; `%%{init: ...}%%` is not a comment."""
 
 
 def without_comments(diagram: str) -> str:
-    """The diagram without its config block and all other comments; it draws the same picture."""
+    """Return the diagram without its config block and other comments; the picture stays the same."""
     return _COMMENT.sub("", diagram).rstrip() + "\n"
 
 
 def draw_graph(workflow: Workflow, marks: Mapping[str, Mark] | None = None) -> list[Line]:
-    """Return the drawing, as wide as the terminal; in ASCII where the terminal supports no more."""
+    """Return the drawing, as wide as the terminal; in ASCII if the terminal doesn't support Unicode."""
     columns, unicode = render.get_drawing_space()
     lines = draw_workflow(workflow, marks or {}, columns, unicode=unicode)
     return [

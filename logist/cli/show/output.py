@@ -15,9 +15,9 @@ class StyledText(NamedTuple):
 
     text: str
     style: str = ""
-    """Names of click styles, separated by blanks: `bold`, `dim`, or a colour."""
+    """Names of click styles, separated by spaces: `bold`, `dim`, or a color."""
     badge: str = ""
-    """Stands before the text where colours are shown, and nowhere else."""
+    """Printed before the text, but only if colors are on."""
 
 
 class Command(StyledText):
@@ -30,7 +30,7 @@ Line = str | tuple[StyledText | str, ...]
 
 
 class TextTable(NamedTuple):
-    """Rows of cells: aligned and cut to its width on a terminal, tab-separated and complete in a pipe."""
+    """Rows of cells: aligned and cut to the width of a terminal; tab-separated and complete in a pipe."""
 
     head: tuple[str, ...]
     rows: Iterable[tuple[StyledText | str, ...]]
@@ -48,7 +48,7 @@ class Diagnostic(NamedTuple):
 
     @classmethod
     def from_error(cls, error: LogistError) -> Diagnostic:
-        """Return an error as a person or a script sees it."""
+        """Return the diagnostic for an error."""
         return cls("error", error.code, error.message, error.where, error.fix)
 
 
@@ -56,19 +56,19 @@ class Output(NamedTuple):
     """The result of a command."""
 
     data: Any
-    """What `--json` shows under `data`; for a listing, the rows that `--jsonl` shows a line each."""
+    """Value of `data` in the `--json` output; for a listing, the rows that `--jsonl` prints one per line."""
     lines: Iterable[Line] = ()
-    """What a person sees on standard output."""
+    """Text for standard output."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """Shown on standard error, or in the JSON document."""
+    """Printed on standard error, or in the JSON document."""
     exit_code: int = 0
     raw: str | None = None
-    """Text for standard output as it is, byte for byte (prompts, completion scripts, archived answers)."""
+    """Text for standard output without any change (prompts, completion scripts, archived answers)."""
     table: TextTable | None = None
     above: Iterable[Line] = ()
-    """What a person sees before the table."""
+    """Text printed before the table."""
     bare: bool = False
-    """Whether `--json` shows the data alone, as a protocol of other tools has it, and not the usual document."""
+    """True if `--json` prints only the data, for the protocol of another tool, instead of the usual document."""
 
 
 def make_warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic, ...]:

@@ -1,6 +1,4 @@
-"""Makes printed commands pasteable: they are about the jobs of the command that prints them, so they get its
---jobs-dir.
-"""
+"""Adds the --jobs-dir of the running command to the commands that it prints, so that users can paste them."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ _COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor)\b")
 _COMMANDS = ("next_command", "switch_command", "command")
 """Keys of JSON data that hold commands."""
 _ROWS = ("jobs", "waiting", "workflow", "children", "commands")
-"""Keys whose value holds such data; what agents wrote is never looked at."""
+"""Keys with nested data of this kind; text by agents is never changed."""
 
 
 def add_jobs_dir(text: str, jobs_dir: str | None) -> str:
-    """Return the text, its commands with the directory of jobs that was named, if one was."""
+    """Return the text with --jobs-dir added to its commands, if a directory was chosen."""
     if not jobs_dir or "--jobs-dir" in text:
         return text
     return _COMMAND.sub(lambda found: f"{found[0]} --jobs-dir {quote(jobs_dir)}", text)
@@ -40,7 +38,7 @@ def add_jobs_dir_to_diagnostics(
 
 
 def add_jobs_dir_to_output(result: Output, jobs_dir: str | None) -> Output:
-    """The same for a complete result of a command."""
+    """The same for the complete result of a command."""
     if not jobs_dir:
         return result
     return result._replace(

@@ -6,14 +6,14 @@ from logist.cli.show import render
 
 CELLS = 24
 EVERY = 500
-"""Interactions after which the bar is drawn again though no history is done."""
+"""Number of interactions after which the bar is redrawn, even if no history is done."""
 
 
 class ProgressBar:
-    """Drawn on standard error if that is a terminal; it reads no clock, so it displays no times."""
+    """A bar on standard error, if that is a terminal; it reads no clock, so it displays no times."""
 
     def __init__(self, total: int) -> None:
-        """`total`: how many histories there are."""
+        """`total`: the number of histories."""
         self._total = total
         self._done = 0
         self._interactions = 0
@@ -32,7 +32,7 @@ class ProgressBar:
             self._draw_bar()
 
     def clear(self) -> None:
-        """Remove the bar, so that lines can be written, until it is drawn again."""
+        """Remove the bar until it is redrawn, so that lines can be printed."""
         if self._drawn:
             render.show_progress("")
             self._drawn = ""

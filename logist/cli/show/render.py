@@ -22,11 +22,11 @@ from logist.errors import LogistError
 
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
 WIDTH = 80
-"""Of a terminal that does not say how wide it is."""
+"""Columns of a terminal of unknown width."""
 UNLIMITED = 500
-"""Columns of a drawing for a pipe."""
+"""Columns of a drawing if the output is a pipe."""
 BADGE_WIDTH = 4
-"""Columns that a badge may take; a wider one is left out."""
+"""Maximum columns of a badge; a wider badge is left out."""
 
 
 def show_output(output: Output, mode: str, environment: Environment) -> int:
@@ -48,9 +48,7 @@ def show_output(output: Output, mode: str, environment: Environment) -> int:
 
 @contextmanager
 def _ignore_closed_reader(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> Iterator[None]:
-    """A reader that goes away (`| head`) ends what is printed in the block,
-    but not the work nor its exit code.
-    """
+    """If the reader closes the pipe (`| head`), stop printing in this block, but not the work; the exit code stays."""
     try:
         yield
         stream.flush()
@@ -59,14 +57,14 @@ def _ignore_closed_reader(stream: TextIO, forgiven: type[OSError] = BrokenPipeEr
 
 
 def flush_output() -> None:
-    """Flush what was printed, as far as it is still read."""
+    """Flush the output, and ignore errors if nobody reads it."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, RuntimeError):  # closed, or interrupted in the middle of a write
             stream.flush()
 
 
 def has_reader_left() -> bool:
-    """Whether standard output has no reader any more; then what it still holds is discarded."""
+    """True if standard output has no reader any more; buffered output is then discarded."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -76,7 +74,7 @@ def has_reader_left() -> bool:
 
 
 def drop_output() -> None:
-    """Discard what is still buffered for standard output, and all that follows."""
+    """Discard the buffered and all later standard output."""
     _drop_stream(sys.stdout)
 
 
@@ -96,30 +94,30 @@ def _show_text(output: Output, environment: Environment) -> None:
 
 
 def print_lines(lines: Iterable[Line], environment: Environment) -> None:
-    """Print lines for people, on standard output, at once."""
+    """Print lines for people on standard output immediately."""
     color = environment.has_color(sys.stdout.isatty())
     with _ignore_closed_reader(sys.stdout):
         for line in lines:
-            # A line is one line, whatever an agent put into it: else it could forge the next.
+            # Remove line breaks in text by agents: it could fake the next line.
             _write_text(sys.stdout, " ".join(style_line(line, color).split("\n")) + "\n")
 
 
 def print_json(row: object) -> None:
-    """Print one JSON object on a line of standard output, at once."""
+    """Print one JSON object as a line on standard output immediately."""
     with _ignore_closed_reader(sys.stdout):
         _write_json(row)
 
 
 def print_text(text: str) -> None:
-    """Print ASCII on standard output unchanged, at once."""
+    """Print ASCII on standard output unchanged and immediately."""
     with _ignore_closed_reader(sys.stdout):
         _write_text(sys.stdout, text)
 
 
 def show_progress(text: str) -> None:
-    """Show a line that stays in place, on standard error if that is a terminal; an empty one removes it.
+    """Show or replace a progress line on standard error, if that is a terminal; an empty text removes it.
 
-    It is removed with blanks, not an escape sequence: every terminal supports them.
+    The old line is overwritten with spaces instead of an escape sequence: this works on every terminal.
     """
     if sys.stderr.isatty():
         with _ignore_closed_reader(sys.stderr, OSError):
@@ -128,7 +126,7 @@ def show_progress(text: str) -> None:
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
-    """Print an error: a line on standard error for it and each of its details, or the JSON document."""
+    """Print an error and its details: one line each on standard error, or the JSON document."""
     diagnostics = pasting.add_jobs_dir_to_diagnostics(
         tuple(map(Diagnostic.from_error, (*error.details, error))), environment.named_jobs_dir
     )
@@ -151,7 +149,7 @@ def print_message(text: str, environment: Environment) -> None:
 
 
 def ask_to_confirm(question: str, environment: Environment) -> bool:
-    """Ask a person at the terminal; False where there is none, so that nothing ever waits for one."""
+    """Ask the person at the terminal; False without a terminal, so that a script never waits."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return click.confirm(
@@ -160,13 +158,13 @@ def ask_to_confirm(question: str, environment: Environment) -> bool:
 
 
 def print_message_lines(text: str) -> None:
-    """Print several lines of a message, undimmed."""
+    """Print a message of several lines, without dimming."""
     with _ignore_closed_reader(sys.stderr, OSError):
         _write_text(sys.stderr, clean_for_terminal(text) + "\n")
 
 
 def style_line(line: Line, color: bool) -> str:
-    """Return a line for the terminal: cleaned, and coloured if wanted."""
+    """Return a line for the terminal: cleaned, and colored if wanted."""
     spans = (line,) if isinstance(line, str) else line
     return "".join(_style_span(span, color) for span in spans)
 
@@ -179,9 +177,7 @@ def _style_span(span: StyledText | str, color: bool) -> str:
 
 
 def _format_badge(span: StyledText, color: bool) -> str:
-    """Return the badge and a blank, where colours are on too: a pipe, and a user who wants plain output, get
-    the bare text.
-    """
+    """Return the badge and a space if colors are on; pipes and plain output get the text without a badge."""
     if not (color and span.badge):
         return ""
     badge = clean_for_terminal(span.badge)
@@ -199,10 +195,10 @@ def _color_text(text: str, style: str) -> str:
 
 
 def clean_for_terminal(text: str) -> str:
-    """Return text without what could steer a terminal or hide: control, format, surrogate and separator
-    characters.
+    """Return the text without characters that can control a terminal or are invisible: control, format, surrogate
+    and separator characters.
 
-    A secret that such characters split in the record is redacted too.
+    Also redact a secret that was split by such characters.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -216,7 +212,7 @@ def clean_for_terminal(text: str) -> str:
 
 def _redact_text(text: str) -> str:
     from logist.core.secrets.redact import (
-        redact,  # few texts need it, and `job list` shall not load it for all
+        redact,  # few texts need it, and importing it would slow down `job list`
     )
 
     return redact(text, Environment.from_process().list_secrets())[0]
@@ -233,7 +229,7 @@ def _write_table(table: TextTable, environment: Environment) -> None:
 
 
 def _format_cell(cell: StyledText | str, color: bool) -> str:
-    """Return one line, whatever the text holds."""
+    """Return a cell as one line, even if its text has line breaks."""
     if isinstance(cell, str):
         return cell if cell.isascii() and cell.isprintable() else _one_line(cell)
     text = _format_badge(cell, color) + _one_line(cell.text)
@@ -245,7 +241,7 @@ def _one_line(text: str) -> str:
 
 
 def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
-    """Return columns as wide as their widest cell; the last one gets what is left of the line."""
+    """Return lines with columns as wide as their widest cell; the last column gets the rest of the line."""
     head = tuple(StyledText(name, "dim") for name in table.head)
     rows = [tuple(_to_span(cell, color) for cell in row) for row in (head, *table.rows)]
     widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
@@ -254,7 +250,7 @@ def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
 
 
 def _to_span(cell: StyledText | str, color: bool) -> StyledText:
-    """Return a cell of one line; its badge, if it is displayed, is part of the text from here on."""
+    """Return a cell as one line, with its badge as part of the text if badges are displayed."""
     if isinstance(cell, str):
         return StyledText(_one_line(cell))
     return StyledText(_format_badge(cell, color) + _one_line(cell.text), cell.style)
@@ -269,7 +265,7 @@ def _aligned_row(row: tuple[StyledText, ...], widths: list[int], left: int, colo
 
 
 def display_width(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
+    """Return the number of terminal columns of a text."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
@@ -285,9 +281,7 @@ def _cut_to_width(text: str, width: int) -> str:
 
 
 def get_drawing_space() -> tuple[int, bool]:
-    """Return the columns for a drawing, plenty of them where there is no
-    terminal; and whether it may be Unicode.
-    """
+    """Return the columns available for a drawing (many without a terminal), and whether Unicode is possible."""
     try:
         unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
     except LookupError:
@@ -311,7 +305,7 @@ def _build_document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[s
 
 
 def _write_json(value: object) -> None:
-    """Write ASCII only, so that no terminal is steered and no encoding fails."""
+    """Write ASCII only, so that it can't control a terminal, and encoding never fails."""
     _write_text(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
@@ -331,16 +325,16 @@ def _format_diagnostic(item: Diagnostic) -> Line:
 
 
 def _write_text(stream: TextIO, text: str) -> None:
-    """Write characters that the stream can't encode as escapes, never as an error."""
+    """Write text; characters that the stream can't encode become escapes instead of an error."""
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _write_raw(text: str) -> None:
-    """Write the bytes unchanged, in UTF-8; on a terminal, without what could steer it."""
+    """Write the text unchanged in UTF-8; on a terminal, without characters that can control it."""
     if sys.stdout.isatty():
         visible = clean_for_terminal(text)
-        # Else the shell's prompt, or a message, follows on the same line.
+        # Otherwise the shell prompt or a message would follow on the same line.
         _write_text(sys.stdout, visible if visible.endswith("\n") or not visible else f"{visible}\n")
         return
     sys.stdout.flush()

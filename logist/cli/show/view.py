@@ -1,4 +1,4 @@
-"""How jobs are displayed: the JSON of a result, and the lines a person reads."""
+"""Formats results of jobs: as JSON, and as lines of text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from logist.core.machine import decisions
 from logist.core.machine.kinds import command_of
 from logist.core.model import Change, Interaction
 from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
+from logist.core.money.amounts import format_count
 from logist.jobs.base.result import CommandResult
 
-UNCHANGED = "no file was changed"
+UNCHANGED = "no files changed"
 FINDINGS = 5
-"""Of a review, that a person sees of an interaction; --json has all."""
+"""Maximum findings of a review printed for an interaction; --json has all."""
 
 
 def build_result_output(result: CommandResult, *, steps: Sequence[CommandResult] | None = None) -> Output:
-    """Return the output of a command that changed a job; `steps` of a run have been printed already."""
+    """Return the output of a command that changed a job; `steps` of a run are already printed."""
     state = result.state
     entries = [entry for step in steps or [result] for entry in step.entries]
     data = {
@@ -43,12 +44,12 @@ def build_result_output(result: CommandResult, *, steps: Sequence[CommandResult]
 
 
 def step_lines(result: CommandResult) -> list[Line]:
-    """Return what a step recorded, in short."""
+    """Return a summary of what a step recorded."""
     return [line for entry in result.entries for line in entry_lines(entry)]
 
 
 def prefix_lines(job: str, lines: list[Line]) -> list[Line]:
-    """Return the same lines, each beginning with the job it is about."""
+    """Return the lines, each with the job id before it."""
     return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
 
 
@@ -63,7 +64,7 @@ def status_lines(result: CommandResult) -> list[Line]:
 
 
 def build_entry_row(entry: Interaction) -> dict[str, Any]:
-    """Return an interaction in short, as JSON."""
+    """Return a summary of an interaction as JSON."""
     return {
         "sequence": entry.sequence,
         "timestamp": entry.timestamp,
@@ -92,15 +93,15 @@ def build_entry_row(entry: Interaction) -> dict[str, Any]:
 
 
 def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Line]:
-    """Return an interaction in short, for a person: actor, actions, state change.
+    """Return a summary of an interaction as text: actor, actions, state change.
 
-    Without `every_decision` it names only those decisions that could not judge a condition.
+    Without `every_decision`, it lists only decisions with a condition that could not be evaluated.
     """
     who = entry.observed.role if entry.observed else entry.actor.value
     what = ", ".join(entry.response.actions) or (
         _describe_no_answer(entry) if entry.kind == "ask" else _describe_decision(entry)
     )
-    supplied = " (given, not asked)" if entry.simulated else ""
+    supplied = " (answer supplied by hand)" if entry.simulated else ""
     command = command_of(entry)
     verdict = f", verdict {command.verdict}" if isinstance(command, AskCommand) and command.verdict else ""
     lines: list[Line] = [
@@ -138,7 +139,7 @@ def _describe_no_answer(entry: Interaction) -> str:
 
 
 def _describe_setup(entry: Interaction) -> list[str]:
-    """Describe how the workspace was set up for this step, where that was done for it."""
+    """Describe the setup of the workspace, if this step ran it."""
     setup = entry.request.metadata.get("setup")
     if not isinstance(setup, dict) or "seconds" not in setup:
         return []
@@ -161,13 +162,13 @@ def _format_count(name: str, count: Any, failed: Any) -> str:
 
 
 def is_unchanged(entry: Interaction) -> bool:
-    """Whether a doer reports that it is done, and changed no file although it was allowed to."""
+    """True if a doer reports COMPLETED, but changed no file although it was allowed to."""
     observed = entry.observed
     return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
 
 
 def _list_changes(entry: Interaction) -> list[Change]:
-    """Return what an agent changed, without what programs left in caches."""
+    """Return the changes by an agent, without files in caches."""
     return [change for change in entry.observed.changes if not change.cache] if entry.observed else []
 
 
@@ -184,28 +185,26 @@ def _list_findings(entry: Interaction) -> list[str]:
             for each in results
         ),
         *(findings.format_finding(each) for each in first),
-        *([f"... and {more} more findings"] if more else []),
+        *([f"... and {format_count(more, 'more finding')}"] if more else []),
     ]
 
 
 def _describe_decision(entry: Interaction) -> str:
-    """Describe what a steward or the system did; for a switch of role, from which to which."""
+    """Describe what a steward or the system did."""
     match command_of(entry):
         case ApproveCommand() as approval:
-            against = ", against the review" if approval.override else ""
+            against = ", overriding the review" if approval.override else ""
             carrier = approval.carried_out_by
-            return f"approve{against}" + (f", {carrier} carries it out" if carrier else "")
+            return f"approve{against}" + (f", {carrier} carries out the plan" if carrier else "")
         case ForkCommand() as fork:
-            return f"fork of {fork.from_job} at {fork.at}"
+            return f"forked from {fork.from_job} at interaction {fork.at}"
         case RoleCommand() as switch:
             return f"role {switch.from_role} -> {switch.to}"
     return entry.kind.value
 
 
 def combine_reasons(summary: str, reason: str) -> list[str]:
-    """Return the outcome and the reason for the next state; only once if the
-    reason is, or ends with, the summary.
-    """
+    """Return the summary and the reason for the next state; only the reason if it ends with the summary."""
     if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
         return [reason] if reason else []
-    return [summary, f"why: {reason}"] if reason else [summary]
+    return [summary, f"reason: {reason}"] if reason else [summary]

@@ -1,4 +1,4 @@
-"""What `job show` and `job status` report about a job that follows a workflow."""
+"""Workflow part of the output of `job show` and `job status`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from logist.store.settled_state import load_settled_state
 STORED_ONLY = ("head", "checksum")
 _GIVEN_AWAY = (StepType.FOREACH, StepType.SUBFLOW)
 NAMED = 20
-"""Steps that a piece of advice names."""
+"""Maximum number of steps listed in the meaning of a command."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Followed:
 
     @property
     def manual_request(self) -> Asked | None:
-        """The request to the person who does the step."""
+        """The task for the person who does the step."""
         return (
             workflow_progress.describe_manual_step(self.told.spec, self.state)
             if self.state.place.awaiting == "manual"
@@ -70,9 +70,9 @@ class Followed:
 
 
 def read_followed(job: JobDir, state: dict[str, Any], *, running: bool = False) -> Followed | None:
-    """Return the progress of a job's workflow, `state` being its state.json; None for the built-in workflow.
+    """Return the progress of a job's workflow; None for the built-in workflow. `state` is its state.json.
 
-    Raises Damaged for a history that can't be read, ValueError for what only a newer Logist can read.
+    Raises Damaged for an unreadable history, ValueError for one that needs a newer Logist.
     """
     if state.get("workflow") is None:
         return None
@@ -98,7 +98,7 @@ def _read_child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
             job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"])
         )
     except (LogistError, AttributeError, KeyError, TypeError, ValueError):
-        return SeenChild(job_id, glance.UNKNOWN, reason="its state can't be read")
+        return SeenChild(job_id, glance.UNKNOWN, reason="can't read its state")
     below = (
         _read_children(jobs_dir, state.get("children") or (), depth - 1)
         if depth and row["status"] == "WAITING"
@@ -122,13 +122,13 @@ def _rebuild_child_state(jobs_dir: str, job_id: str) -> dict[str, Any]:
 
 
 def is_running(job: JobDir, status: str) -> bool:
-    """Whether an agent is working on it."""
+    """True if an agent is working on the job."""
     sent = status in glance.RUNNING and os.path.exists(job.inflight / "1.request")
     return sent and job.find_lock_holder() is not None
 
 
 def build_workflow_data(found: Followed) -> dict[str, Any]:
-    """Return it as JSON."""
+    """Return the workflow and its progress as JSON."""
     request, marks = found.manual_request, found.marks
     return {
         "name": found.flow.name,
@@ -144,7 +144,7 @@ def build_workflow_data(found: Followed) -> dict[str, Any]:
 
 
 def suggest_next_command(found: Followed, advised: str) -> str:
-    """Return the command that continues the job; `advised` is the one for its status alone."""
+    """Return the command that continues the job; `advised` is the default for its status."""
     wanting = [below for child in found.children for below in child.waiting_for_steward]
     if found.state.status is not Status.WAITING or not found.children:
         return advised
@@ -160,28 +160,28 @@ def list_commands(found: Followed) -> list[tuple[str, str]]:
         return [
             (
                 f"logist job approve --job {job} --output '{{...}}'",
-                "it is done; steps after it read the output",
+                "the step is done; later steps read the output",
             ),
-            (f'logist job reject --job {job} --note "..."', "it can't be done: the job is STUCK"),
+            (f'logist job reject --job {job} --note "..."', "the step can't be done: the job becomes STUCK"),
         ]
     again = f"logist job resubmit --job {job}"
     if found.stuck_kind is StuckKind.NO_BRANCH:
         return [
-            (f'{again} --note "..."', f"do {here} again"),
-            (f"{again} --to STEP", f"go on at a step: {_format_targets(found)}"),
+            (f'{again} --note "..."', f"run {here} again"),
+            (f"{again} --to STEP", f"continue at a step: {_format_targets(found)}"),
         ]
     if found.stuck_kind in (StuckKind.SHARE, StuckKind.CONFLICT):
         return [
-            (again, "look at its jobs again, when you have resolved them"),
-            (f"{again} --force", "go on with what there is, and leave out the rest"),
-            (f"{again} --to {here}", "do it over, with new jobs"),
+            (again, "check the child jobs again, after you have resolved them"),
+            (f"{again} --force", "continue with the finished child jobs, without the rest"),
+            (f"{again} --to {here}", "run the step again with new child jobs"),
         ]
     if found.stuck_kind is StuckKind.AGENT and found.step is not None and found.step.step_type in _GIVEN_AWAY:
         source = found.state.output_of
         return [
-            (again, "make its jobs again, when the cause is resolved"),
+            (again, "create the child jobs again, after you have fixed the cause"),
             *(
-                [(f'{again} --to {source} --note "..."', f"do {source} again, which gave the items")]
+                [(f'{again} --to {source} --note "..."', f"run {source} again, which produced the items")]
                 if source
                 else []
             ),
@@ -190,7 +190,7 @@ def list_commands(found: Followed) -> list[tuple[str, str]]:
 
 
 def _format_targets(found: Followed) -> str:
-    """Return the steps that a lost decision could have led to, or all."""
+    """Return the targets of the decision without a matching branch, or all steps."""
     lost = workflow_progress.find_decision_without_branch(found.state, found.told.way)
     ways = [edge.target for edge in found.flow.find_edges_from(lost)] if lost else []
     ids = [target for target in ways if target != END] or [step.id for step in found.flow.steps]
@@ -198,7 +198,7 @@ def _format_targets(found: Followed) -> str:
 
 
 def list_onward(found: Followed) -> list[Edge]:
-    """Return the branches between which the output of the person decides."""
+    """Return the branches from which the output of a manual step selects one."""
     return (
         workflow_progress.list_next_branches(found.flow, found.state.step)
         if found.state.place.awaiting == "manual"
@@ -211,7 +211,7 @@ def _build_edge_row(edge: Edge) -> dict[str, Any]:
 
 
 def format_condition(edge: Edge) -> str:
-    """Return the condition of a branch, as it is written."""
+    """Return the condition of a branch, as written in the workflow."""
     if edge.condition is None:
         return edge.label or "default"
     return (
@@ -266,7 +266,7 @@ def _build_child_row(child: SeenChild, found: Followed) -> dict[str, Any]:
 
 
 def suggest_command(child: SeenChild, found: Followed) -> str:
-    """Return the command for the present status of a child."""
+    """Return the command for the current status of a child job."""
     if child.status == workflow_progress.NOT_MADE:
         return f"logist job step --job {found.job_id}"
     if child.status == glance.UNKNOWN:

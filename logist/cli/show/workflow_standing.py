@@ -1,4 +1,4 @@
-"""The progress of a job's workflow, for a person: in lines, drawn, and as a diagram."""
+"""Shows the progress of a job's workflow: as text, as a drawing, and as a mermaid diagram."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from logist.jobs import workflow_progress
 from logist.jobs.workflow_progress import SeenChild
 
 SHOWN = 20
-"""Children that a person sees one by one, those first that want something."""
+"""Maximum number of child jobs listed one by one."""
 LINES = 30
-"""Of the inputs of a step; --json has them whole."""
+"""Maximum lines printed for an input of a step; --json has the complete input."""
 
 
 def draw_progress(found: Followed) -> list[Line]:
@@ -37,8 +37,8 @@ def draw_progress(found: Followed) -> list[Line]:
 
 
 def build_diagram(found: Followed, *, spoken: bool = False) -> str:
-    """Return the diagram with classes of state; `spoken` leaves out the
-    config block, with what only agents read.
+    """Return the mermaid diagram with a class for each state; `spoken` leaves out the config block, which is only
+    for agents.
     """
     from logist.cli.show.graph import without_comments
     from logist.core import mermaid as language
@@ -46,7 +46,7 @@ def build_diagram(found: Followed, *, spoken: bool = False) -> str:
     from logist.core.workflow.drawing import get_diagram_source
 
     diagram, marks = get_diagram_source(found.flow), found.marks
-    if found.flow.mermaid is None:  # drawn from steps: not every id of a step can be that of a node
+    if found.flow.mermaid is None:  # drawn from steps: not every step id is a valid node id
         nodes = language.read_graph(diagram).nodes
         nodes_by_step = {step.id: node.id for step, node in zip(found.flow.steps, nodes, strict=False)}
         marks = {nodes_by_step[step]: mark for step, mark in marks.items()}
@@ -54,9 +54,9 @@ def build_diagram(found: Followed, *, spoken: bool = False) -> str:
 
 
 def progress_lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
-    """Yield the progress: what is requested of a person, what it waits for, which commands help.
+    """Yield the progress: the task for a person, what the job waits for, and useful commands.
 
-    `answered`: the commands that answer a step of a person are printed elsewhere.
+    `answered`: the commands for a manual step are printed elsewhere.
     """
     yield f"  workflow: {_to_one_line(found.flow.name)}"
     step = found.step
@@ -72,7 +72,7 @@ def progress_lines(found: Followed, *, answered: bool = False) -> Iterator[Line]
     commands = [] if answered and found.manual_request else workflow_lines.list_commands(found)
     width = max((len(command) for command, _ in commands), default=0)
     if commands:
-        yield "  what helps:"
+        yield "  commands:"
     for command, meaning in commands:
         yield Command(f"    {command.ljust(width)}  "), StyledText(meaning, "dim")
 
@@ -93,14 +93,14 @@ def _request_lines(found: Followed) -> Iterator[Line]:
         value_lines = text.splitlines()
         yield from (f"    {line}" for line in value_lines[:LINES])
         if len(value_lines) > LINES:
-            yield f"    ... and {len(value_lines) - LINES} more lines, which --json has"
+            yield f"    ... and {len(value_lines) - LINES} more lines (see --json)"
     yield from _onward_lines(found)
 
 
 def _onward_lines(found: Followed) -> Iterator[Line]:
     edges = workflow_lines.list_onward(found)
     if edges:
-        yield (StyledText("  goes on by its output:", "bold"),)
+        yield (StyledText("  next step, depending on the output:", "bold"),)
     for edge in edges:
         target = found.flow.find_step(edge.target)
         name = f"{target.id} ({_to_one_line(target.name)})" if target else "the end"
@@ -108,11 +108,11 @@ def _onward_lines(found: Followed) -> Iterator[Line]:
 
 
 def _child_lines(found: Followed) -> Iterator[Line]:
-    """Yield the children, those first that need attention; each with the command to run."""
+    """Yield the child jobs with their commands; those that need attention come first."""
     if not found.children:
         return
     done = sum(child.status == Status.SUCCESS for child in found.children)
-    yield f"  jobs: {done} of {len(found.children)} done"
+    yield f"  child jobs: {done} of {len(found.children)} done"
     order = sorted(
         found.children, key=lambda child: (not child.waiting_for_steward, child.status in TERMINAL)
     )
@@ -138,31 +138,31 @@ def _single_child_lines(child: SeenChild, found: Followed, indent: str) -> Itera
 
 
 def _stuck_lines(found: Followed) -> Iterator[Line]:
-    """Yield what a decision saw for which no branch holds; the files with conflicts."""
+    """Yield the values of a decision without a matching branch; the files with merge conflicts."""
     lost = workflow_progress.find_decision_without_branch(found.state, found.told.way)
     if lost is not None:
         decision = found.told.way.decisions[lost]
-        yield f"  no branch of {lost} holds:"
+        yield f"  no branch of {lost} matches:"
         yield from (
             f"    {_to_one_line(workflow_lines.format_condition(edge))}"
             for edge in found.flow.find_edges_from(lost)
         )
         for name, value in (decision.get("values") or {}).items():
-            yield f"    it saw {name} = {_to_one_line(json.dumps(value, ensure_ascii=False))}"
+            yield f"    actual value: {name} = {_to_one_line(json.dumps(value, ensure_ascii=False))}"
         for name, fault in (decision.get("errors") or {}).items():
             yield f"    {_to_one_line(name)}: {_to_one_line(str(fault))}"
     if found.stuck_kind is StuckKind.CONFLICT:
         for child, files in found.told.way.conflicts.items():
-            yield f"  {child} does not fit in: {', '.join(map(_to_one_line, files))}"
+            yield f"  merge conflict with {child}: {', '.join(map(_to_one_line, files))}"
 
 
 def _lost_lines(found: Followed) -> Iterator[Line]:
-    """Yield what the jobs that did a step have made, but is not in this workspace."""
+    """Yield files of child jobs that are missing in this workspace."""
     for lost in found.told.way.lost.values():
         for child, names in list(lost.items())[:SHOWN]:
-            yield f"  not brought over from {child}: {', '.join(_to_one_line(str(name)) for name in names)}"
+            yield f"  files not copied from {child}: {', '.join(_to_one_line(str(name)) for name in names)}"
         if len(lost) > SHOWN:
-            yield f"  nor all from {len(lost) - SHOWN} more"
+            yield f"  child jobs with more files that were not copied: {len(lost) - SHOWN}"
 
 
 def _to_one_line(text: str) -> str:

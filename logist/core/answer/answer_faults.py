@@ -1,6 +1,4 @@
-"""Describes for a steward what is wrong with the JSON of an answer: its
-syntax, or violations of its schema.
-"""
+"""Explains to a steward why the JSON of an answer is invalid: bad syntax, or violations of its schema."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ MAX_DEPTH = 100
 MAX_DIGITS = 1000
 MAX_READ = 20
 MAX_NAMED = 3
-"""Of the faults by the schema: how many are looked at, and how many are named."""
+"""Schema violations that are read (MAX_READ) and reported (MAX_NAMED)."""
 
 _EXPECTED = {
     "action": "exactly one of COMPLETED, STUCK, RETRY",
@@ -35,7 +33,7 @@ _TYPES = {
     "array": "an array",
     "string": "a string",
     "boolean": "true or false",
-    "integer": "a whole number",
+    "integer": "an integer",
     "number": "a number",
 }
 
@@ -47,13 +45,12 @@ class UnreadableError(Exception):
 def parse_json_object(piece: str, span: JsonSpan) -> JsonObject:
     """Parse the JSON object in `piece`.
 
-    Raises UnreadableError for anything that strict JSON does not allow or that can be read in more than one
-    way.
+    Raises UnreadableError for anything that strict JSON does not allow, or that is ambiguous.
     """
     if span.ending != "closed":
         raise UnreadableError("is cut off: its end is missing")
     if span.depth > MAX_DEPTH:
-        raise UnreadableError(f"is nested {span.depth} levels deep; at most {MAX_DEPTH} are read")
+        raise UnreadableError(f"is nested {span.depth} levels deep; at most {MAX_DEPTH} are allowed")
     try:
         value: JsonObject = json.loads(
             piece,
@@ -65,7 +62,7 @@ def parse_json_object(piece: str, span: JsonSpan) -> JsonObject:
     except json.JSONDecodeError as error:
         raise UnreadableError(f"is not valid JSON: {_describe_syntax_error(piece, error.pos)}") from None
     except RecursionError:
-        raise UnreadableError("is nested too deep to be read") from None
+        raise UnreadableError("is nested too deeply") from None
     return value
 
 
@@ -78,13 +75,13 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _reject_constant(name: str) -> None:
-    raise UnreadableError(f"has the value {name}, which is not JSON")
+    raise UnreadableError(f"has the value {name}, which is not valid JSON")
 
 
 def _parse_integer(digits: str) -> int:
-    # Python's own bound can be moved by the environment, and a verdict must not depend on that.
+    # The environment can change Python's own limit, and a verdict must not depend on that.
     if len(digits) > MAX_DIGITS:
-        raise UnreadableError(f"has a number of {len(digits)} digits; at most {MAX_DIGITS} are read")
+        raise UnreadableError(f"has a number of {len(digits)} digits; at most {MAX_DIGITS} are allowed")
     return int(digits)
 
 
@@ -96,19 +93,17 @@ def _parse_float(digits: str) -> float:
 
 
 def _describe_syntax_error(piece: str, position: int) -> str:
-    """Describe the syntax error near `position`, in our own words: those of
-    the decoder depend on the Python version.
-    """
+    """Describe the syntax error near `position`. The decoder's own messages depend on the Python version."""
     if piece[position : position + 1] < " ":
-        return "a string has a line break or control character that is not escaped"
+        return "a string contains an unescaped line break or control character"
     before, after = piece[:position].rstrip(), piece[position : position + 200].lstrip()
     if (before.endswith(",") and after[:1] in ("}", "]")) or re.match(r",\s*[}\]]", after):
-        return "a comma stands before the closing bracket"
+        return "there is a comma before the closing bracket"
     slips = (
         (r"['‘’“”]", "strings and keys need straight double quotes"),
-        (r"/[/*]|#", "JSON has no comments"),
-        (r"(?:True|False|None)\b", "true, false and null are written small"),
-        (r"[\w$]", "a key or string without quotes, or a comma or quote is missing"),
+        (r"/[/*]|#", "JSON doesn't allow comments"),
+        (r"(?:True|False|None)\b", "true, false and null must be lowercase"),
+        (r"[\w$]", "missing quotes around a key or string, or missing comma"),
     )
     for pattern, words in slips:
         if re.match(pattern, after):
@@ -148,7 +143,7 @@ def _build_validator(text: str) -> Draft202012Validator:
 
 
 def _describe_fault(error: ValidationError) -> str:
-    """Describe a violation as a sentence that names the field and what was expected."""
+    """Describe a violation: name the field and what was expected."""
     path = [str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path]
     inside = path[1:] if path[:1] == ["response"] else path
     name = f"`{'.'.join(inside).replace('.[', '[')}`" if inside else "the exit command"
@@ -159,7 +154,7 @@ def _describe_fault(error: ValidationError) -> str:
             return "; ".join(f"{name} has no `{key}`{_describe_expected(key)}" for key in missing)
         case "additionalProperties":
             extra = next(key for key in value if key not in error.schema.get("properties", {}))
-            return f"{name} has the unknown key {describe_value(extra)}; more data belongs into `metadata`"
+            return f"{name} has the unknown key {describe_value(extra)}; put extra data into `metadata`"
         case "enum":
             return f"{name} is {describe_value(value)}; expected exactly one of {', '.join(map(str, limit))}"
         case "type":
@@ -175,7 +170,7 @@ def _describe_fault(error: ValidationError) -> str:
         case "minLength" if inside[:1] == ["evidence_files"]:
             return f"{name} is empty; expected a path in the workspace"
         case "minLength":
-            return f"{name} has {len(value)} characters; at least {limit} are expected"
+            return f"{name} has {len(value)} characters; at least {limit} are required"
         case "pattern" if inside[:1] == ["evidence_files"]:
             return (
                 f"{name} is {describe_value(value)}, {_path_fault(value)}; expected a path in the workspace"
@@ -184,7 +179,7 @@ def _describe_fault(error: ValidationError) -> str:
 
 
 def _describe_output_fault(error: ValidationError) -> str:
-    """Describe a violation as a sentence that names the field of the output."""
+    """Describe a violation: name the field of the output."""
     path = ["output", *(str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path)]
     name = f"`{'.'.join(path).replace('.[', '[')}`"
     value, limit = error.instance, error.validator_value
@@ -210,10 +205,10 @@ def _path_fault(path: str) -> str:
     """Why the pattern of the schema rejects a path. The pattern decides; this only names the cause."""
     causes = (
         (r"[/\\]|[A-Za-z]:", "an absolute path"),
-        (r"[A-Za-z][\w+.-]*:[/\\]", "an address"),
-        (r"~", "a path into a home directory"),
-        (r"[./]*$", "the workspace itself or a place outside"),
-        (r"(?:[\s\S]*[/\\])?\.\.(?:[/\\]|$)", "a path that leaves its directory by `..`"),
+        (r"[A-Za-z][\w+.-]*:[/\\]", "a URL"),
+        (r"~", "a path in a home directory"),
+        (r"[./]*$", "the workspace itself or a path outside it"),
+        (r"(?:[\s\S]*[/\\])?\.\.(?:[/\\]|$)", "a path with `..`"),
     )
     for pattern, words in causes:
         if re.match(pattern, path):
@@ -222,7 +217,7 @@ def _path_fault(path: str) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """Render a value that an agent wrote for use in a sentence: JSON, cut to 60 characters."""
+    """Format a value from an agent for a message: as JSON, cut to 60 characters."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     text = json.dumps(value)

@@ -10,12 +10,12 @@ from logist.core.model import JsonObject, Step
 FIELD = "confidence"
 
 _IN_JSON = f'Add it to the exit command: `"metadata": {{"{FIELD}": NUMBER}}`, where NUMBER is one number'
-_IN_SECTIONS = f"In the section Metadata, `{FIELD}` has to be one number"
+_IN_SECTIONS = f"In the section Metadata, `{FIELD}` is required: one number"
 _INSTRUCTION = """\
-## How sure you are
+## Your confidence
 
-This step asks for your confidence. {where} from 0 (a guess) to 1 (certain). If it is missing, or not such a \
-number, a person has to approve your work."""
+This step requires your confidence in your result. {where} from 0 (a guess) to 1 (certain). If it is missing or \
+not a number from 0 to 1, a person must approve your work."""
 
 
 def is_confidence(value: Any) -> bool:
@@ -31,18 +31,18 @@ def render_confidence_instruction(step: Step | None, *, sections: bool) -> str:
 
 
 def reason_for_approval(threshold: float, metadata: JsonObject, *, strict: bool) -> str:
-    """Why an answer needs approval under a confidence threshold; empty if it needs none.
+    """Why an answer needs approval because of the confidence threshold; empty if it doesn't.
 
-    With `strict` off, the rule of earlier versions applies: an answer passes if its confidence is missing or
-    not a number.
+    If `strict` is off, the rule of earlier versions applies: an answer without a confidence, or with one that
+    is not a number, passes.
     """
     value = metadata.get(FIELD)
-    needed = f"this step needs at least {threshold:g}"
+    needed = f"this step requires at least {threshold:g}"
     if not strict:
         low = isinstance(value, int | float) and value < threshold
         return f"the agent's confidence is {value}; {needed}" if low else ""
     if value is None:
-        return f"the agent gave no confidence; {needed}"
+        return f"the answer has no confidence; {needed}"
     if not is_confidence(value):
         return (
             f"the agent's confidence is {describe_value(value)}, which is not a number from 0 to 1; {needed}"

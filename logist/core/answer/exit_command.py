@@ -1,13 +1,13 @@
 """Reads the one exit command from an agent's answer, or explains why there is none. It repairs nothing.
 
-If in doubt, the rules leave the decision to a person:
+Whatever is ambiguous is left to a person:
 
 - Only outermost objects with an `action` key count (see core.text.outermost_json); a wrapper
   `{"response": {...}}`, alone or next to a `request`, is removed first. Lists never count.
-- All of them must be equal, and valid according to the schema.
-- Text that opens like an object but ends before it is closed makes the answer STUCK, whatever else it contains;
-  so does text that looks like an exit command but is not JSON.
-- Text before the exit command is allowed; text after it, and a code fence around it, is a warning.
+- All of them must be equal and match the schema.
+- An object that is never closed makes the answer invalid, whatever else it contains; so does text that
+  looks like an exit command but is not JSON.
+- Text before the exit command is allowed; text after it, or a code fence around it, causes a warning.
 - Paths stay as the agent wrote them, except that `./a`, `a//b` and `a/` are read as `a`, `a/b` and `a`,
   with a warning.
 """
@@ -26,16 +26,30 @@ from logist.core.model import ExitAction, JsonObject
 from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, find_outermost_json
 
 MAX_CHARACTERS = 1 << 18
-"""Longer answers are not read: an exit command is a few lines."""
+"""Longer answers are rejected: an exit command has a few lines."""
 
 BROKEN_OFF = (
-    "the answer breaks off inside a JSON object or list: "
+    "the answer ends inside a JSON object or list: "
     "its end is missing, or a quote or line break in a string is not escaped"
 )
 NOT_UTF8 = "the answer is not valid UTF-8"
-"""The reason for an answer that `decode` calls broken."""
+"""The reason if `decode_answer` found invalid bytes."""
 
-_KEY = re.compile(r'"action"|\\u')  # where neither stands, no object has the key
+EXAMPLE_ACTION = "<COMPLETED, RETRY or STUCK>"
+EXAMPLE = json.dumps(
+    {
+        "action": EXAMPLE_ACTION,
+        "evidence_files": ["<path of a file>"],
+        "summary_for_supervisor": "<what you did and what the result is>",
+    }
+)
+"""The form of an exit command as the prompt shows it. It is not a valid exit command, because an agent may copy it."""
+EXAMPLE_COPIED = (
+    "the exit command is a copy of the example in the prompt: its placeholders were not replaced; "
+    "expected `action` to be exactly one of COMPLETED, STUCK, RETRY"
+)
+
+_KEY = re.compile(r'"action"|\\u')  # without either of these, no object has the key
 _LOOKS_LIKE_ONE = re.compile(
     r"""["“”]action["“”]\s*["“”:]"""
     r"""|(?:['‘’]action['‘’]|(?<!["'\w])action)\s*:\s*["'“”‘’]?(?:COMPLETED|STUCK|RETRY)\b""",
@@ -76,7 +90,7 @@ class _Candidate:
     canonical: str
     wrapped: bool
     request: str | None
-    """The request beside it, canonical."""
+    """The `request` object next to it, as canonical JSON."""
 
 
 def judge_answer(text: str, schema: JsonObject) -> Verdict:
@@ -114,27 +128,27 @@ def decode_answer(data: bytes) -> tuple[str, bool]:
 
 
 def replace_surrogates(text: str) -> tuple[str, bool]:
-    """Write every lone surrogate in `text` as a backslash escape, so that it can be stored.
+    """Replace every lone surrogate in `text` by a backslash escape, so that the text can be stored.
 
-    Also returns whether there was any.
+    Also returns whether there was one.
     """
     cleaned = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return cleaned, len(cleaned) != len(text)
 
 
 def text_fault(text: str) -> str | None:
-    """Why the text of an answer can't be read at all (too long, empty, not Unicode), or None."""
+    """Why the text of an answer can't be read (too long, empty, not Unicode), or None."""
     if len(text) > MAX_CHARACTERS:
-        return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
+        return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are allowed"
     if not text.strip("\ufeff \t\r\n"):
         return "no exit command: the answer is empty"
     if _SURROGATE.search(text):
-        return "the answer is not valid Unicode text: it has lone surrogates"
+        return "the answer is not valid Unicode text: it contains lone surrogates"
     return None
 
 
 def _find_candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
-    """Yield every candidate, repeated ones too. Raises UnreadableError for one that is not JSON."""
+    """Yield every candidate, including repeated ones. Raises UnreadableError for one that is not JSON."""
     candidates_by_text: dict[str, _Candidate | None] = {}
     for span in found.spans:
         piece = text[span.start : span.end]
@@ -180,7 +194,7 @@ def _candidate_count_fault(text: str, found: FoundSpans, candidates: list[_Candi
         actions = [answer_faults.describe_value(response["action"]) for response in distinct.values()]
         return f"{len(actions)} different exit commands ({', '.join(actions[:5])}); expected exactly one"
     if len(_collect_requests(candidates)) > 1:
-        return "the exit command stands beside different requests; expected exactly one"
+        return "the exit command appears with different `request` objects; expected one"
     return None
 
 
@@ -195,7 +209,7 @@ def _describe_missing_command(text: str, found: FoundSpans) -> str:
             piece = text[span.start : span.end]
             if _KEY.search(piece) and '"action"' in piece:
                 inside = where or ("a list" if piece[0] == "[" else "another object")
-                return f"the object with an `action` key stands inside {inside}; expected it on its own"
+                return f"the object with an `action` key is inside {inside}; expected it at the top level"
             if _OTHER_KEYS.search(piece):
                 return "the object has no `action` key; expected COMPLETED, STUCK or RETRY"
     return "the answer has no JSON object with an `action` key"
@@ -203,11 +217,13 @@ def _describe_missing_command(text: str, found: FoundSpans) -> str:
 
 def _candidate_fault(candidates: list[_Candidate], schema: JsonObject) -> str | None:
     """Why the one candidate is not a valid exit command, or None."""
+    if candidates[0].response["action"] == EXAMPLE_ACTION:
+        return EXAMPLE_COPIED
     document: JsonObject = {"response": candidates[0].response}
     for request in _collect_requests(candidates):
         document["request"] = json.loads(request)
     if _SURROGATE.search(json.dumps(document, ensure_ascii=False)):
-        return "the exit command is not valid Unicode text: it has lone surrogates"
+        return "the exit command is not valid Unicode text: it contains lone surrogates"
     return "; ".join(answer_faults.find_schema_faults(document, schema)) or None
 
 
@@ -233,25 +249,25 @@ def _find_warnings(text: str, candidates: list[_Candidate], command: ExitCommand
     if any(candidate.wrapped for candidate in candidates):
         yield "the exit command is wrapped in `response`"
     if len(candidates) > 1:
-        yield f"the exit command is given {len(candidates)} times"
+        yield f"the exit command appears {len(candidates)} times"
     for path in candidates[0].response["evidence_files"]:
         if path != normalize_path(path):
             yield f"evidence {answer_faults.describe_value(path)} is read as {answer_faults.describe_value(normalize_path(path))}"
     if (count := _count_sentences(command.summary)) > 3:
-        yield f"`summary_for_supervisor` has {count} sentences; two or three are asked for"
+        yield f"`summary_for_supervisor` has {count} sentences; expected two or three"
 
 
 def _warn_about_surrounding_text(text: str, spans: list[JsonSpan]) -> Iterator[str]:
     """Warn about text after the exit command, which may contradict it, and about a code fence around it.
 
-    Text before it is allowed: models that work with tools describe what they did, and are asked to end with
-    the command.
+    Text before it is allowed: models that work with tools describe what they did and then end with the
+    command.
     """
     after = _split_nonblank_lines(text[spans[-1].end :])
     if any(_FENCE_LINE.fullmatch(line) is None for line in after):
         yield "the answer has text after its exit command"
     elif after:
-        yield "the exit command stands in a code fence"
+        yield "the exit command is in a code fence"
 
 
 def _split_nonblank_lines(text: str) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # `job status` says how checks came out, and loads no model
+if TYPE_CHECKING:  # `job status` shows the results of checks without loading pydantic
     from logist.core.model import CheckResult
 
 PASSED, NOT_RUN = "passed", "not_run"
@@ -17,7 +17,7 @@ WORDS = {
     "timeout": "took too long",
     "not_run": "was not run",
 }
-"""How a check with a command came out."""
+"""The result of a check with a command. A replay compares these words in findings, so they can't change."""
 
 
 def format_finding(found: Mapping[str, Any]) -> str:
@@ -44,7 +44,7 @@ def merge_check_results(earlier: Iterable[CheckResult], later: Iterable[CheckRes
 
 
 def is_failed_check(outcome: object) -> bool:
-    """Whether a check did not pass; a check that was not run has not passed."""
+    """Whether a check did not pass; a check that did not run has not passed."""
     return outcome != PASSED
 
 

@@ -1,8 +1,8 @@
 """The shape of an answer's `output`: the JSON Schema that a role declares for it, and the schema of a question.
 
-A schema may come from a role file of unknown origin, and it is applied to anything that a model writes. So
-only keywords are allowed whose cost is bounded by the size of the schema times that of the output: no
-references, which can nest without end, and no regular expressions, which can run forever.
+A schema may come from an untrusted role file, and it is applied to anything that a model writes. So only
+keywords are allowed whose cost is bounded by the size of the schema times the size of the output: no
+references, which can recurse forever, and no regular expressions, which can take forever.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from logist.core.model import JsonObject
 from logist.errors import Refused
 
 MAX_CHARACTERS = 16_384
-"""Of a schema as JSON; it is in every prompt of its role."""
+"""The maximum size of a schema as JSON; every prompt of its role contains it."""
 MAX_DEPTH = 20
 
 _SCHEMAS = frozenset({"items", "additionalProperties", "not", "contains"})
-"""Keywords that hold a schema."""
+"""Keywords whose value is a schema."""
 _LISTS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
-"""Keywords that hold a list of schemas."""
+"""Keywords whose value is a list of schemas."""
 _PLAIN = frozenset(
     {
         *("$schema", "$id", "$comment", "title", "description", "default", "examples"),
@@ -37,7 +37,7 @@ _PLAIN = frozenset(
 KEYWORDS = _SCHEMAS | _LISTS | _PLAIN | {"properties"}
 
 QUESTION = "question"
-"""The `type` of an output that asks the person who gave the task."""
+"""The `type` of an output that is a question to the person who gave the task."""
 SEVERITIES = ("low", "medium", "high")
 _WORDS: JsonObject = {"type": "string", "minLength": 1}
 _OPTION: JsonObject = {
@@ -59,20 +59,20 @@ _QUESTION: JsonObject = {
 _INSTRUCTION = """\
 ## Your output
 
-In your role the output is not optional. When you end with {completed}, {place} has to fit this JSON Schema; if it does \
-not, the job stops for a person.
+Your role requires an output. If you end with {completed}, {place} must match this JSON Schema. Otherwise the \
+job stops and waits for a person.
 
 {schema}"""
 
 
 def schema_fault(schema: Any) -> str:
-    """Why a value can't be used as an output schema; empty if it can."""
+    """Why a value is not a usable output schema; empty if it is."""
     if not isinstance(schema, dict):
-        return "must be a JSON Schema (a mapping), or the name of a shipped one"
+        return "must be a JSON Schema (a mapping), or the name of a built-in one"
     try:
         text = json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return "must be JSON"
+        return "must be valid JSON"
     if len(text) > MAX_CHARACTERS:
         return f"has {len(text):,} characters as JSON; at most {MAX_CHARACTERS:,} are allowed"
     return _cached_schema_fault(text)
@@ -88,19 +88,19 @@ def _cached_schema_fault(text: str) -> str:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         place = ".".join(map(str, error.absolute_path))
-        return f"is no JSON Schema: {place or 'it'}: {error.message[:300]}"
+        return f"is not a valid JSON Schema: {place or 'top level'}: {error.message[:300]}"
     return ""
 
 
 def _find_unsupported_keywords(schema: Any, place: str, depth: int) -> Iterator[str]:
-    """Yield the keywords that are not supported, and where the schema nests too deeply."""
+    """Yield each unsupported keyword, and each place where the schema is nested too deeply."""
     if depth > MAX_DEPTH:
         yield f"is nested more than {MAX_DEPTH} levels deep"
         return
     for keyword, value in schema.items() if isinstance(schema, dict) else ():
         where = f"{place}.{keyword}" if place else keyword
         if keyword not in KEYWORDS:
-            yield f"`{where[:200]}` is not supported; supported are {', '.join(sorted(KEYWORDS))}"
+            yield f"uses `{where[:200]}`, which is not supported; supported keywords: {', '.join(sorted(KEYWORDS))}"
         elif keyword in _SCHEMAS:
             yield from _find_unsupported_keywords(value, where, depth + 1)
         elif keyword in _LISTS and isinstance(value, list):
@@ -125,14 +125,14 @@ def render_output_instruction(schema: JsonObject | None, *, sections: bool) -> s
 def output_fault(output: Any, schema: JsonObject, role: str) -> str:
     """Which field of an output violates the schema of the role, and why; empty if it is valid.
 
-    Raises Refused for a schema that no role can have: a history may come from anywhere, and its schema could
-    otherwise trigger network access or a regular expression that never ends.
+    Raises Refused for a schema that no role can have: a history may be untrusted, and its schema could
+    otherwise cause network access or a regular expression that never ends.
     """
     if fault := schema_fault(schema):
         why = fault.partition("; ")[0]
-        raise Refused(f"the recorded `output_schema` of the role {role} can't be applied: {why}")
+        raise Refused(f"can't use the recorded `output_schema` of the role {role}: it {why}")
     if output is None:
-        return f"it has no `output`, which the role {role} has to give (its `output_schema`)"
+        return f"missing `output`: the role {role} requires it (`output_schema`)"
     faults = "; ".join(answer_faults.find_output_faults(output, schema))
     return f"{faults} (the `output_schema` of the role {role})" if faults else ""
 

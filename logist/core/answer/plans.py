@@ -1,4 +1,4 @@
-"""Plans: what a role that may not change files works out, for another role to carry out after approval.
+"""Plans: a role that may not change files writes one, and another role carries it out after approval.
 
 Listings read plans from state.json, so this module doesn't need pydantic.
 """
@@ -17,8 +17,8 @@ _SHOWN = ("goal", "steps", "risks")
 def find_plan_carrier(maker: str, *, approved: bool, doer: str) -> str | None:
     """Return the role that carries out a plan of the role `maker` after approval; None if there is none.
 
-    Only another role carries it out: the steward switched to that role, or the maker was chosen for a single
-    step. Without one, the plan itself is the result.
+    Only another role carries it out: either the steward switched to that role, or the maker was chosen for a
+    single step. If there is none, the plan itself is the result.
     """
     return doer if not approved and doer != maker else None
 
@@ -34,13 +34,13 @@ def find_waiting_plan(state: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def is_plan(output: Any) -> bool:
-    """Whether an output has the form that the role Planner asks for: an object with `steps`."""
+    """Whether an output has the form that the role Planner requires: an object with `steps`."""
     steps = output.get("steps") if isinstance(output, dict) else None
     return isinstance(steps, list) and bool(steps) and all(isinstance(step, str | dict) for step in steps)
 
 
 def render_plan_lines(output: Any) -> list[str]:
-    """Render a plan for a person to read. Output of another form is rendered as text, or as indented JSON."""
+    """Format a plan for people. Output that is not a plan is formatted as text, or as indented JSON."""
     if isinstance(output, str):
         return output.strip().splitlines()
     if not is_plan(output):

@@ -1,34 +1,33 @@
-"""Conditions on branches and steps: never run as code, judged without a model.
+"""Conditions on branches and steps: evaluated without a model, and never executed as code.
 
-A condition comes in one of these forms; the first that fits is taken:
+A condition has one of these forms; the first one that fits counts:
 
 1. An object: `{"var": "output.score", "gte": 80}`, with `and`, `or`, `not`, `unless` (see `objects`). `{}`
-   and `true` always hold, `false` never.
-2. `field:v1,v2`: a name or path, a colon, values. A field of `output`, or a path with a known root, is one of
-   them.
+   and `true` always match, `false` never.
+2. `field:v1,v2`: a name or path, a colon, values. It matches if the field of `output`, or the path with a
+   known root, has one of the values.
 3. An expression: outside quotes it has a comparison, `&&`, `||`, a leading `!`, `? :`, `in [` or a call; or
-   it leads into a known root (`output.`, `output[`) and is more than that one path.
-4. A path, `output.approved` or `steps["1.2"].output`: whether it counts as true, as in JavaScript. One bare
-   name is a path if it is a known root.
-5. Anything else is a plain word that `output.choice` equals but for case and surrounding space: `Yes`, `Needs
-   Fix`, `pass/fail`, `Don't merge`. In quotes it is a word in any case: `'v1.2'`.
+   it contains a path below a known root (`output.`, `output[`) and more than that path.
+4. A path, `output.approved` or `steps["1.2"].output`: it matches if the value counts as true in JavaScript.
+   A single name is a path if it is a known root.
+5. Anything else is a plain word that is compared with `output.choice`, ignoring case and surrounding space:
+   `Yes`, `Needs Fix`, `pass/fail`, `Don't merge`. Text in quotes is always a word: `'v1.2'`.
 
-So `Yes` and `approved` are words, `output` is a path, `output.x` is a path, `a.b` is an error (unknown root
-`a`), and `>= 80` is an error (nothing before the sign). `default` is for the caller.
+So `Yes` and `approved` are words, `output` and `output.x` are paths, `a.b` is an error (unknown root `a`), and
+`>= 80` is an error (no value before the operator). The caller handles `default`.
 
-Expressions are JavaScript's where a branch needs it, with these differences, all on the side of asking a
-person:
+Expressions work like JavaScript, with these differences, which leave unclear cases to a person:
 
-- `==` is `===`, `!=` is `!==`; values of different types are never equal, lists and objects are equal by what they hold.
-- `<`, `>` between paths and constants are JavaScript's: `"85" >= 80` holds. Where that makes no number of a text, and
-  for arithmetic between different types, or on null, it is an error. So is a missing field. An error counts as
-  not taken and is recorded; only `&&` and `||` absorb it: `output.a > 1 || output.b` is true when `output.b` is.
-  Hence `!output.x` is not taken where `x` is missing.
-- null and undefined are one: `output.x === null` asks whether there is no value, and is no error.
-- `(output.score || 0) >= 80` gives a missing field a default.
-- `in` asks for a member of a list or a key of an object; `.includes` for a member of a list or a part of a text.
-- `%` by zero is an error. A number, text or list alone is no yes or no. `a < b < c` is refused. A dash inside a name belongs to the name:
-  write `a - b` with spaces.
+- `==` is `===`, `!=` is `!==`; values of different types are never equal, lists and objects are compared by content.
+- `<`, `>` between paths and constants work like JavaScript: `"85" >= 80` is true. Text that is not a number,
+  arithmetic between different types or on null, and a missing field are errors. After an error the branch is not
+  taken, and the error is recorded; only `&&` and `||` absorb it: `output.a > 1 || output.b` is true if `output.b` is.
+  So `!output.x` is not taken if `x` is missing.
+- null and undefined are the same: `output.x === null` tests whether there is no value, and is not an error.
+- `(output.score || 0) >= 80` uses a default for a missing field.
+- `in` finds an item of a list or a key of an object; `.includes` finds an item of a list or a part of a text.
+- `%` by zero is an error. A number, text or list alone is neither true nor false. `a < b < c` is an error. A dash
+  inside a name belongs to the name: write `a - b` with spaces.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ from logist.core.condition.values import describe_kind
 from logist.core.text.paths import Path
 
 ROOTS = frozenset({"input", "output", "steps", "index", "total", "parentId", "aggregatedResults"})
-"""The names that stand in the data of every step; a caller adds the item variable and the fields of the task."""
+"""The names in the data of every step; a caller adds the item variable and the fields of the task."""
 
 
 def find_paths(form: Any, known_roots: Collection[str] = ROOTS) -> tuple[Path, ...]:
-    """Every path that a condition reads, in order. ConditionError if the condition is invalid."""
+    """Return every path that a condition reads, in order. Raises ConditionError for an invalid condition."""
     reading = ConditionBuilder(frozenset(known_roots))
     reading.build_test(form)
     return tuple(reading.reader.paths)
 
 
 def find_roots(form: Any, known_roots: Collection[str] = ROOTS) -> frozenset[str]:
-    """The first names of the paths that a condition reads. ConditionError if the condition is invalid."""
+    """Return the first names of the paths that a condition reads. Raises ConditionError for an invalid condition."""
     return frozenset(str(path[0]) for path in find_paths(form, known_roots) if path)
 
 

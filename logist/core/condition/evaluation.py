@@ -1,8 +1,8 @@
 """Builds the functions that evaluate an expression: one for each node of its tree, from the data to a value.
 
 A node is used as a test (`build_test`), as a value (`build_value`) or as part of a calculation
-(`build_term`). What no data could decide is refused while building; a function that was built raises nothing
-but Unusable.
+(`build_term`). A node that can't be evaluated with any data is an error while building; the functions that
+are built raise only Unusable.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from logist.core.condition.fault import ConditionError, Unusable
 from logist.core.text import paths
 
 Lookup: TypeAlias = Callable[[Any, paths.Path], Any]
-"""From the data and a path to the value there, or MISSING."""
+"""(data, path) -> the value at the path, or MISSING."""
 Evaluate: TypeAlias = Callable[[Any], Any]
-"""From the data to a value; raises Unusable."""
+"""data -> a value; raises Unusable."""
 Test: TypeAlias = Callable[[Any], bool]
-"""Whether the data meets a condition; raises Unusable."""
+"""data -> whether the condition matches; raises Unusable."""
 
 MAX_READS = 1_000
-"""How often one condition may read from the data, which bounds the time of a judgement and the length of its record."""
+"""How often one condition may read from the data. Limits the time of an evaluation and the size of its record."""
 
 _YES_OR_NO = tree.ComparisonNode | tree.MembershipNode | tree.CallNode | tree.NotNode
 
 
 class DataReader:
-    """How a condition reads the data, and every path that it reads."""
+    """Reads the data for a condition, and collects every path that it reads."""
 
     def __init__(self, *, javascript: bool = True) -> None:
         self.javascript = javascript
@@ -38,14 +38,14 @@ class DataReader:
         self._reads = 0
 
     def add_path(self, path: paths.Path) -> None:
-        """Notes that the condition reads this path. ConditionError if it reads too much."""
+        """Record that the condition reads this path. Raises ConditionError if it reads too many values."""
         self._reads += 1
         if self._reads > MAX_READS:
-            raise ConditionError(f"the condition looks at too much: at most {MAX_READS:,} values")
+            raise ConditionError(f"the condition reads too many values: at most {MAX_READS:,} are allowed")
         self.paths[path] = None
 
     def build_read(self, path: paths.Path, convert: Callable[[Any], Any]) -> Evaluate:
-        """Reads the value at a path and converts it; a missing one is Unusable."""
+        """Return a function that reads the value at a path and converts it; it raises Unusable for a missing value."""
         self.add_path(path)
         lookup = self.lookup
 
@@ -61,22 +61,20 @@ class DataReader:
         return evaluate
 
     def build_null_test(self, path: paths.Path) -> Test:
-        """Whether the value is null or missing."""
+        """Return a test whether the value is null or missing."""
         self.add_path(path)
         lookup = self.lookup
         return lambda data: lookup(data, path) in (None, paths.MISSING)
 
     def build_truth_test(self, path: paths.Path) -> Test:
-        """Whether there is a value that counts as true; a missing one does not."""
+        """Return a test whether the value counts as true; a missing value does not."""
         self.add_path(path)
         lookup = self.lookup
         return lambda data: values.is_truthy(lookup(data, path))
 
 
 def build_test(node: tree.Node, reader: DataReader) -> Test:
-    """Return a test whether the node holds. Raises ConditionError for a node
-    that is neither true nor false.
-    """
+    """Return a test whether the node is true. Raises ConditionError for a node that is neither true nor false."""
     match node:
         case tree.PathNode():
             return reader.build_read(node.path, values.is_truthy)
@@ -95,7 +93,9 @@ def build_test(node: tree.Node, reader: DataReader) -> Test:
             return lambda data: values.is_member(item(data), holder(data))
         case tree.CallNode():
             return _build_call(node, reader)
-    raise ConditionError(f"{_describe_node(node)} is no yes or no: compare it, as in `... > 0`", node.column)
+    raise ConditionError(
+        f"{_describe_node(node)} is neither true nor false: compare it, as in `... > 0`", node.column
+    )
 
 
 def build_value(node: tree.Node, reader: DataReader) -> Evaluate:
@@ -128,20 +128,20 @@ def build_term(node: tree.Node, reader: DataReader) -> Evaluate:
         return reader.build_read(node.path, values.to_term)
     constant = isinstance(node, tree.ConstantNode) and (node.value is None or isinstance(node.value, bool))
     if constant or isinstance(node, tree.ListNode | _YES_OR_NO):
-        raise ConditionError("only numbers and texts are calculated with", node.column)
+        raise ConditionError("can't calculate with this value: expected a number or text", node.column)
     return build_value(node, reader)
 
 
 def negate_test(test: Test) -> Test:
-    """Return a test that holds if the given one does not."""
+    """Return a test that is true if the given one is false."""
     return lambda data: not test(data)
 
 
 def join_tests(sign: Literal["&&", "||"], tests: Sequence[Test]) -> Test:
-    """Return a test that holds if all of the tests hold (`&&`), or any of them (`||`).
+    """Return a test that is true if all of the tests are true (`&&`), or any of them (`||`).
 
-    One test that decides the result is enough: then it does not matter that another, also one before it, is
-    Unusable.
+    One test that decides the result is enough: then it doesn't matter if another test is Unusable, even an
+    earlier one.
     """
     if len(tests) == 1:
         return tests[0]
@@ -175,7 +175,7 @@ def _build_comparison(node: tree.ComparisonNode, reader: DataReader) -> Test:
         if not isinstance(other, tree.ConstantNode) or other.value is not None:
             continue
         if node.sign not in ("==", "!="):
-            raise ConditionError("null is neither more nor less than anything", node.column)
+            raise ConditionError("can't order null: compare it with `==` or `!=`", node.column)
         if isinstance(one, tree.PathNode):
             is_null = reader.build_null_test(one.path)
             return is_null if node.sign == "==" else negate_test(is_null)
@@ -188,7 +188,11 @@ def _build_comparison(node: tree.ComparisonNode, reader: DataReader) -> Test:
 
 
 def _build_order(node: tree.ComparisonNode, reader: DataReader) -> Test:
-    """A path or constant is converted as JavaScript does; what is calculated must be of one kind, as is all of earlier versions."""
+    """Return a test for `<`, `<=`, `>` or `>=`.
+
+    Paths and constants are converted as in JavaScript. Calculated values must have the same type; by the rules
+    of earlier versions, all values must.
+    """
     sign = node.sign
     if reader.javascript and _is_operand(node.left) and _is_operand(node.right):
         left, right = _build_operand(node.left, reader), _build_operand(node.right, reader)
@@ -199,7 +203,7 @@ def _build_order(node: tree.ComparisonNode, reader: DataReader) -> Test:
 
 
 def _is_operand(node: tree.Node) -> bool:
-    """Whether the node is a path or a constant, also one with a minus."""
+    """Whether the node is a path or a constant, with or without a minus."""
     constant = node.node if isinstance(node, tree.NegativeNode) else node
     return isinstance(node, tree.PathNode) or isinstance(constant, tree.ConstantNode)
 
@@ -221,7 +225,7 @@ def _build_call(node: tree.CallNode, reader: DataReader) -> Test:
         return lambda data: values.is_member(argument(data), items(data))
     is_text = isinstance(holder, tree.ConstantNode) and isinstance(holder.value, str)
     if not is_text and not isinstance(holder, tree.PathNode):
-        raise ConditionError(f"`.{function}(...)` is a function of a path, a list or a text", node.column)
+        raise ConditionError(f"`.{function}(...)` needs a path, a list or text before it", node.column)
     value = build_value(holder, reader)
     _refuse_lists(node.column, node.argument)
     return lambda data: values.call_function(function, value(data), argument(data))
@@ -243,12 +247,12 @@ def _build_arithmetic(node: tree.ArithmeticNode, reader: DataReader) -> Evaluate
 
 
 def _build_default(node: tree.LogicNode, reader: DataReader) -> Evaluate:
-    """`output.score || 0` is the first value that counts as true, else the last."""
+    """Build `output.score || 0`: the first value that counts as true, else the last one."""
     if all(isinstance(part, _YES_OR_NO) for part in node.nodes):
         return build_test(node, reader)
     *first, last = node.nodes
     if node.sign == "&&" or not all(isinstance(part, tree.PathNode) for part in first):
-        raise ConditionError(f"`{node.sign}` joins what is true or false", node.column)
+        raise ConditionError(f"`{node.sign}` can only combine values that are true or false", node.column)
     candidates = [
         (reader.build_truth_test(part.path), build_value(part, reader))
         for part in first
@@ -267,11 +271,11 @@ def _build_default(node: tree.LogicNode, reader: DataReader) -> Evaluate:
 
 def _refuse_lists(column: int, *nodes: tree.Node) -> None:
     if any(map(_is_list, nodes)):
-        raise ConditionError("the condition compares or calculates with what it can't", column)
+        raise ConditionError("can't compare or calculate with a list here", column)
 
 
 def _is_list(node: tree.Node) -> bool:
-    """Whether the node is a list whatever the data."""
+    """Whether the node is a list for any data."""
     match node:
         case tree.ListNode():
             return True
@@ -295,5 +299,5 @@ def _describe_node(node: tree.Node) -> str:
 
 
 def name_path(path: paths.Path) -> str:
-    """A path for a message, cut where it is very long."""
+    """Format a path for a message; a very long one is cut."""
     return paths.path_to_text(path)[:200]

@@ -1,5 +1,5 @@
-"""Parse an expression: JavaScript's operators and precedence, and of its
-language only what a branch needs.
+"""Parse an expression: JavaScript's operators and precedence, and the small part of the language that a branch
+needs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logist.core.text import paths
 MAX_DEPTH = 20
 """Levels of nested brackets, signs and choices."""
 MAX_TERMS = 20
-"""Of one sum or product."""
+"""Terms of one sum or product."""
 
 FUNCTIONS = {
     "includes": "includes",
@@ -38,7 +38,7 @@ _IN = "in"
 def parse_expression(text: str, root_fault: Callable[[paths.Path], str | None]) -> tree.Node:
     """Return the tree of an expression. Raises ConditionError, with the column, for a syntax error.
 
-    `root_fault` says what is wrong with the first name of a path, if anything is.
+    `root_fault` returns the problem with the first name of a path, or None.
     """
     return _Parser(list(split_tokens(text)), root_fault).parse_all()
 
@@ -72,26 +72,26 @@ class _Parser:
 
     def _expect_sign(self, sign: str) -> None:
         if not self._is_at((sign,)):
-            raise self._make_error(f"`{sign}` is missing")
+            raise self._make_error(f"missing `{sign}`")
         self._here += 1
 
     def _make_error(self, wanted: str = "") -> ConditionError:
         token = self._next
         if token.kind == "end":
-            return ConditionError(wanted or "the expression breaks off: a value is missing", token.column)
+            return ConditionError(wanted or "the expression is incomplete: missing value", token.column)
         if token.kind == "path" and token.text in _WORDS:
-            return ConditionError(f"write `{_WORDS[token.text]}` for `{token.text}`", token.column)
+            return ConditionError(f"write `{_WORDS[token.text]}` instead of `{token.text}`", token.column)
         if token.kind == "sign" and token.text == "[":
             return ConditionError(
-                "an index is a number from 0 or a key in quotes, as in `files[0]`", token.column
+                "an index must be a number from 0 or a key in quotes, as in `files[0]`", token.column
             )
-        return ConditionError(wanted or f"`{token.text[:40]}` can't stand here", token.column)
+        return ConditionError(wanted or f"unexpected `{token.text[:40]}`", token.column)
 
     def _enter_level(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ConditionError(
-                f"the expression is nested too deep: at most {MAX_DEPTH} levels", self._next.column
+                f"the expression is nested too deeply: at most {MAX_DEPTH} levels", self._next.column
             )
 
     def _parse_choice(self) -> tree.Node:
@@ -131,7 +131,7 @@ class _Parser:
             self._is_at(_COMPARISONS) or (self._next.text == _IN and self._next.kind == "path")
         ):
             raise ConditionError(
-                "one comparison at a time: join two with `&&`, or use brackets", self._next.column
+                "can't chain comparisons: join them with `&&`, or use parentheses", self._next.column
             )
         return node
 
@@ -183,7 +183,7 @@ class _Parser:
         if self._is_at(_COMPARISONS) and self._here == 0:
             example = f"`output.score {token.text} ...`"
             raise ConditionError(
-                f"what is compared stands before `{token.text}`, as in {example}", token.column
+                f"missing value before `{token.text}`; write it as in {example}", token.column
             )
         raise self._make_error()
 
@@ -198,7 +198,7 @@ class _Parser:
         return items
 
     def _parse_path(self, token: Token) -> tree.Node:
-        """A path, or a function called on a path: `output.tags.includes(...)`."""
+        """Parse a path, or a function called on a path: `output.tags.includes(...)`."""
         if token.path in _CONSTANTS and not token.text.startswith("."):
             return tree.ConstantNode(_CONSTANTS[token.path], token.column)
         *holder, name = token.path
@@ -213,13 +213,13 @@ class _Parser:
         return tree.PathNode(path, column)
 
     def _parse_method(self, node: tree.Node) -> tree.Node:
-        """A function called on anything but a path: `['a', 'b'].includes(...)`."""
+        """Parse a function called on something other than a path: `['a', 'b'].includes(...)`."""
         token = self._next
         if token.kind != "path" or not token.text.startswith("."):
             return node
         self._here += 1
         if len(token.path) != 1 or not self._is_at("("):
-            raise ConditionError("only a path has fields", token.column)
+            raise ConditionError("only a path can have fields", token.column)
         return self._parse_call(
             self._find_function(str(token.path[0]), token.column, bare=False), node, token.column
         )

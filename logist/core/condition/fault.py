@@ -1,13 +1,12 @@
-"""The error for a condition that is invalid when it is loaded, and the
-one for a value that can't be judged.
-"""
+"""The error for an invalid condition, raised when it is loaded, and the error for a value that can't be evaluated."""
 
 from __future__ import annotations
 
 
 class ConditionError(ValueError):
-    """Raised for a condition that no data could decide; `column` counts from
-    1 in its text, None for an object.
+    """Raised for a condition that can't be evaluated with any data.
+
+    `column` counts from 1 in the text of the condition; None for an object.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:
@@ -17,7 +16,7 @@ class ConditionError(ValueError):
 
 
 class Unusable(Exception):
-    """Raised for a value that can't be judged, with a reason for people; never leaves the package.
+    """Raised for a value that can't be evaluated, with a reason for people; never leaves the package.
 
-    Without a reason, the kinds of the values do not fit, and the verdict names them all.
+    Without a reason, the types of the values don't match, and the verdict lists them all.
     """

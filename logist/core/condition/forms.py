@@ -1,4 +1,4 @@
-"""Tells the forms of a condition apart and builds the test of each."""
+"""Recognizes the form of a condition and builds its test."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from logist.core.condition.fault import ConditionError, Unusable
 from logist.core.text import paths
 
 MAX_CHARACTERS = 2_000
-"""Of one condition in text form."""
+"""The maximum length of one condition in text form."""
 MAX_DEPTH = 10
 """Levels of nested objects."""
 MAX_PARTS = 200
-"""Conditions in one object."""
+"""The maximum number of conditions in one object."""
 MAX_CHOICES = 200
-"""Values after `field:`."""
+"""The maximum number of values after `field:`."""
 
 CHOICE: paths.Path = ("output", "choice")
 """The path that a plain word is compared with."""
@@ -46,21 +46,21 @@ class ConditionBuilder:
         self._parts = 0
 
     def build_test(self, form: Any, depth: int = 0) -> Test:
-        """The test for a condition of any form; `reader` collects its paths. Raises ConditionError."""
+        """Build the test for a condition of any form; `reader` collects its paths. Raises ConditionError."""
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise ConditionError(f"too many conditions in one: at most {MAX_PARTS}")
+            raise ConditionError(f"too many conditions in one object: at most {MAX_PARTS}")
         if isinstance(form, bool):
             return lambda data: form
         if isinstance(form, dict):
             return self._build_object(form, depth)
         if isinstance(form, str):
             return self._build_text(form)
-        raise ConditionError(f"a condition is a text or an object, not {values.describe_kind(form)}")
+        raise ConditionError(f"a condition must be text or an object, not {values.describe_kind(form)}")
 
     def _build_object(self, form: dict[Any, Any], depth: int) -> Test:
         if depth == MAX_DEPTH:
-            raise ConditionError(f"the condition is nested too deep: at most {MAX_DEPTH} levels")
+            raise ConditionError(f"the condition is nested too deeply: at most {MAX_DEPTH} levels")
         objects.check_object(form)
         all_of = objects.build_tests(form, self.reader, self._roots)
         if "and" in form:
@@ -75,9 +75,7 @@ class ConditionBuilder:
         return evaluation.join_tests("&&", all_of)
 
     def _build_unless(self, form: Any, depth: int) -> Test:
-        """Return a test that holds if the condition does not; unlike `not`, also
-        if the condition can't be judged.
-        """
+        """Return a test that is true if the condition is false or, unlike with `not`, can't be evaluated."""
         inner = self.build_test(form, depth)
 
         def test(data: Any) -> bool:
@@ -90,7 +88,9 @@ class ConditionBuilder:
 
     def _build_text(self, form: str) -> Test:
         if len(form) > MAX_CHARACTERS:
-            raise ConditionError(f"too long: {len(form):,} characters, at most {MAX_CHARACTERS:,}", 1)
+            raise ConditionError(
+                f"the condition is too long: {len(form):,} characters, at most {MAX_CHARACTERS:,}", 1
+            )
         text = _BREAK.sub(lambda match: " " * len(match[0]), form)
         if not text.strip():
             raise ConditionError("the condition is empty", 1)
@@ -102,12 +102,12 @@ class ConditionBuilder:
         path, end = paths.scan_path(word, 0)
         if end == len(word) and (path[0] in self._roots or not self._is_word(word, path)):
             if fault := self._find_root_fault(path):
-                raise ConditionError(f"{fault} (a word that has dots is put in quotes)", text.index(word) + 1)
+                raise ConditionError(f"{fault} (to use it as a word, put it in quotes)", text.index(word) + 1)
             return self.reader.build_read(path, values.is_truthy)
         return self._build_alike(CHOICE, [self._unquote_word(word, text)])
 
     def _build_one_of(self, text: str) -> Test | None:
-        """`field:v1,v2`, or None for a text of another form."""
+        """Build the test for `field:v1,v2`; None for text of another form."""
         start = len(text) - len(text.lstrip())
         path, end = paths.scan_path(text, start)
         colon = _COLON.match(text, end)
@@ -137,24 +137,24 @@ class ConditionBuilder:
         return any(match[1] in self._roots for match in _MENTION.finditer(text))
 
     def _is_word(self, word: str, path: paths.Path) -> bool:
-        """Whether a text that could be a path is a word: one name with no dot, index or quote, or a number."""
+        """Whether text that could be a path is a word: a number, or one name without dot, index or quote."""
         return path == (word,) or _NUMBER.fullmatch(word) is not None
 
     def _unquote_word(self, word: str, text: str) -> str:
-        """Return the word without its quotes. Raises ConditionError for a path
-        in quotes, which nobody means as a word.
-        """
+        """Return the word without its quotes. Raises ConditionError for a path in quotes, an obvious mistake."""
         if not _QUOTED.fullmatch(word):
             return word
         inner = word[1:-1]
         if self._mentions_root(_QUOTED.sub("''", inner)):
-            raise ConditionError("the quotes around it make it a word: take them off", text.index(word) + 1)
+            raise ConditionError(
+                "remove the quotes: they turn the condition into a plain word", text.index(word) + 1
+            )
         if not inner.strip():
             raise ConditionError("the condition is empty", text.index(word) + 1)
         return inner
 
     def _find_root_fault(self, path: paths.Path) -> str | None:
-        """Return what is wrong with the first name of a path, or None."""
+        """Return the problem with the first name of a path, or None."""
         if not path or path[0] in self._roots:
             return None
         root = str(path[0])
@@ -162,23 +162,23 @@ class ConditionBuilder:
         if near:
             fix = f"did you mean `{near[0]}`?"
         elif "output" in self._roots:
-            fix = f"a field of the last answer is `{paths.path_to_text(('output', *path))[:80]}`"
+            fix = f"for a field of the last answer, write `{paths.path_to_text(('output', *path))[:80]}`"
         else:
             fix = f"known: {', '.join(sorted(self._roots))}"
         return f"unknown name `{root[:40]}`; {fix}"
 
 
 def _split_choices(text: str, start: int) -> list[str]:
-    """Return the values after the colon, separated by commas; quotes protect a comma in a value."""
+    """Return the values after the colon, separated by commas; put a value that contains a comma in quotes."""
     items: list[str] = []
     here = start
     while here <= len(text):
         match = _ITEM.match(text, here)
         if match is None:
-            raise ConditionError("after the colon come values with commas between them", here + 1)
+            raise ConditionError("expected values separated by commas after the colon", here + 1)
         item = next(group for group in match.groups() if group is not None)
         if not item.strip():
-            raise ConditionError("a value is missing", min(here, len(text)) + 1)
+            raise ConditionError("missing value", min(here, len(text)) + 1)
         items.append(item)
         if len(items) > MAX_CHOICES:
             raise ConditionError(f"too many values: at most {MAX_CHOICES}", here + 1)

@@ -1,4 +1,4 @@
-"""Judge data by a valid condition."""
+"""Evaluate a valid condition on data."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from logist.core.condition.fault import Unusable
 from logist.core.condition.forms import ConditionBuilder
 from logist.core.text import paths
 
-NO_VALUE = "it has no value, whatever the data"
+NO_VALUE = "the condition can't be evaluated with any data"
 
 
 @dataclass(frozen=True)
 class ConditionVerdict:
-    """Whether a branch is taken, and the values that decided it."""
+    """Whether a condition matches, and the values that decided it."""
 
     taken: bool
     values: dict[str, Any] = field(default_factory=dict)
     """The value at each path, as JSON; long values are shortened."""
     error: str | None = None
-    """Why the condition could not be decided, which counts as not taken."""
+    """Why the condition can't be evaluated; then the branch is not taken."""
     missing: tuple[str, ...] = ()
     """The paths without a value."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A valid condition, ready to be judged; made by `compile_condition`."""
+    """A valid condition, ready to be evaluated; built by `compile_condition`."""
 
     form: Any
-    """As it was written."""
+    """The condition as its author wrote it."""
     paths: tuple[paths.Path, ...]
     """Every path it reads, in order."""
     _test: Test = field(repr=False, compare=False)
@@ -45,7 +45,7 @@ class Condition:
         return frozenset(str(path[0]) for path in self.paths if path)
 
     def judge_data(self, data: Any) -> ConditionVerdict:
-        """Return the verdict on the data. Raises nothing, whatever the data is."""
+        """Evaluate the condition on the data. Never raises."""
         values_by_name = {paths.path_to_text(path): self._lookup(data, path) for path in self.paths}
         shortened_values = {
             name: values.shorten_value(value)
@@ -63,14 +63,13 @@ class Condition:
 
 def _describe_kinds(found: dict[str, Any]) -> str:
     kinds = [f"`{name[:200]}` is {values.describe_kind(value)}" for name, value in found.items()]
-    return ": ".join(["the kinds of the values do not fit", ", ".join(kinds[:5])]) if kinds else NO_VALUE
+    return ": ".join(["the types of the values don't match", ", ".join(kinds[:5])]) if kinds else NO_VALUE
 
 
 def compile_condition(form: Any, known_roots: Collection[str], *, javascript: bool = True) -> Condition:
-    """Return a condition that can be judged. Raises ConditionError, with a column, for one that no data could
-    decide.
+    """Return a condition that can be evaluated. Raises ConditionError, with a column, for an invalid one.
 
-    Without `javascript`, the rule of earlier versions applies to values of different kinds and to `.length`.
+    Without `javascript`, the rule of earlier versions applies to values of different types and to `.length`.
     """
     reading = ConditionBuilder(frozenset(known_roots), javascript=javascript)
     test = reading.build_test(form)

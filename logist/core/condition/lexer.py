@@ -31,7 +31,7 @@ class Token:
 
 
 def split_tokens(text: str) -> Iterator[Token]:
-    """The tokens of `text`, with one for the end. ConditionError for a character that begins no token."""
+    """Yield the tokens of `text`, with one for the end. Raises ConditionError for an unexpected character."""
     here = 0
     while True:
         here = _skip_space(text, here)
@@ -62,13 +62,13 @@ def _read_token(text: str, here: int, column: int) -> tuple[Token, int]:
     if match := _SIGN.match(text, here):
         return Token("sign", match[0], column), match.end()
     if text[here] in "'\"":
-        raise ConditionError("the quote is not closed", column)
+        raise ConditionError("unclosed quote", column)
     fix = {"&": "; write `&&`", "|": "; write `||`", "=": "; write `===`"}.get(text[here], "")
-    raise ConditionError(f"`{text[here]}` can't stand here{fix}", column)
+    raise ConditionError(f"unexpected `{text[here]}`{fix}", column)
 
 
 def _unescape_text(body: str) -> str:
-    """The content of a text between quotes: `\\'` is a quote, `\\n` a line break, `\\u00e4` a letter."""
+    """Decode the escapes in quoted text: `\\'` is a quote, `\\n` a line break, `\\u00e4` a letter."""
     return _ESCAPE.sub(lambda match: _decode_escape(match[1], match[2]), body)
 
 

@@ -1,8 +1,7 @@
-"""Build conditions written as an object: `{var, equals, gt, and, or, not}`, also as servers of agent guidance
-write them.
+"""Build conditions written as an object: `{var, equals, gt, and, or, not}`. Agent guidance servers use this form
+too.
 
-The operators of one object must all hold. Texts are compared as labels are: without case and surrounding
-space.
+All operators of one object must match. Texts are compared like labels: ignoring case and surrounding space.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from logist.core.condition.fault import ConditionError, Unusable
 from logist.core.text import paths
 
 MAX_NAMES = 1_000
-"""Of an `in`."""
+"""The maximum number of values of an `in`."""
 
 Operator = Callable[[Any, Any], bool]
-"""From the value and the operand in the condition to a result; the message of Unusable continues "`path` ..."."""
+"""(value, operand in the condition) -> result; a message of Unusable completes the sentence "`path` ..."."""
 
 
 def _make_order(holds: Callable[[Any, Any], bool]) -> Operator:
@@ -47,7 +46,7 @@ def _fold_value(value: Any) -> str:
 def _is_contained(value: Any, wanted: Any) -> bool:
     if isinstance(value, list | tuple):
         if len(value) > values.MAX_MEMBERS:
-            raise Unusable(f"is too long to be searched: {len(value):,} items")
+            raise Unusable(f"is too long to search: {len(value):,} items")
         return any(values.is_alike(item, wanted) for item in value)
     return _make_text_operator(str.__contains__)(value, wanted)
 
@@ -73,14 +72,14 @@ _SIGNS = {"equals": "=", "not_equals": "!=", "gt": ">", "gte": ">=", "lt": "<", 
 
 
 def check_object(form: dict[Any, Any]) -> None:
-    """Raise ConditionError for an unknown operator, one without `var`, and an operand of the wrong kind."""
+    """Raise ConditionError for an unknown operator, an operator without `var`, or an operand of the wrong type."""
     for key in form:
         if key not in KEYS:
             known = ", ".join(KEYS)
             raise ConditionError(f"unknown operator `{str(key)[:40]}`; known: {known}")
     if operators := [key for key in OPERATORS if key in form]:
         if "var" not in form:
-            raise ConditionError(f"`{operators[0]}` needs a `var`: the path of what it looks at")
+            raise ConditionError(f"`{operators[0]}` needs a `var`, the path of the value to compare")
         for key in operators:
             _check_wanted(key, form[key])
     if "var" in form and not isinstance(form["var"], str):
@@ -93,11 +92,11 @@ def check_object(form: dict[Any, Any]) -> None:
 def _check_wanted(key: str, wanted: Any) -> None:
     scalar = isinstance(wanted, str | int | float) and not isinstance(wanted, bool)
     if key in ("gt", "gte", "lt", "lte") and not scalar:
-        raise ConditionError(f"`{key}` must be a number or a text")
+        raise ConditionError(f"`{key}` must be a number or text")
     if key in ("startsWith", "endsWith") and not scalar:
-        raise ConditionError(f"`{key}` must be a text")
+        raise ConditionError(f"`{key}` must be text")
     if key == "contains" and not isinstance(wanted, str | int | float):
-        raise ConditionError("`contains` must be a text, a number, true or false")
+        raise ConditionError("`contains` must be text, a number, true or false")
     if key == "in" and (not isinstance(wanted, list | tuple) or len(wanted) > MAX_NAMES):
         raise ConditionError(f"`in` must be a list of at most {MAX_NAMES:,} values")
     if key == "exists" and not isinstance(wanted, bool):
@@ -105,7 +104,7 @@ def _check_wanted(key: str, wanted: Any) -> None:
 
 
 def build_tests(form: dict[Any, Any], reader: DataReader, known_roots: Collection[str]) -> list[Test]:
-    """One test for each operator of this object about its `var`."""
+    """Build one test for each operator of this object."""
     if "var" not in form:
         return []
     operators = [key for key in OPERATORS if key in form]
@@ -138,9 +137,9 @@ def _build_test(key: str, wanted: Any, var: Variable) -> Test:
 
 
 class Variable:
-    """What a `var` names: a path, or by a bare name a field of the last output, else of the input.
+    """What a `var` refers to: a path, or for a bare name a field of the last output or else of the input.
 
-    A bare name that is found nowhere is null, as on the servers whose conditions are written like this.
+    A bare name that is in neither is null, as on the servers that use such conditions.
     """
 
     def __init__(self, path: paths.Path, rooted: bool, lookup: Lookup) -> None:
@@ -150,7 +149,7 @@ class Variable:
         self._rooted = rooted
 
     def value(self, data: Any, *, missing: bool) -> Any:
-        """The value; MISSING only if `missing` allows it, otherwise Unusable for a missing field."""
+        """Return the value. A missing field is MISSING if `missing` is true; otherwise raises Unusable."""
         for path in self.paths:
             value = self._lookup(data, path)
             if value is not paths.MISSING:
@@ -163,7 +162,7 @@ class Variable:
 
 
 def describe_tests(form: dict[Any, Any]) -> list[str]:
-    """Return the tests of this object as text for people, such as `output.score > 80`."""
+    """Return the tests of this object as text for people, for example `output.score > 80`."""
     var = str(form["var"])[:200] if "var" in form else ""
     descriptions = [
         f"{var} {_SIGNS.get(key, key)} {paths.format_value(form[key])}" for key in OPERATORS if key in form

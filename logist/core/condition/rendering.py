@@ -12,7 +12,7 @@ MAX_CHARACTERS = 500
 
 
 def render_condition(form: Any) -> str:
-    """Any form as one line of text, also an invalid one; None is `default`. Raises nothing."""
+    """Format a condition, valid or not, as one line of text; None is `default`. Never raises."""
     text = _render_form(form, 0)
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
 

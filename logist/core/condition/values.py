@@ -1,6 +1,6 @@
-"""How conditions treat JSON values: truth, likeness, kinds, order and calculation.
+"""How conditions treat JSON values: truth, equality, types, order and arithmetic.
 
-Every number is a float here, as in JavaScript: 80 and 80.0 are one number, and 79.5 lies below both.
+Every number is a float here, as in JavaScript: 80 and 80.0 are the same number.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from logist.core.condition.fault import Unusable
 from logist.core.text import paths
 
 MAX_SHOWN = 200
-"""Characters of one value in a verdict."""
+"""The maximum length of one value in a verdict, in characters."""
 MAX_JOINED = 10_000
-"""Characters of a text that `+` joins."""
+"""The maximum length of a text that `+` joins, in characters."""
 MAX_MEMBERS = 10_000
-"""Values in a list or object that is compared as a whole."""
+"""The maximum number of values in a list or object that is compared."""
 MAX_NESTING = 50
 _WHOLE = 1e21
-"""From here on JavaScript writes a number with an exponent."""
+"""JavaScript writes numbers from here on with an exponent."""
 _MAX_QUOTIENT = 2.0**63
-"""Of `%`."""
+"""The limit of the quotient in `%`."""
 _DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.ASCII)
 _PREFIXED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def describe_kind(value: Any) -> str:
-    """The kind of a value, in words."""
+    """Return the type of a value in words."""
     if value is paths.MISSING:
         return "missing"
     if value is None:
@@ -49,7 +49,7 @@ def describe_kind(value: Any) -> str:
 
 
 def is_truthy(value: Any) -> bool:
-    """Truth as in JavaScript: "", 0, NaN, null and false are false; a list or object is true, empty or not."""
+    """Whether a value is true in JavaScript: "", 0, NaN, null and false are false; every list or object is true."""
     if isinstance(value, list | tuple | dict):
         return True
     if isinstance(value, float) and math.isnan(value):
@@ -58,7 +58,7 @@ def is_truthy(value: Any) -> bool:
 
 
 def to_float(value: int | float) -> float:
-    """The number as a float; one that no float can hold is infinite."""
+    """Return the number as a float; infinite if it is too large for a float."""
     try:
         return float(value)
     except OverflowError:
@@ -66,19 +66,17 @@ def to_float(value: int | float) -> float:
 
 
 def to_plain(value: Any) -> Any:
-    """Return the value with floats for numbers and lists for tuples. Raises
-    Unusable for what is too large or not JSON.
-    """
+    """Return the value with numbers as floats and tuples as lists. Raises Unusable if it is too large or not JSON."""
     if isinstance(value, list | tuple | dict):
         return _copy_container(value, [0], 0)
     return _convert_scalar(value)
 
 
 def _copy_container(value: Any, count: list[int], depth: int) -> Any:
-    """`count` is the one tally of all members on the way."""
+    """Copy a list or object; `count` is the shared counter of all members."""
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
-        raise Unusable("is too large to be compared")
+        raise Unusable("is too large to compare")
     if isinstance(value, dict):
         return {
             _convert_scalar(str(key)): _copy_container(item, count, depth + 1) for key, item in value.items()
@@ -105,13 +103,13 @@ def to_term(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise Unusable(f"is {describe_kind(value)}, not a number")
     if isinstance(value, str) and len(value) > MAX_JOINED:
-        raise Unusable(f"is too long to be joined: {len(value):,} characters")
+        raise Unusable(f"is too long to join: {len(value):,} characters")
     return to_plain(value)
 
 
 def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
-    """Look up a path by the rules of earlier versions: the length of a text counts
-    whole characters, and an object has one: its keys.
+    """Look up a path by the rules of earlier versions: `.length` of text counts characters instead of UTF-16 units,
+    and that of an object counts its keys.
     """
     value = paths.lookup(data, path)
     if path and path[-1] == "length":
@@ -122,22 +120,20 @@ def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
 
 
 def _encode_units(text: str) -> bytes:
-    """The text as JavaScript orders and counts it."""
+    """Encode text as the UTF-16 units by which JavaScript orders and counts it."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def to_primitive(value: Any) -> Any:
-    """Return what JavaScript orders in place of a value: of a list or object, its text."""
+    """Return what JavaScript uses to order a value: the text of a list or object, else the value itself."""
     return join_as_text(value, [0], 0) if isinstance(value, list | tuple | dict) else value
 
 
 def join_as_text(value: Any, count: list[int], depth: int) -> str:
-    """Return the text that JavaScript makes of a value; `count` is the one
-    tally of all members on the way.
-    """
+    """Convert a value to text as JavaScript does; `count` is the shared counter of all members."""
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
-        raise Unusable("is too large to be compared")
+        raise Unusable("is too large to compare")
     if isinstance(value, list | tuple):
         return ",".join("" if item is None else join_as_text(item, count, depth + 1) for item in value)
     if isinstance(value, dict):
@@ -148,9 +144,7 @@ def join_as_text(value: Any, count: list[int], depth: int) -> str:
 
 
 def to_number(value: Any) -> float:
-    """Return the number that JavaScript makes of a primitive: null is 0,
-    text is what it spells; NaN if it makes none.
-    """
+    """Convert a primitive to a number as JavaScript does: null is 0, text is parsed; NaN if it is not a number."""
     if value is None:
         return 0.0
     if isinstance(value, int | float):
@@ -166,9 +160,9 @@ def to_number(value: Any) -> float:
 
 
 def is_ordered_in_javascript(sign: str, one: Any, other: Any) -> bool:
-    """Whether `one SIGN other` for primitives: text is ordered by its UTF-16 units, all else as numbers.
+    """Whether `one SIGN other` is true for primitives: two texts are ordered by UTF-16 units, all else as numbers.
 
-    Raises Unusable if a text can't be converted to a number: JavaScript says false there, even under a `!`.
+    Raises Unusable if text can't be converted to a number; JavaScript treats that as false, even under a `!`.
     """
     if isinstance(one, str) and isinstance(other, str):
         return bool(_ORDERS[sign](_encode_units(one), _encode_units(other)))
@@ -180,7 +174,7 @@ def is_ordered_in_javascript(sign: str, one: Any, other: Any) -> bool:
 
 
 def is_ordered(sign: str, one: Any, other: Any) -> bool:
-    """Whether `one SIGN other` for plain values of one kind: numbers, texts, or true and false. Unusable for others."""
+    """Whether `one SIGN other` is true for two numbers, two texts or two booleans. Raises Unusable for other values."""
     for kind_of_both in (float, str, bool):
         if isinstance(one, kind_of_both) and isinstance(other, kind_of_both):
             return bool(_ORDERS[sign](one, other))
@@ -188,7 +182,7 @@ def is_ordered(sign: str, one: Any, other: Any) -> bool:
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Whether two plain values are equal; values of different kinds are not, and NaN equals nothing."""
+    """Whether two plain values are equal; values of different types are not, and NaN equals nothing."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(is_equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -208,7 +202,7 @@ def is_member(item: Any, holder: Any) -> bool:
 
 
 def call_function(function: str, holder: Any, argument: Any) -> bool:
-    """`holder.function(argument)` for plain values: `includes`, `startsWith` or `endsWith`."""
+    """Compute `holder.function(argument)` for plain values: `includes`, `startsWith` or `endsWith`."""
     if function == "includes" and isinstance(holder, list):
         return is_member(argument, holder)
     if not isinstance(holder, str) or not isinstance(argument, str):
@@ -219,7 +213,7 @@ def call_function(function: str, holder: Any, argument: Any) -> bool:
 
 
 def calculate_result(sign: str, one: Any, other: Any) -> Any:
-    """`one SIGN other` for plain values: numbers, or two texts or two lists that `+` joins. Unusable for others."""
+    """Compute `one SIGN other` for two numbers; `+` also joins two texts or two lists. Raises Unusable for others."""
     if isinstance(one, float) and isinstance(other, float):
         return _CALCULATIONS[sign](one, other)
     if sign == "+" and isinstance(one, str) and isinstance(other, str):
@@ -230,14 +224,14 @@ def calculate_result(sign: str, one: Any, other: Any) -> Any:
 
 
 def _divide_floats(one: float, other: float) -> float:
-    """Divide as in JavaScript, also by zero, where Python raises an exception."""
+    """Divide as in JavaScript, which allows division by zero."""
     if other:
         return one / other
     return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
 
 
 def _take_remainder(one: float, other: float) -> float:
-    """The remainder, with the sign of `one`; Unusable if its quotient is not finite or very large."""
+    """Return the remainder, with the sign of `one`. Raises Unusable if the quotient is infinite or very large."""
     quotient = _divide_floats(one, other)
     if not abs(quotient) < _MAX_QUOTIENT:
         raise Unusable
@@ -254,15 +248,15 @@ _CALCULATIONS: dict[str, Callable[[float, float], float]] = {
 
 
 def fold_text(text: str) -> str:
-    """The text as words are compared: without case, and without space around or doubled."""
+    """Normalize text for comparing words: ignore case, and surrounding and repeated space."""
     return " ".join(text.split()).casefold()
 
 
 def is_alike(one: Any, other: Any) -> bool:
-    """Whether two values are the same to a person who writes labels.
+    """Whether two values count as the same for a label.
 
-    Texts are compared without case and surrounding space; a text is like the number it spells, and like
-    true (false) if it says true or yes (false or no); everything else has to be equal.
+    Texts are compared ignoring case and surrounding space. "80" equals the number 80; "true" and "yes" equal
+    true, "false" and "no" equal false. Everything else must be equal.
     """
     if isinstance(one, str) and isinstance(other, str):
         return fold_text(one) == fold_text(other)
@@ -290,7 +284,7 @@ def _is_spelled(text: str, value: Any) -> bool:
 
 
 def shorten_value(value: Any) -> Any:
-    """Return the value as a verdict keeps it: unchanged if it is JSON and small, else a text that is cut."""
+    """Return the value as a verdict records it: unchanged if it is small JSON, else as shortened text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -311,7 +305,7 @@ def shorten_value(value: Any) -> Any:
 
 
 def _shorten_members(value: Any) -> Any:
-    """A copy of a container whose JSON is known to be short, hence flat enough to walk."""
+    """Copy a list or object whose JSON is known to be short, so recursion is safe."""
     if isinstance(value, dict):
         return {shorten_value(str(key)): _shorten_members(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Measure how many columns a text takes on a terminal, and cut it to fit."""
+"""Measure how many terminal columns a text needs, and cut it to fit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ _NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 
 
 def count_columns(text: str) -> int:
-    """Return the columns of a text: two for wide East Asian characters, none
-    for marks that combine with others.
-    """
+    """Return the columns of a text: two for wide East Asian characters, none for combining marks."""
     if text.isascii():
         return len(text)
     return sum(_count_character_columns(character) for character in text)
@@ -28,9 +26,7 @@ def _count_character_columns(character: str) -> int:
 
 
 def shorten_to_columns(text: str, width: int, *, unicode: bool = True) -> str:
-    """Return the text in at most `width` columns; the end that is cut off is
-    replaced by `…`, or by `~` in ASCII.
-    """
+    """Return the text in at most `width` columns; `…` (`~` in ASCII) replaces the end that is cut off."""
     if count_columns(text) <= width:
         return text
     if width < 1:
@@ -45,9 +41,7 @@ def shorten_to_columns(text: str, width: int, *, unicode: bool = True) -> str:
 
 
 def to_one_line(text: str, *, unicode: bool = True) -> str:
-    """Return an author's text for a drawing: one line, no invisible
-    characters, and plain ASCII on request.
-    """
+    """Return an author's text for a drawing: one line without invisible characters, in ASCII if required."""
     spaced = " ".join(_BREAK.sub(" ", text).split())
     plain = "".join(character for character in spaced if unicodedata.category(character)[0] != "C")
     return plain if unicode else plain.encode("ascii", "backslashreplace").decode("ascii")

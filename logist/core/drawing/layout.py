@@ -1,9 +1,9 @@
 """Order the graph of steps for drawing: which step is drawn below which, and which edges are only references.
 
-A step that only one edge leads to is drawn below that edge. A step where several meet is drawn below the last
-step that all ways to it have in common (its dominator), at that step's own depth. So are the longest branch
-of a decision, if it is long, and every branch if there is no room to indent further: a drawing grows
-down and not to the right.
+A step with one incoming edge is drawn below that edge. A step where several edges meet is drawn below the last
+step that is on every path to it (its dominator), at the same depth. The longest branch of a decision is also
+drawn at the same depth if it is long, and so is every branch if there is no room to indent further: a drawing
+grows down, not to the right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from logist.core.model import Edge, Workflow
 
 LONG = 6
-"""Steps: a branch of this length is drawn at its decision's own depth."""
+"""A branch with at least this many steps is drawn at the depth of its decision."""
 
 
 @dataclass
@@ -22,21 +22,21 @@ class Layout:
     """Where the steps of a workflow are drawn."""
 
     roots: list[str] = field(default_factory=list)
-    """The start, then one step for each part that the start does not lead to."""
+    """The start, then one step for each part that is not reachable from the start."""
     leaving: dict[str, list[Edge]] = field(default_factory=dict)
     back: set[int] = field(default_factory=set)
-    """Edges (by `id`) that lead back to a step on the way here."""
+    """Edges (by `id`) that lead back to an earlier step on the same path."""
     below: dict[str, list[str]] = field(default_factory=dict)
-    """By dominator, in the order of drawing."""
+    """The steps below each dominator, in drawing order."""
     size: dict[str, int] = field(default_factory=dict)
-    """How many steps stand below a step, itself included."""
+    """The number of steps below each step, including itself."""
     forward: set[int] = field(default_factory=set)
-    """Edges (by `id`) whose target comes later in the order of drawing."""
+    """Edges (by `id`) whose target comes later in drawing order."""
     entering: Counter[str] = field(default_factory=Counter)
-    """How many forward edges lead to a step."""
+    """The number of forward edges to each step."""
 
     def is_inline(self, edge: Edge) -> bool:
-        """Whether the target is drawn directly below this edge, and below no other."""
+        """Whether the target is drawn directly below this edge."""
         return id(edge) in self.forward and self.entering[edge.target] == 1
 
     def find_hoisted(self, step: str, *, room: bool) -> set[str]:
@@ -68,10 +68,9 @@ def lay_out_workflow(workflow: Workflow) -> Layout:
 
 
 def _visit_steps(root: str, layout: Layout, seen: set[str]) -> list[str]:
-    """Return the steps first reached from `root`, each after all that lead to it; also record the edges that
-    lead back.
+    """Return the steps first reached from `root`, in topological order; also record the edges that lead back.
 
-    The last edge is followed first, as the order is reversed at the end.
+    The last edge is followed first, because the order is reversed at the end.
     """
     seen.add(root)
     open_steps = {root}
@@ -103,7 +102,7 @@ def _count_forward(layout: Layout, order: list[str]) -> None:
 
 
 def _place_steps(layout: Layout, order: list[str]) -> None:
-    """Give every step its dominator, and count the steps below it."""
+    """Find the dominator of every step, and count the steps below it."""
     dominator: dict[str, str | None] = {}
     depth: dict[str, int] = {}
     layout.below = {step: [] for step in order}
@@ -123,7 +122,7 @@ def _place_steps(layout: Layout, order: list[str]) -> None:
 def _find_common_dominator(
     one: str | None, other: str | None, dominator: dict[str, str | None], depth: dict[str, int]
 ) -> str | None:
-    """Return the last step that is above both; there is one, as both were reached from one root."""
+    """Return the last step that is above both. It exists, because both were reached from the same root."""
     while one is not None and other is not None and one != other:
         if depth[one] >= depth[other]:
             one = dominator[one]

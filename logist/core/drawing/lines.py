@@ -12,9 +12,9 @@ from logist.core.drawing.marks import DrawnChild, Line, LineSegment, Mark
 from logist.core.model import END, Edge, Execution, Step, StepType, Workflow
 
 MOST_CHILDREN = 20
-"""Lines for the children of one step; the others are counted."""
+"""The maximum number of children drawn for one step; the others are only counted."""
 DEEPEST = 12
-UNREACHED = "not reached from the start:"
+UNREACHED = "not reachable from the start:"
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def draw_workflow(
 ) -> list[Line]:
     """Return the lines of a drawing, none wider than `width` columns.
 
-    Every step appears once, with its id, its name, its kind unless it is an automated task, and its state. `→
-    X` leads to a step that is drawn elsewhere, `↩ X` back to one passed before. Nothing that only agents may
-    see is in it.
+    Every step appears once, with its id, name and state, and with its kind unless it is an automated task.
+    `→ X` refers to a step that is drawn elsewhere, `↩ X` goes back to an earlier step. Text that is only for
+    agents is not shown.
     """
     return list(_Drawing(workflow, marks, max(1, width), unicode).draw_lines())
 
@@ -100,9 +100,7 @@ class _Drawing:
             remaining += [below for below in reversed(self.layout.below[step]) if below not in nested]
 
     def _draw_label(self, edge: Edge, indent: str) -> Iterator[Line]:
-        """Draw the label of a step's only edge; if the edge is only a reference,
-        the line of the step has it.
-        """
+        """Draw the label of a step's only edge, unless it is a reference, whose label is on the line of the step."""
         text = self._describe_condition(edge)
         if text and self.layout.is_inline(edge):
             yield self._fit_line(
@@ -184,7 +182,7 @@ class _Drawing:
         sign = self.signs.back if id(edge) in self.layout.back else self.signs.to
         if edge.target == END:
             return [LineSegment(f"{self.signs.to}end", "reference")]
-        missing = "" if edge.target in self.steps else " (no such step)"
+        missing = "" if edge.target in self.steps else " (step not found)"
         return [LineSegment(f"{sign}{self._shorten_id(edge.target)}{missing}", "reference")]
 
     def _shorten_id(self, step_id: str) -> str:
@@ -193,7 +191,7 @@ class _Drawing:
         )
 
     def _describe_condition(self, edge: Edge) -> str:
-        """Return the label as it is written, else the condition."""
+        """Return the label as written, else the condition."""
         if edge.label:
             return to_one_line(edge.label, unicode=self.unicode)
         if edge.condition is None or edge.condition == "":
@@ -202,9 +200,7 @@ class _Drawing:
         return to_one_line(written, unicode=self.unicode)
 
     def _fit_line(self, head: str, segments: list[LineSegment], shrink: int | None = None) -> Line:
-        """Return the line cut to the width: the segment `shrink` is shortened
-        first, then whatever is too far right.
-        """
+        """Return the line cut to the width: first shorten the segment `shrink`, then cut the end of the line."""
         line = [LineSegment(head, "line"), *(segment for segment in segments)]
         if shrink is not None:
             over = sum(count_columns(segment.text) for segment in line) - self.width

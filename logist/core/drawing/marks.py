@@ -1,4 +1,4 @@
-"""What a drawing shows of a running job: the state of each step, and of each of its children."""
+"""What a drawing shows about a running job: the state of each step and of its children."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Mark:
 
     state: Standing
     text: str = ""
-    """A few words beside it, as `attempt 2 of 3`."""
+    """A short note, such as `attempt 2 of 3`."""
     count: tuple[int, int] | None = None
-    """How many of its children are done, and how many there are; None: as `children` say."""
+    """The number of children that are done, and of all children; None: count `children`."""
     children: tuple[DrawnChild, ...] = ()
 
     def count_children(self) -> tuple[int, int] | None:
-        """Return how many children are done, and how many there are; None without children."""
+        """Return the number of children that are done, and of all children; None without children."""
         if self.count is not None or not self.children:
             return self.count
         return sum(child.state == "done" for child in self.children), len(self.children)
 
 
 class LineSegment(NamedTuple):
-    """A piece of a line. `style` says what it is, not how it looks: `line`, `id`, `name`, `kind`,
-    `condition`, `reference`, `text`, or the state of a step (`done`, `running`, ...).
+    """A piece of a line. `style` says what it is: `line`, `id`, `name`, `kind`, `condition`, `reference`,
+    `text`, or the state of a step (`done`, `running`, ...).
     """
 
     text: str

@@ -1,1 +1,1 @@
-"""What follows from a history: the state it folds to, its agent runs, its statistics."""
+"""What is computed from a history: the state, the agent runs, the statistics."""

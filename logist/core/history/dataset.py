@@ -1,4 +1,4 @@
-"""One interaction as a line of a data set: the request and the answer, the outcome, the cost."""
+"""One interaction as a line of a data set: request, answer, outcome and cost."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from logist.core.model.words import Status
 from logist.core.text.json_object import JsonObject
 
 FORMAT = 1
-"""The version of lines that this Logist writes."""
+"""The format version of the lines that this Logist writes."""
 RECORDED = (
     *("sequence", "timestamp", "kind", "actor", "step", "attempt", "state_before", "state_after", "reason"),
     *("simulated", "request", "response", "usage", "observed", "route", "steward", "command"),
 )
-"""Fields of an interaction that a line has as the history has them. Not the rest: places and hashes of one machine, and
-the spec, which is long and the same again and again."""
+"""Fields that are copied unchanged from the history to a line. Left out are paths and hashes of one machine, and the
+spec, which is long and repeated."""
 LINE = (
     *(
         "dataset",
@@ -41,7 +41,7 @@ LINE = (
     ),
     *("usage", "observed", "route", "steward", "command"),
 )
-"""The fields of a line, in their order. Every line has all of them."""
+"""The fields of a line, in order. Every line has all of them."""
 
 
 def read_workflow_name(entry: JsonObject) -> str | None:
@@ -56,7 +56,7 @@ def read_workflow_name(entry: JsonObject) -> str | None:
 
 
 def select_fields(entry: JsonObject, workflow: str | None) -> JsonObject:
-    """Select the fields of an interaction that go into a line. Private values are still in them.
+    """Select the fields of an interaction for a line. Private values are not removed yet.
 
     Request and response are None if no agent was asked.
     """

@@ -1,4 +1,4 @@
-"""state = fold(interactions): the state is only a projection of the history."""
+"""state = fold(interactions): computes the state from the history, which is the only source of truth."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from logist.core.money import money
 from logist.core.text.json_object import JsonObject
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
-"""Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
+"""Default badges by role name, for specs without one, such as those of earlier versions."""
 
 SWITCH = workflow_state.SWITCH
 
@@ -50,7 +50,7 @@ _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
     *("agent_role", "agent_role_source", "badge", "color", "source", "merges", "forked"),
 )
-"""What is asked for stays asked for, wherever the job goes back to."""
+"""Fields that keep their current values when a job goes back to an earlier state."""
 
 
 def fold(interactions: Iterable[Interaction]) -> State:
@@ -66,9 +66,9 @@ def fold(interactions: Iterable[Interaction]) -> State:
 
 @dataclass
 class Folding:
-    """The fold an interaction at a time: where a job stands after what was taken so far.
+    """Folds one interaction at a time; `state` is the state so far.
 
-    `targets` are the interactions that a restep goes back before; of no others the states are kept.
+    `targets` are the interactions before which a restep returns; only the states before these are kept.
     """
 
     targets: Collection[int]
@@ -76,13 +76,13 @@ class Folding:
     _kept: dict[int, State] = field(default_factory=dict)
 
     def back(self, entry: Interaction) -> State | None:
-        """The state that the next interaction goes back to; None where it is no restep, or nobody kept it."""
+        """Return the state to which the next interaction goes back; None if it is not a restep, or was not kept."""
         if self.state is not None and entry.sequence in self.targets:
             self._kept[entry.sequence] = self.state
         return self._kept.get(read_restep_target(entry)) if entry.kind is Kind.RESTEP else None
 
     def take(self, entry: Interaction) -> State:
-        """The state after the next interaction."""
+        """Return the state after the next interaction."""
         self.state = apply_interaction(self.state, entry, self.back(entry))
         return self.state
 
@@ -93,9 +93,9 @@ def is_switched(state: State) -> bool:
 
 
 def find_doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
-    """Return the role that does the work and the reason.
+    """Return the role that does the work, and where that choice comes from.
 
-    The steward's switch wins over the role of the step, and that over the role of the job.
+    A switch by the steward overrides the role of the step, which overrides the role of the job.
     """
     if is_switched(state):
         return state.agent_role, state.agent_role_source
@@ -104,7 +104,7 @@ def find_doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
 
 
 def find_reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
-    """Return the role that reviews the step and the reason; a switch never changes the reviewer."""
+    """Return the role that reviews the step, and where that choice comes from; a switch never changes it."""
     current_step = spec.workflow.find_step(state.step) if spec.workflow else None
     if current_step is not None and current_step.review_role:
         return current_step.review_role, "step"
@@ -127,7 +127,7 @@ def find_checkpoint_before(
     for entry in interactions:
         if entry.sequence < sequence:
             continue
-        if entry.kind is Kind.RECOVER:  # what it names as before is what the agent had left
+        if entry.kind is Kind.RECOVER:  # its checkpoint_before is what the agent left behind
             return entry.checkpoint_after or last
         if entry.checkpoint_before:
             return entry.checkpoint_before
@@ -147,7 +147,7 @@ def read_restep_target(entry: Interaction) -> int:
 
 
 def restep_to(entry: JsonObject) -> Iterator[int]:
-    """The interaction that one goes back before, if it is a restep: a target, told without reading it whole."""
+    """Yield the target of a restep, from an interaction as plain JSON; nothing for other kinds."""
     command = entry.get("command")
     to = command.get("to") if isinstance(command, dict) else None
     if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
@@ -169,7 +169,7 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         "head": None,
         "updated_at": entry.timestamp,
         "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
-        # What a rerun books of children counts for the jobs above (`sum_usage`): the job itself starts with nothing.
+        # The usage of children that a rerun records counts for parent jobs (`sum_usage`); the job itself starts at zero.
         "usage": base.usage if entry.kind is Kind.RERUN else add_usage(base.usage, entry),
         "place": _without_unknown(entry.after),
         **_apply_note(base, entry),
@@ -196,14 +196,14 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
 
 
 def _without_unknown(place: Place) -> Place:
-    """The place without the fields of a newer Logist: in state.json they would be fields of the state."""
+    """Remove the fields of a newer Logist from a place; in state.json they would look like fields of the state."""
     return (
         Place(**{name: getattr(place, name) for name in Place.model_fields}) if place.model_extra else place
     )
 
 
 def _apply_note(base: State, entry: Interaction) -> dict[str, Any]:
-    """A note stays until an agent has given a valid answer to a prompt that contains it."""
+    """Return the changes to the note, which is kept until an agent validly answers a prompt that contains it."""
     if entry.kind in kinds.PROMPTS_NOTE and entry.steward and entry.steward.note:
         return {"note": entry.steward.note}
     return {"note": None} if _is_answered(entry) else {}
@@ -304,7 +304,7 @@ def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> 
     if entry.after.step != base.step:
         return {"checks": None, "findings": None, "unchanged": None}
     if isinstance(command, ResubmitCommand) and command.review:
-        return {"checks": None, "unchanged": None}  # a person may have worked on it since
+        return {"checks": None, "unchanged": None}  # a person may have changed files since
     if not isinstance(command, AskCommand) or not _is_answered(entry):
         return {}
     observed = entry.observed or Observed()
@@ -320,7 +320,7 @@ def _apply_review(base: State, entry: Interaction, command: RecordedCommand) -> 
 
 
 def _apply_plan(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
-    """Return the plan of the step; the history records whether an answer is a plan."""
+    """Return the changes to the plan of the step; the history records whether an answer is a plan."""
     if entry.after.step != base.step:
         return {"plan": None}
     if isinstance(command, ApproveCommand) and command.carried_out_by and base.plan is not None:
@@ -342,16 +342,16 @@ def _build_plan(entry: Interaction) -> Plan:
 
 
 def is_agent_asked(entry: Interaction) -> bool:
-    """Whether an agent was asked in this interaction; an answer that was supplied by hand does not count.
+    """Whether an agent was asked in this interaction; an answer supplied by hand does not count.
 
-    Of an interaction of a kind that only a newer Logist knows, the actor decides.
+    For a kind that only a newer Logist knows, the actor decides.
     """
     unknown = entry.actor is Actor.AGENT and not entry.kind.is_known
     return (unknown or entry.kind in kinds.ASKS_AGENT) and not entry.simulated
 
 
 def _can_have_worked(entry: Interaction) -> bool:
-    """Whether the agent can have started to work: the provider was reached and accepted key and request."""
+    """Whether the agent may have started to work: the provider was reached and accepted key and request."""
     error = entry.response.error
     return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
 
@@ -380,7 +380,7 @@ def add_usage(totals: Totals, entry: Interaction) -> Totals:
 
 
 def sum_usage(entries: Iterable[Interaction]) -> Totals:
-    """Return everything that a job has used since it was created, reruns included."""
+    """Return everything that a job has used since it was created, including reruns."""
     totals = Totals()
     for entry in entries:
         totals = add_usage(totals, entry)
@@ -388,7 +388,7 @@ def sum_usage(entries: Iterable[Interaction]) -> Totals:
 
 
 def released_microcents(command: RecordedCommand) -> int:
-    """Return how much of a booking in doubt a steward released, in microcents."""
+    """Return how much of the cost recorded for a call in doubt a steward released, in microcents."""
     return (command.released_microcents or 0) if isinstance(command, AskCommand | ResubmitCommand) else 0
 
 
@@ -398,10 +398,7 @@ def usage_microcents(usage: Usage) -> int:
 
 
 def _return_to_state(base: State, back: State) -> State:
-    """Return the earlier state with everything used since.
-
-    Changes to the spec since then stay, a switch of role too.
-    """
+    """Return the earlier state, but with the current usage, spec and role switch."""
     kept_fields = ("usage", "asked", "asked_at", *_AS_ASKED)
     return back.model_copy(
         update={**_get_newer_fields(base), **{name: getattr(base, name) for name in kept_fields}}
@@ -418,5 +415,5 @@ def _restart_job(base: State) -> State:
 
 
 def _get_newer_fields(state: State) -> dict[str, Any]:
-    """Return the fields of a newer Logist: a fold of this version keeps what it does not know."""
+    """Return the fields that only a newer Logist knows; this version keeps them."""
     return state.model_extra or {}

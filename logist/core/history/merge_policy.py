@@ -8,10 +8,10 @@ from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State, St
 from logist.core.model.commands import CreateCommand, RecordedCommand
 
 HELD = (
-    "not merged by itself, since no review that saw all of the work had the last word on it; "
-    "'logist job merge --job {job}' does it"
+    "not merged automatically: no review of the complete final work has accepted it; "
+    "to merge it, run: logist job merge --job {job}"
 )
-"""Of work that would go there by itself, had somebody accepted it."""
+"""The warning if automatic merging is on, but the work was not accepted."""
 
 
 def is_merged_automatically(spec: EffectiveSpec, source: str | None) -> bool:
@@ -28,7 +28,7 @@ def is_merge_held(state: State) -> bool:
 
 
 def apply_merge_policy(base: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
-    """Return `after`, the state with an entry applied, with the changes to the merge fields."""
+    """Return `after`, the state after an entry, with updated merge fields."""
     changes: dict[str, Any] = {}
     source = command.source if isinstance(command, CreateCommand) else after.source
     if source != after.source:
@@ -52,9 +52,9 @@ def _next_merge_state(base: State, merges: bool | None, entry: Interaction) -> s
 
 
 def _is_accepted(base: State, entry: Interaction) -> bool:
-    """Whether the entry accepts the work: a review that ends the job and saw the whole change, or a person.
+    """Whether the entry accepts the work: an approval, or a final review that saw the complete change.
 
-    After a step without a review, or work of other jobs, nothing has judged the current content.
+    After a step without a review, or after work of child jobs, the current content is not reviewed.
     """
     if entry.kind is Kind.APPROVE:
         return base.place.awaiting != "manual"

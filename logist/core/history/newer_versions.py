@@ -1,4 +1,4 @@
-"""Forward compatibility: what a newer Logist wrote is kept and reported, and never decides anything."""
+"""Forward compatibility: data of a newer Logist is kept and reported, but no decision depends on it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from logist.core.model.state import STATE_FIELDS
 from logist.core.model.words import Word
 from logist.errors import Refused
 
-FIX = "use the Logist that wrote it, or a newer one"
+FIX = "use the version of Logist that wrote it, or a newer one"
 
 UNREAD = "?"
-"""Stands where a newer Logist's interaction does not say, in terms of this one."""
+"""The value of a field that can't be read from a newer Logist's interaction."""
 
 AWAITED = (None, "manual", "end", "review")
 
@@ -29,7 +29,7 @@ def is_newer(data: JsonObject) -> bool:
 def read_newer_interaction(entry: JsonObject) -> Interaction | None:
     """Read as much as possible of an interaction of a newer Logist.
 
-    None if it is not one and must validate completely.
+    None if it is not from a newer Logist; then it must validate completely.
     """
     kind = entry.get("kind")
     if not is_newer(entry) and not (isinstance(kind, str) and not Kind(kind).is_known):
@@ -50,15 +50,13 @@ def read_newer_interaction(entry: JsonObject) -> Interaction | None:
 
 
 def list_unknown_words(entry: Interaction) -> tuple[str, ...]:
-    """List what this Logist does not know of an interaction: `kind 'pause'`,
-    ...; () if it knows everything.
-    """
+    """List the words of an interaction that this Logist doesn't know, for example `kind pause`; () if it knows all."""
     version = (f"format {entry.version}",) if entry.version > FORMAT else ()
     return version + tuple(f"{name} {word}" for name, word in _list_words(entry) if not _is_known(word))
 
 
 def _list_words(entry: Interaction) -> Iterator[tuple[str, str | None]]:
-    """Yield the words of an interaction that decisions depend on."""
+    """Yield the words of an interaction on which decisions depend."""
     yield "kind", entry.kind
     yield "actor", entry.actor
     yield "state", entry.state_before
@@ -85,16 +83,14 @@ def _is_known(word: str | None) -> bool:
 
 
 def list_newer_warnings(entries: Iterable[Interaction]) -> Iterator[str]:
-    """Yield a warning for each interaction that this Logist does not fully know."""
+    """Yield a warning for each interaction that this Logist doesn't fully understand."""
     for entry in entries:
         if words := ", ".join(dict.fromkeys(list_unknown_words(entry))):
-            yield f"interaction {entry.sequence} is a newer Logist's ({words}): kept, and skipped"
+            yield f"interaction {entry.sequence} is from a newer version of Logist ({words}): kept, but skipped"
 
 
 def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
-    """Return what a fold can't reproduce of a recorded state: the fields of
-    a newer Logist, and its format.
-    """
+    """Return the fields of a recorded state that a fold can't reproduce: those of a newer Logist, and its format."""
     known_fields = {*STATE_FIELDS, "checksum"}
     unknown = {name: value for name, value in recorded.items() if name not in known_fields}
     version = recorded.get("version")
@@ -106,11 +102,13 @@ def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
 def refuse_to_move(state: State) -> None:
     """Raise Refused if the job is in a state that only a newer Logist knows, or has a newer format."""
     if state.version > FORMAT:
-        message = f"the job has format {state.version}, and this Logist writes {FORMAT}"
+        message = f"the job has format {state.version}, but this version of Logist supports only {FORMAT}"
         raise Refused(message, fix=FIX)
     words = [f"{name} {word}" for name, word in _list_place_words(state.place) if not _is_known(word)]
     if words:
-        raise Refused(f"this Logist does not know where the job stands ({', '.join(words)})", fix=FIX)
+        raise Refused(
+            f"the job is in a state that this version of Logist doesn't know ({', '.join(words)})", fix=FIX
+        )
 
 
 def has_expected_value(recorded: Any, expected: Any) -> bool:

@@ -1,7 +1,7 @@
-"""The agent runs in a history: each time an agent was asked, how that ended, and what it used.
+"""The agent runs in a history: every request to an agent, how it ended, and what it used.
 
-Interactions are read as plain JSON, without validation: ten thousand histories have to be read in a minute.
-So nothing is assumed except that an interaction is an object; a value of the wrong type is ignored.
+Interactions are read as plain JSON, without validation, because ten thousand histories must be read in a minute.
+The code only assumes that an interaction is an object; it ignores values of the wrong type.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from logist.core.text.json_object import JsonObject
 LONGEST_NAME = 200
 LONGEST_REASON = 120
 _READ = 600
-"""Characters of a name or a reason that are looked at."""
+"""The number of characters of a name or a reason that are read."""
 
 SIZES = tuple(1_000 * 2**n for n in range(11))
-"""Where a class of prompts ends and the next begins, in characters: 1k, 2k, ... 1024k."""
+"""The boundaries of the prompt size classes, in characters: 1k, 2k, ... 1024k."""
 
 _MOST = 10**15
-"""No count is larger; what is, was not counted by anybody."""
+"""Larger counts can't be real and are ignored."""
 _NOBODY_ASKED = ("scripted/", "given/")
-"""How a provider model begins that was only named."""
+"""Prefixes of provider models that were not really called."""
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?=T|$)", re.ASCII)
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)")
 _PATH = re.compile(
-    r"[a-z][a-z0-9+.-]*://\S+"  # an address
+    r"[a-z][a-z0-9+.-]*://\S+"  # a URL
     r"|(?<!\w)[~.]{0,2}(?:/[\w.@-]+)+/?"  # /a, ./a, ~/a
     r"|[\w@-][\w.@-]*(?:/[\w.@-]+){2,}/?"  # a/b/c
     r"|[\w@-][\w.@-]*/[\w@-]*\.\w+"  # a/b.c
     r"|\b\w[\w-]+\.(?!\d)\w{1,5}\b"  # a file
 )
 _WORD = re.compile(r"`[A-Za-z_-]{1,30}`")
-"""A quoted word, as `action`: part of the reason."""
+"""A quoted word such as `action`: it is part of the reason."""
 _HEX = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w])\d(?:[\d,._]*\d)?")
 
@@ -58,15 +58,15 @@ class AgentRun(NamedTuple):
     """One time that an agent was asked, or that its answer was supplied by hand."""
 
     names: dict[str, str | None]
-    """By each of BY but `job`; None where the history does not say."""
+    """The values to group by, for each of BY except `job`; None if the history doesn't record one."""
     simulated: bool
-    """The answer was given by a person: no agent was at work."""
+    """The answer was supplied by hand: no agent worked."""
     ended: RunEnding | None
-    """None: no run, but what an earlier one had booked and a steward took back."""
+    """None: not a run, but recorded cost of an earlier run that a steward released."""
     used: RunUsage
     attempt: int | None = None
     stuck: tuple[str, str] = ("", "")
-    """Of a run that ended STUCK: the kind, and the reason as `normal` writes it."""
+    """For a run that ended STUCK: the kind and the normalized reason (see `normalize_reason`)."""
 
 
 class RunHistory:
@@ -74,20 +74,20 @@ class RunHistory:
 
     def __init__(self) -> None:
         self.status = "?"
-        """After the last interaction; `?` where the history does not say."""
+        """The status after the last interaction; `?` if the history doesn't record it."""
         self.interactions = 0
         self._workflow: str | None = None
         self._booked: dict[int, AgentRun] = {}
-        """What was booked for exchanges in doubt, by the interaction that did."""
+        """Runs in doubt whose cost was recorded, by the number of the interaction."""
 
     def forget_bookings(self) -> None:
-        """Forget all bookings so far: only another job can release them."""
+        """Forget the recorded costs so far: only another job can release them."""
         self._booked.clear()
 
     def read_interaction(self, entry: JsonObject) -> Iterator[AgentRun]:
         """Read the next interaction.
 
-        Yields the run that it is, or the part of an earlier run that it released.
+        Yields its run, if it is one, and the released cost of an earlier run.
         """
         self.interactions += 1
         self.status = _clean_name(entry.get("state_after")) or "?"
@@ -112,12 +112,12 @@ class RunHistory:
 
 
 def is_fork(entry: JsonObject) -> bool:
-    """Whether all interactions before this one belong to another job, and are in its history too."""
+    """Whether the interactions before this one belong to another job, whose history also contains them."""
     return entry.get("kind") == Kind.FORK
 
 
 def _has_agent_run(entry: JsonObject) -> bool:
-    """Whether an agent was asked, or its answer was supplied. A history of another program has no kinds."""
+    """Whether an agent was asked or its answer was supplied by hand. Histories of other programs have no kinds."""
     kind = entry.get("kind", Kind.ASK)
     if not isinstance(kind, str):
         return False
@@ -160,9 +160,8 @@ def _phase_of_status(status: Any) -> str:
 
 
 def _read_model_name(metadata: JsonObject) -> str | None:
-    """Return the short name of the model.
-
-    The full name of one that was not called: `scripted/grok-code-fast-1`.
+    """Return the short name of the model; for a model that was not called, the full name
+    (`scripted/grok-code-fast-1`).
     """
     provider = _clean_name(metadata.get("provider_model"))
     if provider and provider.startswith(_NOBODY_ASKED):
@@ -188,16 +187,16 @@ def _read_stuck_reason(entry: JsonObject) -> tuple[str, str]:
 
 
 def normalize_reason(reason: str) -> str:
-    """Remove what differs each time from a reason, so that equal reasons are counted as equal.
+    """Remove the variable parts of a reason, so that equal reasons are counted together.
 
-    Quoted text (except `names`), paths and long hexadecimal words become `…`, numbers `N`; one line, at most
-    LONGEST_REASON characters.
+    Quoted text (except `names`), paths and long hexadecimal words become `…`, numbers become `N`. The result is
+    one line of at most LONGEST_REASON characters.
     """
     text = " ".join(reason[:_READ].split())
     text = _QUOTED.sub(lambda found: found[0] if _WORD.fullmatch(found[0]) else "…", text)
     for pattern, instead in ((_PATH, "…"), (_HEX, "…"), (_NUMBER, "N")):
         text = pattern.sub(instead, text)
-    text = text.rstrip(" .") or "(no reason given)"
+    text = text.rstrip(" .") or "(no reason)"
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1].rstrip() + "…"
 
 
@@ -237,6 +236,6 @@ def _clean_name(value: Any) -> str | None:
 
 
 def _clean_count(value: Any) -> int:
-    """Return a whole number from 0 on; 0 if it is anything else."""
+    """Return the value if it is an integer from 0 to the maximum, else 0."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and 0 <= value <= _MOST else 0

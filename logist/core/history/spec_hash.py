@@ -1,6 +1,4 @@
-"""The hash of a spec: by it a step detects a changed spec, and `job
-verify` that state.json fits the history.
-"""
+"""The hash of a spec. A step uses it to detect a changed spec, and `job verify` to compare state.json with the history."""
 
 from __future__ import annotations
 
@@ -39,24 +37,22 @@ _ALWAYS_COUNTED: dict[type[BaseModel], str] = {
     """,
     Edge: "source target label condition",
 }
-"""The fields that count even at their defaults, because the hashes of recorded specs hold them. Nothing is added here.
+"""The fields that are always part of the hash, because recorded hashes contain them. Don't add fields here.
 
-Any other field counts only where it differs from its default: so a new one changes no hash of a spec that does not use it.
-The default of such a field can't change any more, or the hashes of specs that were recorded with it do.
+Any other field is part of the hash only if it differs from its default, so that a new field doesn't change the hash of
+a spec that doesn't use it. Don't change the default of such a field: that would change the hashes of recorded specs.
 """
 
 
 def spec_hash(spec: EffectiveSpec) -> str:
-    """Return the sha256 of the spec's canonical JSON, without fields that
-    count only if they are not at their default.
-    """
+    """Return the sha256 of the spec's canonical JSON, without the fields that don't count (see above)."""
     counted_fields = _select_counted_fields(spec, spec.model_dump(mode="json"))
     text = json.dumps(counted_fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _select_counted_fields(value: Any, dumped: Any) -> Any:
-    """Return the part of a dumped value that counts, at every depth at which it contains models."""
+    """Return the part of a dumped value that counts, including nested models."""
     if isinstance(value, BaseModel):
         defaults = _find_defaults(type(value))
         return {

@@ -1,4 +1,4 @@
-"""Adds up the runs of histories by role, model, step and so on. The runs come from core.history.runs."""
+"""Sums up the runs of histories by role, model, step and so on. The runs come from core.history.runs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from logist.core.text.json_object import JsonObject
 NOTHING = RunUsage()
 
 OTHERS = "(others)"
-"""Stands for what came after so many different ones that no more are kept apart."""
+"""The group or reason that collects everything above MOST_GROUPS or MOST_REASONS."""
 MOST_GROUPS = 50_000
 MOST_REASONS = 1_000
-"""Of one group."""
+"""The maximum number of different reasons in one group."""
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class Tally:
     histories: int = 0
     ended: dict[RunEnding, int] = field(default_factory=lambda: dict.fromkeys(RunEnding, 0))
     attempts: int = 0
-    """The attempt at which each run that COMPLETED did so, added up."""
+    """The sum of the attempt numbers of all COMPLETED runs."""
     attempted: int = 0
-    """How many those are of which the attempt is known."""
+    """The number of COMPLETED runs whose attempt is known."""
     most_attempts: int = 0
     used: RunUsage = NOTHING
     reasons: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -40,18 +40,15 @@ class Tally:
         return sum(self.ended.values())
 
     def get_share(self, ended: RunEnding) -> float | None:
-        """Return the share of all runs that ended in this way, from 0 to 1; None if there are no runs."""
+        """Return the share of runs that ended like this, from 0 to 1; None if there are no runs."""
         return self.ended[ended] / self.runs if self.runs else None
 
     def get_mean_attempt(self) -> float | None:
-        """Return the mean attempt at which work was COMPLETED; 1 is the first."""
+        """Return the mean attempt number of COMPLETED runs; 1 is the first attempt."""
         return self.attempts / self.attempted if self.attempted else None
 
     def list_top_reasons(self, count: int) -> list[tuple[str, str, int]]:
-        """Return kind, reason and number of the most frequent reasons for STUCK.
-
-        The collective row comes last.
-        """
+        """Return kind, reason and count of the most frequent reasons for STUCK; the row for others comes last."""
         rows = [(kind, reason, number) for (kind, reason), number in self.reasons.items()]
         return sorted(rows, key=lambda row: (row[1] == OTHERS, -row[2], row))[:count]
 
@@ -104,7 +101,7 @@ class Key(NamedTuple):
 
     simulated: bool
     names: tuple[str | None, ...]
-    """In the order that was asked for."""
+    """The values, in the requested order."""
 
 
 @dataclass(slots=True)
@@ -114,9 +111,9 @@ class StatisticsTable:
     by: tuple[str, ...]
     groups: dict[Key, Tally] = field(default_factory=dict)
     totals: dict[bool, Tally] = field(default_factory=dict)
-    """Of the runs of agents (False), and of those whose answer was given (True); only what there is."""
+    """The totals of agent runs (False) and of answers supplied by hand (True), if there are any."""
     jobs: dict[str, int] = field(default_factory=dict)
-    """How many jobs stand in each status at the end of their history."""
+    """The number of jobs by final status."""
     interactions: int = 0
 
     @property
@@ -125,9 +122,9 @@ class StatisticsTable:
         return sum(self.jobs.values())
 
     def add_history(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
-        """Add a history, or nothing if reading `entries` raises; of a fork, only its own interactions.
+        """Add a history, or nothing if reading `entries` raises; for a fork, only its own interactions.
 
-        The first `shared` interactions are counted elsewhere.
+        The first `shared` interactions are skipped, because another history counts them.
         """
         history = RunHistory()
         groups: dict[Key, Tally] = {}
@@ -160,7 +157,7 @@ class StatisticsTable:
     def sort_rows(self, measure: str) -> list[tuple[Key, Tally]]:
         """Return the groups sorted by one of MEASURES, largest first; days and sizes in their natural order.
 
-        Runs of agents come before those whose answer was supplied.
+        Runs of agents come before answers supplied by hand.
         """
         first = self.by[0]
 

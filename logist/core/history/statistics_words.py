@@ -1,6 +1,6 @@
-"""The words of statistics: what runs are grouped by, how they end, what groups are compared by.
+"""The words of statistics: how runs are grouped, how they end, and how groups are sorted.
 
-Imports nothing heavy.
+Imports only small modules, so that help starts quickly.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 BY = ("role", "model", "phase", "step", "workflow", "prompt-size", "day", "job")
-"""What runs can be told apart by."""
+"""The properties by which runs can be grouped."""
 IN_ORDER = frozenset({"prompt-size", "day"})
-"""Those of BY whose values have an order of their own."""
+"""The members of BY whose values have a natural order."""
 MEASURES = ("runs", "cost", "time", "tokens")
-"""What groups can be compared by."""
+"""The values by which groups can be sorted."""
 
 
 class RunEnding(StrEnum):
@@ -21,6 +21,6 @@ class RunEnding(StrEnum):
     COMPLETED = "completed"
     RETRY = "retry"
     STUCK = "stuck"
-    """Whatever was answered: the job waited for a steward afterwards."""
+    """The job waited for a steward afterwards, whatever the answer was."""
     UNANSWERED = "unanswered"
     """There was no answer, and the job went on or halted."""

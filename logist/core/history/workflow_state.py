@@ -28,22 +28,20 @@ from logist.core.model.commands import (
 )
 
 JOB = ""
-"""In `State.doers`: who does the steps that have no role of their own."""
+"""The key in `State.doers` for steps without a role of their own."""
 
 SWITCH = "switch"
-"""Why a role is the doer that the steward has put there."""
+"""The source of a role that the steward switched to."""
 
 ASSIGNEE = "assignee"
-"""In `Doer.source`: a manual step names a person, and no role."""
+"""The value of `Doer.source` if a manual step names a person instead of a role."""
 
 LONGEST_SUMMARY = 200
-"""Characters of a step's summary that later steps read."""
+"""The number of characters of a step's summary that later steps see."""
 
 
 def apply_workflow(before: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
-    """Return `after`, to which an entry was applied as in every job, with
-    the changes to the workflow fields.
-    """
+    """Return `after`, the state after an entry, with updated workflow fields."""
     changes: dict[str, Any] = {**_apply_visits(after, entry)}
     if after.asked > before.asked:
         step_id, counts = entry.step or before.step, before.asked_at or {}
@@ -67,7 +65,7 @@ def apply_workflow(before: State, after: State, entry: Interaction, command: Rec
 
 
 def _keep_spawned_items(after: State) -> dict[str, Any]:
-    """If a step is spawned again, its items are still those of the step before it."""
+    """If a step spawns children again, its items still come from the step before it."""
     spawned = after.spawned
     if spawned is None or not after.place.spawns or not after.output_of == spawned.step == after.step:
         return {}
@@ -80,7 +78,7 @@ def _apply_visits(after: State, entry: Interaction) -> dict[str, Any]:
 
 
 def _apply_answer(after: State, entry: Interaction, command: AskCommand) -> dict[str, Any]:
-    """The output of a completed step becomes the last output, even if the step gave none."""
+    """Return the changes by an answer. The output of a completed step becomes the last output, even if it is empty."""
     observed, actions = entry.observed, entry.response.actions
     if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
         return {}
@@ -97,7 +95,7 @@ def _apply_answer(after: State, entry: Interaction, command: AskCommand) -> dict
 
 
 def _apply_summary(after: State, step: str, summary: str) -> dict[str, Any]:
-    """Put the summary of a completed step at the end of the summaries."""
+    """Add the summary of a completed step at the end of the summaries."""
     others = {name: said for name, said in (after.summaries or {}).items() if name != step}
     return {"summaries": {**others, step: summary[:LONGEST_SUMMARY]}}
 
@@ -105,7 +103,7 @@ def _apply_summary(after: State, step: str, summary: str) -> dict[str, Any]:
 def _apply_approval(
     after: State, before: State, entry: Interaction, command: ApproveCommand
 ) -> dict[str, Any]:
-    """Return what a steward supplies with an approval."""
+    """Return the changes by the output that a steward supplies with an approval."""
     output = command.output
     changes = {**_apply_output(after, before.step, output), **_apply_supplied_results(command)}
     if before.place.awaiting != "manual":
@@ -121,10 +119,7 @@ def _apply_approval(
 
 
 def _apply_supplied_results(command: AskCommand | ApproveCommand) -> dict[str, Any]:
-    """Return the results that a steward supplied for a step that other jobs do.
-
-    The entry records them in their form.
-    """
+    """Return the results that a steward supplied in place of child jobs, as the entry records them."""
     return {} if command.results is None else {"results": command.results, "result_items": None}
 
 
@@ -136,7 +131,7 @@ def _build_last(
     evidence: Sequence[str] = (),
     missing: Sequence[str] = (),
 ) -> Last:
-    """Build what the next prompt quotes for a step that no agent of this job has done."""
+    """Build the answer that the next prompt quotes for a step that no agent of this job did."""
     return Last(
         sequence=entry.sequence,
         phase=Phase.DOER,
@@ -199,9 +194,9 @@ def _apply_collect(
 
 
 def count_children_runs(command: RecordedCommand) -> int:
-    """Return how many agent runs of the children this entry books.
+    """Return how many agent runs of the children this entry counts.
 
-    A spawn without children counts as one run, so that a loop of such steps ends at the limit.
+    A spawn without children counts as one run, so that the limit stops an endless loop of such steps.
     """
     if isinstance(command, SpawnCommand):
         return int(not command.children)

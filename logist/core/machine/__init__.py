@@ -1,1 +1,1 @@
-"""The state machine: its table, its events, the routing of workflows, and the limits of a job."""
+"""The state machine: its table and events, the routing of workflows, and the limits of a job."""

@@ -1,6 +1,6 @@
-"""Which command comes next in each state of a job, and the exit code for that state.
+"""The next command for each state of a job, and the exit code for that state.
 
-States are plain strings here (a Status is one), so that listings don't need pydantic.
+States are plain strings here (a Status is a string too), so that listings don't need pydantic.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ LIMITS = {
     "HALTED_TIME": "time_threshold_minutes=MINUTES",
     "HALTED_ITERATION": "max_allowed_iterations=N",
 }
-"""The limit behind a HALTED state, as it is set."""
+"""The limit behind a HALTED state, in the form for `--set limits.`."""
 _RAISE = "logist job config{job} --set limits.%s, then: logist job resume{job}"
 _RAISE_LIMIT = "logist job config --job {job} --set limits.{limit}"
 _RESUME = "logist job resume{job}"
-"""Of a halted job whose limit was raised."""
+"""For a halted job whose limit was raised."""
 _LOOK = "logist job status{job}"
-"""While an agent is at work."""
+"""While an agent works on the job."""
 _COMMANDS = {
     "DRAFT": "logist job activate{job}",
     "PENDING": "logist job step{job}",
@@ -37,43 +37,44 @@ _COMMANDS = {
     "CANCELED": "logist job rerun{job}",
 }
 _UNKNOWN = "logist job history{job}"
-"""Where only a newer Logist knows what comes next."""
+"""For a status that only a newer Logist knows."""
 STATUSES = tuple(_COMMANDS)
-"""Where a job may rest."""
+"""The statuses in which a job can be."""
 
 _IN_DOUBT = (
-    "logist job resubmit{job} --assume-paid, or: logist job resubmit{job} --retry if it was not charged; "
-    "or: logist job poststep{job} --response-file FILE with the answer"
+    "logist job resubmit{job} --assume-paid if it was charged, or: logist job resubmit{job} --retry if it was not; "
+    "or: logist job poststep{job} --response-file FILE to supply the answer"
 )
 
 _MANUAL = "logist job approve{job} --output '{...}', or: logist job reject{job} --note \"...\""
-"""Of a step that a person does: what came of it is for the steps after it."""
+"""For a step that a person does; later steps read the output."""
 _PLAN = (
-    "logist job role{job} Actor, then: logist job approve{job}, to have the plan carried out; "
-    'or: logist job approve{job} to end with it, or: logist job reject{job} --note "..."'
+    "logist job role{job} Actor, then: logist job approve{job}, to carry out the plan; "
+    'or: logist job approve{job} to finish the job with the plan, or: logist job reject{job} --note "..."'
 )
-"""Of a plan, while the role that made it is the doer."""
+"""For a plan, while the role that made it is the doer."""
 _CARRIED_OUT = (
-    'logist job approve{job}, and {carrier} carries it out; or: logist job reject{job} --note "..."'
+    'logist job approve{job} to let {carrier} carry out the plan; or: logist job reject{job} --note "..."'
 )
 _CHILDREN = (
-    "logist job resubmit{job} when its jobs are resolved; "
-    "or: logist job resubmit{job} --force to go on with what there is, "
-    "or: logist job resubmit{job} --to STEP for new jobs"
+    "logist job resubmit{job} when the child jobs are resolved; "
+    "or: logist job resubmit{job} --force to continue with the results so far, "
+    "or: logist job resubmit{job} --to STEP to create new child jobs"
 )
 
 _MERGE = (
-    "logist job merge{job} when the files fit, or: logist job merge{job} --branch to merge them by hand; "
+    "logist job merge{job} when the conflicts are resolved, "
+    "or: logist job merge{job} --branch to merge by hand; "
     'or: logist job resubmit{job} --note "..."'
 )
-"""Of work that did not fit to what the repository has become."""
+"""For work that conflicts with later commits in the repository."""
 
 _REVIEW = (
-    'logist job resubmit{job} --note "..." for new work, '
-    "or: logist job resubmit{job} --review for another review; "
-    'or: logist job approve{job} --override "..."'
+    'logist job resubmit{job} --note "..." to redo the work, '
+    "or: logist job resubmit{job} --review to repeat the review; "
+    'or: logist job approve{job} --override "..." to accept the work'
 )
-"""Of a review that came to nothing, or sent work back once too often."""
+"""For a review that got stuck, or sent work back once too often."""
 _JUDGING = ("agent", "attempts", "permission")
 
 _STUCK = {"in_doubt": _IN_DOUBT, "share": _CHILDREN, "conflict": _CHILDREN, "merge": _MERGE}
@@ -104,13 +105,11 @@ def next_command(
     carrier: str | None = None,
     raised: bool = False,
 ) -> str:
-    """Return the command that comes next for `job`, an id, in this state.
+    """Return the next command for `job`, an id, in this state.
 
-    `awaiting` says what an approval is for.
-
-    `unmerged`: its work can be merged into its source repository (see `is_unmerged`). `reviewing`: the review
-    is what got stuck. `plan`: a plan waits for approval. `carrier`: the role that works next after the work
-    of another role is approved. `raised`: the limit that halted the job has been raised since.
+    `awaiting`: what an approval is for. `unmerged`: the work can be merged into its source repository (see
+    `is_unmerged`). `reviewing`: the review got stuck. `plan`: a plan waits for approval. `carrier`: the role
+    that carries out the plan after approval. `raised`: the limit that halted the job has been raised since.
     """
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
@@ -125,9 +124,9 @@ def next_command(
 
 
 def advise_next_command(state: dict[str, Any], job: str, *, running: bool = False) -> str:
-    """Return the command that comes next for a state as in state.json.
+    """Return the next command for a state as in state.json.
 
-    `running`: an agent is at work on the job, so it accepts no other command.
+    `running`: an agent works on the job, so it accepts no other command.
     """
     if running:
         return _LOOK.replace("{job}", f" --job {job}")
@@ -169,7 +168,7 @@ def _approval_command(command: str, awaiting: str | None, carrier: str | None, *
 
 
 def is_unmerged(source: str | None, parent: str | None, merge: str | None) -> bool:
-    """Whether the work of a successful job is not merged yet. The arguments are fields of its state."""
+    """Whether the work of a successful job still has to be merged. The arguments are fields of its state."""
     return source is not None and parent is None and merge != "merged"
 
 

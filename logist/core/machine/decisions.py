@@ -1,4 +1,4 @@
-"""Describes the decisions of a workflow: which branch was taken and why, as a history records it."""
+"""Formats the decisions of a workflow: which branch was taken and why, as a history records it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from logist.core.model import END, JsonObject
 from logist.core.money.amounts import format_count
 
 DEFAULT = "default"
-"""What the history has in the place of a condition where a decision took its default."""
+"""What the history records instead of a condition if a decision took its default."""
 LONGEST_VALUE = 60
-"""Characters of a value that a line shows."""
+"""The maximum number of characters of a value on a line."""
 REASONS = 3
-"""Conditions of one decision that a line names with what is wrong; the others are counted."""
+"""The maximum number of reasons on a line; the others are counted."""
 
 
 def format_decision(decision: JsonObject) -> str:
@@ -30,7 +30,7 @@ def format_decision(decision: JsonObject) -> str:
 def fallback_reason(decision: JsonObject) -> str:
     """Why conditions could not be evaluated, if that led to the default or to a skipped step; else empty.
 
-    A field was missing, or its value had the wrong type.
+    For example, a field was missing, or its value had the wrong type.
     """
     errors = decision.get("errors")
     fell_back = "skipped" in decision or decision.get("condition") == DEFAULT
@@ -51,7 +51,7 @@ def _describe_outcome(decision: JsonObject) -> str:
         return f"step {_to_one_line(str(decision['skipped']))} is skipped"
     name, branch = _to_one_line(str(decision.get("decision"))), decision.get("branch")
     if branch is None:
-        return f"decision {name} has no branch that holds"
+        return f"decision {name}: no branch matches"
     target = "the end" if branch == END else _to_one_line(str(branch))
     default = "its default, " if decision.get("condition") == DEFAULT else ""
     return f"decision {name} took {default}{target}"
@@ -63,7 +63,7 @@ def _describe_cause(decision: JsonObject) -> str:
     condition = decision.get("condition")
     if condition in (None, DEFAULT):
         return ""
-    does = "does not hold" if "skipped" in decision else "holds"
+    does = "does not match" if "skipped" in decision else "matches"
     return f", because `{_shorten_text(_to_one_line(str(condition)))}` {does}"
 
 

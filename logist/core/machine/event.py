@@ -1,4 +1,4 @@
-"""What can happen to a job: the actor, the action, and the facts that the state machine needs."""
+"""Events of a job: the actor, the action, and the facts that the state machine needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal
 from logist.core.model import Place, Status
 
 ANY_JOB = "JOB"
-"""Where no job is known: in the place of its id."""
+"""The placeholder for the id if no job is known."""
 
 
 class Who(StrEnum):
-    """Who acts on a job, as the table distinguishes them."""
+    """Who acts on a job."""
 
     DOER = "doer"
     REVIEWER = "reviewer"
@@ -30,25 +30,25 @@ class Action(StrEnum):
     COMPLETED = "completed"
     RETRY = "retry"
     STUCK = "stuck"
-    BREACH = "breach"  # did, or tried, what the role may not do
-    TRANSIENT = "transient"  # no answer, and another attempt may bring one
-    UNANSWERED = "unanswered"  # no answer, and another attempt would not bring one
-    IN_DOUBT = "in_doubt"  # sent, and nobody knows whether it was answered and charged
+    BREACH = "breach"  # did, or tried to do, something that the role may not do
+    TRANSIENT = "transient"  # no answer, but another attempt may succeed
+    UNANSWERED = "unanswered"  # no answer, and another attempt would fail too
+    IN_DOUBT = "in_doubt"  # sent, but it is unknown whether it was answered and charged
     APPROVE = "approve"
-    OVERRIDE = "override"  # accept what a review sent back, or has not judged yet
+    OVERRIDE = "override"  # accept work that a review sent back, or has not reviewed yet
     REJECT = "reject"
     RESUBMIT = "resubmit"
-    SUPPLY = "supply"  # a person gives the answer that a stuck role owes
+    SUPPLY = "supply"  # a person supplies the answer of a stuck role
     RESUME = "resume"
     SUSPEND = "suspend"
     CANCEL = "cancel"
     FAIL = "fail"
-    ROLE = "role"  # another role takes the doer's part from here on
+    ROLE = "role"  # another role becomes the doer
     RESTEP = "restep"
     RERUN = "rerun"
-    SPAWN = "spawn"  # the children of a step are made
-    COLLECT = "collect"  # they have settled
-    MERGE = "merge"  # the work goes into the repository that it came from
+    SPAWN = "spawn"  # the children of a step are created
+    COLLECT = "collect"  # the children have finished
+    MERGE = "merge"  # the work is merged into its source repository
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Onward:
     """Where a workflow leads from a step, after all decisions on the way (see core.machine.routing)."""
 
     step: str | None
-    """None is its end."""
+    """None: the end of the workflow."""
     fault: str = ""
-    """Why no branch was taken: then it leads nowhere."""
+    """Why no branch was taken; empty if one was."""
 
 
 @dataclass(frozen=True)
@@ -75,26 +75,26 @@ class Event:
     to_review: bool = False
     to_step: str | None = None
     doubt: str | None = None
-    """RESUBMIT of what is in doubt: `assume_paid` or `retry`, whichever the steward says."""
+    """RESUBMIT of a call in doubt: `assume_paid` or `retry`, as the steward decided."""
     back_to: Place | None = None
-    """RESTEP: where the job stood before the chosen interaction."""
+    """RESTEP: the place of the job before the chosen interaction."""
     onward: Onward | None = None
-    """Of a job with a workflow: what follows the step, or where the job is put; None is the end."""
+    """For a job with a workflow: what follows the step, or the step that the job enters; None: the end."""
     unsure: bool = False
-    """COMPLETED: a steward is to confirm it, as the step or the agent wants."""
+    """COMPLETED: a steward must confirm it, because of the step or a low confidence."""
     blocked: bool = False
     """COMPLETED by the reviewer: its verdict, a finding or a check sends the work back."""
     carried_out: bool = False
     """APPROVE, OVERRIDE of a plan: another role carries it out next."""
     sent_back: bool = False
-    """OVERRIDE: the last word on the work is a review that sent it back."""
+    """OVERRIDE: the last review sent the work back."""
     children: int = 0
-    """SPAWN: how many jobs the step is given to."""
+    """SPAWN: the number of child jobs for the step."""
     fault: str = ""
-    """SPAWN: why it can be given to none."""
+    """SPAWN: why no child jobs can be created."""
     gathered: Literal["reached", "share", "conflict"] = "reached"
-    """COLLECT: enough of the children succeeded, too few did, or their work does not fit together."""
+    """COLLECT: enough of the children succeeded, too few did, or their work conflicts."""
     fits: bool = True
-    """MERGE: the work fits to what the repository has become."""
+    """MERGE: the work doesn't conflict with the current repository."""
     job: str = ANY_JOB
-    """The id of the job, for the commands that a refusal names."""
+    """The id of the job, for the commands in error messages."""

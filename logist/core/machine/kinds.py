@@ -36,36 +36,36 @@ from logist.core.text.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class KindFacts:
-    """The facts about a kind. All are False or None unless its row sets them."""
+    """The facts about a kind of interaction. All are False or None unless its row sets them."""
 
     command: type[RecordedCommand]
-    """What its interactions record beside where they lead."""
+    """The class of what its interactions record, besides the next place."""
     action: Action | None = None
-    """What the state machine is asked; None where an agent's answer says it, or where the job does not move."""
+    """The action for the state machine; None if an agent's answer decides it, or if the job doesn't move."""
     actor: Actor = Actor.STEWARD
-    """Who usually causes it; an interaction names who did."""
+    """Who usually causes it; the interaction records who did."""
     asks_agent: bool = False
-    """An agent was asked: it cost something, or may have."""
+    """An agent was asked, so it cost something, or may have."""
     is_decision: bool = False
-    """A steward decides it with a command of its name, on what waits."""
+    """A steward decides it about a waiting job, with the command of the same name."""
     stays: bool = False
-    """The job stays where it is, and so does the reason why."""
+    """The job stays where it is, with the same reason."""
     starts: bool = False
-    """The job begins its task, or its workflow."""
+    """The job starts its task or its workflow."""
     ends: bool = False
-    """Nobody wants the work of the children any more."""
+    """The work of the children is not needed any more."""
     stops: bool = False
-    """It ends an agent at work, and needs nothing of job.yaml: a broken one can't keep a job from being stopped."""
+    """It stops a running agent and doesn't read job.yaml, so that a job with an invalid one can be stopped."""
     returns: bool = False
-    """The job goes back to an earlier state, workspace and all."""
+    """The job goes back to an earlier state, including its workspace."""
     prompts_note: bool = False
-    """A note given with it goes into the next prompt."""
+    """Its note becomes part of the next prompt."""
     leaves_files: bool = False
-    """Only a person can have changed files of the workspace meanwhile."""
+    """It doesn't change files: between checkpoints, only a person can have edited the workspace."""
     keeps_turns: bool = False
-    """Without a note, it changes nothing for an agent that was cut off: its turns are taken up again."""
+    """Without a note, an interrupted agent can continue from its recorded turns."""
     needs_more: bool = False
-    """A history alone can't make it happen again: it needs other jobs, a repository, or a call that was lost."""
+    """A history alone is not enough to repeat it: it needs other jobs, a repository, or a lost call."""
 
 
 KINDS: Mapping[Kind, KindFacts] = {
@@ -120,13 +120,13 @@ KINDS: Mapping[Kind, KindFacts] = {
 
 
 def read_command(kind: Kind, recorded: JsonObject) -> RecordedCommand:
-    """The command of an interaction of this kind, from its JSON."""
+    """Read the command of an interaction of this kind from its JSON."""
     facts = KINDS.get(kind)
     return (facts.command if facts else RecordedCommand).read(recorded)
 
 
 def command_of(entry: Interaction) -> RecordedCommand:
-    """What an interaction records beside where it led, in the class of its kind."""
+    """Return the command of an interaction, in the class of its kind."""
     return read_command(entry.kind, entry.command)
 
 
@@ -149,9 +149,9 @@ LEAVES_FILES = select_kinds(lambda facts: facts.leaves_files)
 KEEPS_TURNS = select_kinds(lambda facts: facts.keeps_turns)
 NEEDS_MORE = select_kinds(lambda facts: facts.needs_more)
 BY_SYSTEM = select_kinds(lambda facts: facts.action is not None and facts.actor is Actor.SYSTEM)
-"""Kinds that the state machine is asked about in the system's name."""
+"""Kinds for which the state machine is asked with the system as the actor."""
 NOT_JUDGED = select_kinds(lambda facts: facts.action is None and not facts.asks_agent)
-"""Kinds that the state machine is not asked about: the job stays where it was."""
+"""Kinds for which the state machine is not asked: the job stays where it was."""
 ACTIONS: Mapping[Kind, Action] = {
     kind: facts.action for kind, facts in KINDS.items() if facts.action is not None
 }

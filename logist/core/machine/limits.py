@@ -21,40 +21,38 @@ class Halt:
     limit: Status
     reason: str
     needed: int = 0
-    """The least that the next call could have cost, in microcents."""
+    """The minimum cost of the next call, in microcents."""
     runs: int = 1
-    """How many runs were needed at least."""
+    """The minimum number of runs that were needed."""
     job: str = ""
-    """The job above whose limit it is; empty for a limit of the job's own."""
+    """The parent job whose limit it is; empty for a limit of the job itself."""
     calls_out: bool = False
-    """Only calls of other jobs that are out stand in the way: what they leave may be enough."""
+    """Only running calls of other jobs use up the limit; when they end, enough may be left."""
     unsettled: bool = False
-    """Only calls whose outcome is not recorded yet stand in the way."""
+    """Only calls whose result is not recorded yet use up the limit."""
 
     def to_command(self) -> HaltCommand:
-        """Return what the interaction that halts the job records, so that a replay can judge it again."""
+        """Return the command that the halting interaction records, so that a replay can check it."""
         runs = self.runs if self.runs > 1 else None
         return HaltCommand(limit=self.limit.value, needed=self.needed, needed_runs=runs)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """The limits of a job above, and the usage of all jobs that share them,
-    without the next call of this one.
-    """
+    """The limits of a parent job, and the usage of all jobs that share them, without the next call of this job."""
 
     job: str
     limits: Limits
     used: Totals
-    """What histories have recorded."""
+    """The usage that histories record."""
     unsettled: Totals = NOTHING
-    """What calls may have cost that were sent, and whose outcome is not recorded yet."""
+    """The possible cost of calls that were sent, but whose result is not recorded yet."""
     calls_out: Totals = NOTHING
-    """What calls that are out now may cost at worst."""
+    """The worst-case cost of calls that are running now."""
     paid: Totals = NOTHING
-    """What of that has been spent: earlier turns of those calls."""
+    """The part of `calls_out` that is already spent, by earlier turns of those calls."""
     waiting: int = 1
-    """The jobs that share its limits, have not ended and have no call out, this one among them."""
+    """The number of jobs that share the limits, have not ended and have no running call, including this job."""
 
     @property
     def remaining_microcents(self) -> int:
@@ -65,12 +63,12 @@ class Shared:
 
     @property
     def remaining_after_calls(self) -> int:
-        """How much the next call may cost once the running calls have ended, if those cost nothing more."""
+        """How much the next call may cost after the running calls, if those cost nothing more."""
         used = totals.add_totals([self.used, self.unsettled, self.paid])
         return _cost_limit(self.limits) - totals.get_microcents(used)
 
     def used_with(self, *, unsettled: bool, calls_out: bool) -> Totals:
-        """Return the recorded usage plus, on request, the usage that is not recorded yet."""
+        """Return the recorded usage plus, as requested, usage that is not recorded yet."""
         more = [*([self.unsettled] if unsettled else []), *([self.calls_out] if calls_out else [])]
         return totals.add_totals([self.used, *more])
 
@@ -90,7 +88,7 @@ def _cost_limit(limits: Limits) -> int:
 
 
 def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:
-    """Return how much a job may still cost, in microcents, within its own limits and those that it shares."""
+    """Return how much a job may still cost, in microcents, within its own and its shared limits."""
     return min(
         [allowed_microcents(spec) - spent_microcents(usage), *(each.remaining_microcents for each in shared)]
     )
@@ -99,14 +97,14 @@ def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Sh
 def find_reached_limit(spec: EffectiveSpec, usage: Totals, needed: int = 0, runs: int = 1) -> Halt | None:
     """Return the first limit that is reached, in the order cost, time, iterations.
 
-    `needed`: how much the smallest possible call may cost at worst, in microcents. `runs`: how many runs are
-    needed.
+    `needed`: the worst-case cost of the smallest possible call, in microcents. `runs`: the number of runs that
+    are needed.
     """
     return _find_reached(spec.limits, usage, needed, runs)
 
 
 def find_reached_limit_above(shared: Sequence[Shared], needed: int = 0, runs: int = 1) -> Halt | None:
-    """Return the first reached limit of those that a job shares with others, starting at the topmost job."""
+    """Return the first reached limit that a job shares with others, starting at the topmost parent."""
     for unsettled, calls_out in ((False, False), (True, False), (True, True)):
         for above in reversed(shared):
             used = above.used_with(unsettled=unsettled, calls_out=calls_out)
@@ -120,9 +118,9 @@ def find_reached_limit_above(shared: Sequence[Shared], needed: int = 0, runs: in
 def program_allowance(room: int, shared: Sequence[Shared], at_once: int, least: int) -> int:
     """Return how much of `room` an agent program may spend, in microcents.
 
-    Logist can't stop a program between two of its calls, so it reserves the whole amount before the program
+    Logist can't stop a program between two of its calls, so it reserves the complete amount before the program
     starts. If several jobs share a limit, each gets a part, so that they can run at the same time. `least` is
-    what one call may cost.
+    the cost of one call.
     """
     if not shared:
         return room
@@ -134,14 +132,14 @@ def _find_reached(limits: Limits, usage: Totals, needed: int, runs: int) -> Halt
     most = _cost_limit(limits)
     room = most - spent_microcents(usage)
     if room <= 0 or room < needed:
-        text = f"{money.format_money(spent_microcents(usage))} spent of {money.format_money(most)}"
-        more = f", and the next call needs up to {money.format_money(needed)}" if room > 0 else ""
+        text = f"{money.format_money(spent_microcents(usage))} of {money.format_money(most)} spent"
+        more = f", and the next call can cost up to {money.format_money(needed)}" if room > 0 else ""
         return Halt(Status.HALTED_COST, f"cost limit: {text}{more}", needed)
     if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
         text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"
-        return Halt(Status.HALTED_TIME, f"time limit: agents worked {text}")
+        return Halt(Status.HALTED_TIME, f"time limit: agents used {text}")
     if usage.current_action_count + runs > limits.max_allowed_iterations:
-        text = f"{usage.current_action_count} of {limits.max_allowed_iterations} runs"
-        more = f", and {runs} more are needed" if runs > 1 else ""
+        text = f"{usage.current_action_count} of {limits.max_allowed_iterations} runs used"
+        more = f", but {runs} more are needed" if runs > 1 else ""
         return Halt(Status.HALTED_ITERATION, f"iteration limit: {text}{more}", runs=runs)
     return None

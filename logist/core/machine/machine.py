@@ -1,6 +1,6 @@
-"""The state machine: one table, one pure function, no fallback branches.
+"""The state machine: one table and one pure function. What the table doesn't allow is refused.
 
-The numbers are the rows of the table in docs/concepts.md.
+The numbers refer to the rows of the table in docs/concepts.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TransitionRow:
-    """A row of the table: in these states, this action of this actor leads to the target."""
+    """A row of the table: in these states, this action by this actor leads to the target, if the guard allows it."""
 
     number: int
     states: frozenset[Status | None]
@@ -179,7 +179,7 @@ TABLE: tuple[TransitionRow, ...] = (
 
 
 def _is_doubt_retried(s: Situation) -> bool:
-    """Whether an exchange in doubt is repeated without a steward."""
+    """Whether an exchange in doubt is repeated without asking a steward."""
     return s.spec.on_doubt == "retry"
 
 
@@ -205,33 +205,35 @@ def next_place(here: Place | None, event: Event, spec: EffectiveSpec) -> Place:
 def _check_step(event: Event, spec: EffectiveSpec) -> None:
     known = [step.id for step in spec.workflow.steps] if spec.workflow else [TASK]
     if event.to_step is not None and event.to_step not in known:
-        what = f"its only step is {TASK!r}" if known == [TASK] else f"its steps: {', '.join(known)}"
-        raise UsageError(f"no step {event.to_step!r} in this job", fix=what)
+        what = f"the only step is {TASK!r}" if known == [TASK] else f"known steps: {', '.join(known)}"
+        raise UsageError(f"unknown step {event.to_step!r} in this job", fix=what)
 
 
 _VERBS = {
-    Action.SUPPLY: "take an answer",
+    Action.SUPPLY: "supply an answer",
     Action.ROLE: "switch the role",
     Action.OVERRIDE: "override a review",
 }
-"""What a refusal calls an action that has no command of its name."""
+"""The words for actions that have no command of the same name, for error messages."""
 
 
 def _build_refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
     if here is None:
-        return Refused(f"there is no job yet to {event.action}", fix='logist job create --prompt "..."')
+        return Refused(
+            f"can't {event.action}: the job doesn't exist yet", fix='logist job create --prompt "..."'
+        )
     fix = _find_remedy(here, event, spec)
     starts = event.action is Action.RERUN or (event.action is Action.ACTIVATE and here.status is Status.DRAFT)
     if starts and event.who is Who.STEWARD and not (spec.prompt or spec.workflow):
         return Refused(f"can't {event.action}: the job has no prompt", fix=fix)
     if event.action is Action.RESUBMIT and to.is_in_doubt(here):
-        return Refused("whether the last request was charged is in doubt: say which it is", fix=fix)
+        return Refused("can't resubmit: it is unknown whether the last request was charged", fix=fix)
     if event.action is Action.RESUBMIT and event.doubt:
-        return Refused("nothing is in doubt in this job", fix=fix)
+        return Refused("can't settle a doubt: no request of this job is in doubt", fix=fix)
     if event.action is Action.OVERRIDE:
-        return Refused("there is no review here to override", fix=fix)
+        return Refused("can't override: the job has no review to override", fix=fix)
     if event.action is Action.RESUME and here.status in HALTED and here.before:
-        return Refused(f"the limit behind {here.status} was not raised", fix=fix)
+        return Refused(f"can't resume: the limit behind {here.status} was not raised", fix=fix)
     return Refused(f"can't {_VERBS.get(event.action, event.action)}: the job is {here.status}", fix=fix)
 
 

@@ -21,13 +21,13 @@ class Completed:
 
     place: Place
     route: list[JsonObject]
-    """The decisions that were taken; none while the step is still looked at."""
+    """The decisions that were taken; none while the step still waits for a review or a confirmation."""
     why_unsure: str
-    """Why a steward is to confirm it, if not at once, then when the reviewer has seen it; empty where nobody has to."""
+    """Why a steward must confirm the step, at once or after the review; empty if no confirmation is needed."""
 
 
-UNJUDGED = "an earlier version did not record why"
-"""The reason where a history only says that a steward is to confirm an answer."""
+UNJUDGED = "reason not recorded by an older version"
+"""The reason if a history only records that a steward must confirm an answer."""
 
 
 def route_completed_step(
@@ -62,11 +62,10 @@ def route_completed_step(
 
 
 def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts) -> str:
-    """Why a steward has to approve an answer, because of the step or the agent's low confidence.
+    """Why a steward must confirm an answer: the step requires it, or the agent's confidence is too low.
 
-    Empty if none has to.
-
-    A gate that can't be evaluated stays closed: it exists so that a person checks what is doubtful.
+    Empty if no confirmation is needed. A condition that can't be evaluated counts as required: its purpose is
+    that a person checks unclear results.
     """
     if doing is None:
         return ""
@@ -76,9 +75,9 @@ def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts)
     ):
         return why
     if isinstance(doing.confirm, bool):
-        return "this step is to be confirmed" if doing.confirm else ""
+        return "this step requires confirmation" if doing.confirm else ""
     verdict = routing.judge_condition(doing.confirm, facts)
     if verdict.error and strict:
-        return f"whether this step is to be confirmed can't be judged: {verdict.error}"
+        return f"can't evaluate whether this step requires confirmation: {verdict.error}"
     form = condition.render_condition(doing.confirm)
-    return f"this step is to be confirmed where `{form}` holds" if verdict.taken else ""
+    return f"this step requires confirmation because `{form}` matches" if verdict.taken else ""

@@ -1,7 +1,4 @@
-"""Where a workflow leads: decisions are evaluated on data, immediately and one after the other.
-
-No model is called.
-"""
+"""Where a workflow leads: decisions are evaluated on data, one after the other, without calling a model."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from logist.core.template import data
 
 DEFAULT = "default"
 MOST_CIRCLES = 1000
-"""Visits that decisions may ask for before anything is done."""
+"""How many decisions may follow each other without a step in between."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,9 @@ class Facts:
     visits: Mapping[str, int] = field(default_factory=dict)
     """How often each decision was taken before."""
     suggestion: str | None = None
-    """The successor that an agent has named; it counts where no condition holds, and only if it is one."""
+    """The next step that an agent suggested; used if no condition matches, and only if it is a branch."""
     rules: Rules = TODAY
-    """Those that decisions are taken by."""
+    """The rules for the decisions."""
 
     @property
     def roots(self) -> Collection[str]:
@@ -49,7 +46,7 @@ class Facts:
 
 
 def enter_step(flow: Workflow, step_id: str, facts: Facts) -> Routed:
-    """Return what is done first when a job reaches a step: the step itself, or what its decision leads to."""
+    """Return what a job does first when it reaches a step: the step itself, or where its decision leads."""
     return _follow_workflow(flow, step_id, facts, [])
 
 
@@ -72,7 +69,7 @@ def list_choices(flow: Workflow, step_id: str) -> list[Step]:
     """List the steps that an agent may suggest as the next one: the targets of the decisions that follow its
     step.
 
-    A suggestion counts only if no condition of its decision holds.
+    A suggestion counts only if no condition of its decision matches.
     """
     choices_by_id: dict[str, Step] = {}
     queue, visited = [step_id], set()
@@ -104,12 +101,12 @@ def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
     if any(wanted in (step.id.casefold(), step.name.casefold()) for step in known):
         return ""
     ids = ", ".join(step.id for step in known)
-    expectation = f"expected one of {ids}" if ids else "there is nothing to choose after this step"
+    expectation = f"expected one of {ids}" if ids else "this step has no branches to choose from"
     return f"`suggested_next_stage` is {describe_value(suggestion)}; {expectation}"
 
 
 def judge_condition(form: Any, facts: Facts) -> condition.ConditionVerdict:
-    """Evaluate a condition on the data; a condition that does not compile does not hold."""
+    """Evaluate a condition on the data; an invalid condition does not match."""
     try:
         javascript = Rule.JAVASCRIPT_ORDER in facts.rules
         return condition.compile_condition(form, facts.roots, javascript=javascript).judge_data(facts.data)
@@ -131,13 +128,13 @@ class _TakenDecision:
 
 
 def _follow_workflow(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> Routed:
-    """Go on from a step that was reached: skip it, decide, or stop there."""
-    loops = any(map(_is_loop, flow.steps))  # which may be within each other
+    """Continue from a step: skip it, take its decision, or stop there."""
+    loops = any(map(_is_loop, flow.steps))  # loops may be nested
     visits = MOST_CIRCLES if loops else sum(step.max_visits or 0 for step in flow.steps)
     most = len(flow.steps) + min(MOST_CIRCLES, visits)
     while step := flow.find_step(step_id):
         if len(route) > most:
-            fault = f"the decisions around {step.id!r} lead in a circle, and nothing is done in it"
+            fault = f"endless loop: the decisions around {step.id!r} lead back without doing a step"
             return Routed(Onward(None, fault), route)
         verdict = (
             judge_condition(step.when, _select_facts(flow, step, facts, route))
@@ -155,7 +152,7 @@ def _follow_workflow(flow: Workflow, step_id: str, facts: Facts, route: list[Jso
             step_id = decision.target
         else:
             return Routed(Onward(step_id), route)
-    return Routed(Onward(None), route)  # END, the only target that is no step
+    return Routed(Onward(None), route)  # END is the only target that is not a step
 
 
 def _find_skip_target(flow: Workflow, step: Step) -> str:
@@ -173,9 +170,9 @@ def _record_skip(step: Step, verdict: condition.ConditionVerdict) -> JsonObject:
 
 
 def _take_decision(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> _TakenDecision:
-    """Take the first branch that holds, in the order of the diagram; then the suggestion; then the default.
+    """Take the first branch that matches, in the order of the diagram; else the suggestion; else the default.
 
-    A decision that has reached its maximum of visits takes its default, whatever holds or is suggested.
+    A decision that has reached its maximum number of visits always takes its default.
     """
     edges = flow.find_edges_from(step_id)
     facts = _select_facts(flow, flow.find_step(step_id), facts, route)
@@ -211,7 +208,7 @@ def _take_decision(flow: Workflow, step_id: str, facts: Facts, route: list[JsonO
 
 
 def _is_loop(step: Step | None) -> bool:
-    """Whether a decision counts its own rounds: it may be reached again, in a loop around it."""
+    """Whether a decision controls a loop, so that it may be reached again."""
     return step is not None and step.id in step.rounds.values()
 
 
@@ -222,14 +219,12 @@ def _has_reached_max_visits(step: Step | None, facts: Facts, route: list[JsonObj
 
 
 def _count_all_visits(facts: Facts, route: list[JsonObject]) -> Counter[str]:
-    """Count how often each decision was taken, this route included."""
+    """Count how often each decision was taken, including this route."""
     return Counter(count_visits(facts.visits, route))
 
 
 def count_visits(before: Mapping[str, int], route: list[JsonObject]) -> dict[str, int]:
-    """Count how often each decision was taken, including those of a route;
-    leaving a loop resets its count.
-    """
+    """Count how often each decision was taken, including a route; leaving a loop resets its count."""
     visits = dict(before)
     for record in route:
         if isinstance(decision := record.get("decision"), str):
@@ -238,7 +233,7 @@ def count_visits(before: Mapping[str, int], route: list[JsonObject]) -> dict[str
 
 
 def _select_facts(flow: Workflow, step: Step | None, facts: Facts, route: list[JsonObject]) -> Facts:
-    """Return the facts for this step: they contain the rounds of the loops around it, and of no others."""
+    """Return the facts for this step, with the rounds of only those loops that contain it."""
     names = {name for each in flow.steps for name in each.rounds}
     if step is None or not names:
         return facts
@@ -250,10 +245,7 @@ def _select_facts(flow: Workflow, step: Step | None, facts: Facts, route: list[J
 def _find_first_branch(
     edges: list[Edge], facts: Facts, values: JsonObject, errors: dict[str, str]
 ) -> Edge | None:
-    """Return the first edge whose condition holds.
-
-    Adds the values and errors on the way to `values` and `errors`.
-    """
+    """Return the first edge whose condition matches; add the values and errors to `values` and `errors`."""
     for edge in edges:
         if edge.condition is None:
             continue
@@ -292,6 +284,6 @@ def _add_values(told: JsonObject, values: JsonObject, errors: dict[str, str]) ->
 
 
 def _describe_no_branch(step_id: str, values: JsonObject, errors: dict[str, str]) -> str:
-    values_text = ", ".join(f"{name} = {value!r}" for name, value in values.items()) or "nothing it looks at"
+    values_text = ", ".join(f"{name} = {value!r}" for name, value in values.items()) or "none"
     why = f"; {'; '.join(errors.values())}" if errors else ""
-    return f"decision {step_id!r}: no branch holds and it has no default; it saw {values_text}{why}"
+    return f"decision {step_id!r}: no branch matches and there is no default; values: {values_text}{why}"

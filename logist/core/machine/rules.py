@@ -1,10 +1,10 @@
-"""The rules for judging interactions that a newer Logist has changed: which ones, since when, and which were
-in force when an interaction was recorded.
+"""Changes to the rules for judging interactions: what changed, in which version, and which rules applied when an
+interaction was recorded.
 
-To change how an answer, a decision of a person or a step of the system is judged, add a `Rule` and, at the
-end of `CHANGES`, its row; test `rule in rules` where the judgement differs, and keep the old behaviour for
-the other case. A replay judges by the current rules; a history that differs only because of a changed rule is
-reported, and is no failure.
+To change how an answer, a decision of a person or an action of the system is judged, add a `Rule` and a row at
+the end of `CHANGES`; test `rule in rules` where the behavior differs, and keep the old behavior for the other
+case. A replay judges by the current rules; a history that differs only because of a changed rule is reported,
+but is not a failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logist.core.model import Interaction
 
 
 class Rule(StrEnum):
-    """A rule that is new or replaced an earlier one."""
+    """A rule that was added or that replaced an earlier one."""
 
     CLOSED_GATES = "closed_gates"
     JAVASCRIPT_ORDER = "javascript_order"
@@ -27,7 +27,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class RuleChange:
-    """A row of the table: a rule, the version of Logist since which it is in force, and what it says."""
+    """A row of the table: a rule, the version of Logist that introduced it, and its text."""
 
     rule: Rule
     version: str
@@ -38,27 +38,27 @@ CHANGES = (
     RuleChange(
         Rule.CLOSED_GATES,
         "0.1.0",
-        "An answer waits for approval if its step's `confidence` or `confirm` condition can't be judged.",
+        "An answer waits for approval if its step's `confidence` or `confirm` condition can't be evaluated.",
     ),
     RuleChange(
         Rule.JAVASCRIPT_ORDER,
         "0.1.0",
-        "Conditions order values of different kinds and read `.length` as JavaScript does: text that spells a number is "
-        "that number, and an object has no length.",
+        "Conditions order values of different types and read `.length` as JavaScript does: numeric text counts as a "
+        "number, and an object has no length.",
     ),
     RuleChange(
         Rule.QUESTIONS_STOP,
         "0.1.0",
-        "An answer whose output is a question is STUCK, whatever its action, and the reason names a field that does not fit.",
+        "An answer whose output is a question makes the job STUCK, whatever its action; the reason names an invalid field.",
     ),
 )
-"""In the order in which they came: an interaction records how many there were, so a row is never moved or removed."""
+"""In chronological order. An interaction records the number of rows, so never move or remove a row."""
 
 LATEST = len(CHANGES)
-"""What an interaction records that is made now."""
+"""The number that a new interaction records."""
 
 Rules: TypeAlias = "frozenset[Rule]"
-"""The changed rules that are in force."""
+"""The changed rules that apply."""
 
 TODAY: Rules = frozenset(change.rule for change in CHANGES)
 
@@ -67,7 +67,7 @@ def find_recorded_rules(entry: Interaction) -> Rules:
     """Return the rules by which an interaction was judged when it was recorded."""
     if entry.rules is not None:
         return frozenset(change.rule for change in CHANGES[: max(0, entry.rules)])
-    # Before interactions recorded a number, this flag marked those that were judged with closed gates.
+    # Interactions of older versions have no number; this flag marks those that were judged with closed gates.
     strict = entry.observed is not None and entry.observed.strict_gates
     return frozenset({Rule.CLOSED_GATES} if strict else ())
 
@@ -78,9 +78,9 @@ def has_newer_rules(entry: Interaction) -> bool:
 
 
 def find_responsible_changes(then: Rules, goes_as_recorded: Callable[[Rules], bool]) -> Iterator[RuleChange]:
-    """Yield the rule changes that cause a different result than the rules of `then`.
+    """Yield the rule changes that cause a different result than the rules `then`.
 
-    If no single change does, yields all of them.
+    If no single change causes it, yield all of them.
     """
     later_changes = [change for change in CHANGES if change.rule not in then]
     sufficient_changes = [change for change in later_changes if not goes_as_recorded(then | {change.rule})]

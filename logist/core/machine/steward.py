@@ -54,14 +54,14 @@ def apply_command(
     sent_back: bool = False,
     job: str = ANY_JOB,
 ) -> Place:
-    """Return the place that `command`, an interaction of `kind` that no agent made, leads to.
+    """Return the place to which `command` leads, for an interaction of `kind` by a person or the system.
 
     `command` contains what the interaction records: draft, limit, review, step, doubt, to, note; for `role`,
-    which role replaces which one (the job does not move); for `approve`, whether it overrides a review, and
-    which role carries out the plan that it approves; for `spawn` and `collect`, the children and what was
-    gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow
-    leads, if there is one (see `route_command`); `sent_back` means that the last review of the work rejected
-    it. `job` is the id for the commands that a refusal names.
+    the old and the new role (the job does not move); for `approve`, whether it overrides a review, and
+    which role carries out the approved plan; for `spawn` and `collect`, the children and their results.
+    `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads, if there
+    is one (see `route_command`); `sent_back`: the last review rejected the work. `job` is the id for the
+    commands in error messages.
 
     Raises Refused, UsageError.
     """
@@ -80,7 +80,7 @@ def apply_command(
 
 
 def _add_facts(event: Event, command: RecordedCommand) -> Event:
-    """The event with what the guards ask of the command."""
+    """Return the event with the facts of the command that the guards need."""
     match command:
         case CreateCommand():
             return replace(event, draft=bool(command.draft))
@@ -106,12 +106,12 @@ def _add_facts(event: Event, command: RecordedCommand) -> Event:
 
 
 def next_command(state: State, job: str, *, running: bool = False) -> str:
-    """Return the command that comes next for `job` in this state; `running`: an agent is at work on it."""
+    """Return the next command for `job` in this state; `running`: an agent works on it."""
     return advice.advise_next_command(state.model_dump(mode="json"), job, running=running)
 
 
 def is_override(command: RecordedCommand) -> bool:
-    """Whether a steward accepts work that a review has sent back or not judged yet."""
+    """Whether a steward accepts work that a review has sent back or has not reviewed yet."""
     return isinstance(command, ApproveCommand) and bool(command.override)
 
 
@@ -149,19 +149,19 @@ def route_command(
 
 
 def find_approved_output(state: State, command: ApproveCommand) -> Any:
-    """Return the output that a steward supplies with an approval, else the unchanged output of the step."""
+    """Return the output that a steward supplies with an approval, or else the unchanged output of the step."""
     if command.gives_output:
         return command.output
     return None if state.place.awaiting == "manual" else data.UNCHANGED
 
 
 def gives_nothing(command: SpawnCommand) -> bool:
-    """Whether there is nothing to give to other jobs, so that the step is done."""
+    """Whether the step needs no child jobs, so that it is done."""
     return not command.children and not command.fault
 
 
 def list_gathered_outputs(command: CollectCommand) -> list[Any]:
-    """List the outputs of the children that succeeded and are not left out, in the order of the items."""
+    """List the outputs of the children that succeeded and whose work is included, in the order of the items."""
     return [child.output for child in list_gathered_children(command)]
 
 
@@ -174,13 +174,13 @@ def list_gathered_items(command: CollectCommand) -> list[JsonObject] | None:
 
 
 def list_gathered_children(command: CollectCommand) -> list[GatheredChild]:
-    """List the children that succeeded and whose work is not left out, as a collect records them."""
+    """List the children that succeeded and whose work is included, as a collect records them."""
     left_out = command.left_out or {}
     return [child for child in command.children if child.succeeded and child.id not in left_out]
 
 
 def required_success_percent(flow: Workflow | None, step: Step) -> float:
-    """Return how many percent of the children have to succeed, by the step or the join that follows it."""
+    """Return the percentage of children that must succeed, as set by the step or the join after it."""
     if flow is None or step.step_type is StepType.SUBFLOW:
         return 100.0
     next_steps = [flow.find_step(edge.target) for edge in flow.find_edges_from(step.id)]
@@ -191,7 +191,7 @@ def required_success_percent(flow: Workflow | None, step: Step) -> float:
 def _route_resubmit(
     flow: Workflow, state: State, command: ResubmitCommand, spec: EffectiveSpec, rules: Rules
 ) -> Routed | None:
-    """Return where a resubmit leads: to the step that got stuck, or to the one it names."""
+    """Return where a resubmit leads: to the step that got stuck, or to the step that it names."""
     if command.review:
         return None
     has_no_branch = state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH

@@ -1,6 +1,4 @@
-"""The rows of the state machine: the guards that decide when each
-applies, and the targets that it leads to.
-"""
+"""Guards and targets for the rows of the state machine: when a row applies, and where it leads."""
 
 from __future__ import annotations
 
@@ -21,13 +19,13 @@ from logist.core.model import (
 )
 
 DOUBTS = ("assume_paid", "retry")
-"""What a steward can say of an exchange in doubt: its booking stands, or it was not charged."""
+"""A steward's decisions about an exchange in doubt: it was paid, or it was not and may be repeated."""
 
 TASK = "task"
-"""The one step of the built-in workflow."""
+"""The only step of the built-in workflow."""
 
 SPAWNING = frozenset({StepType.FOREACH, StepType.SUBFLOW})
-"""Steps that are given to other jobs."""
+"""Steps that child jobs do."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ Target = Callable[[Situation], Place]
 
 
 def is_step_reviewed(spec: EffectiveSpec, step_id: str) -> bool:
-    """Whether a reviewer follows the doer of a step; in a workflow, the step itself has to say so."""
+    """Whether a reviewer follows the doer of a step; in a workflow, only if the step itself requires it."""
     step = spec.workflow.find_step(step_id) if spec.workflow else None
     return spec.review and (step is None or step.review)
 
@@ -81,16 +79,16 @@ def advance_job(s: Situation) -> Place:
 
 
 def finish_approved(s: Situation) -> Place:
-    """Return the place after the final approval: a plan is carried out at the same step, all else is done."""
+    """Return the place after the final approval: a plan is carried out at the same step, other work is done."""
     if s.event.carried_out:
         return _enter_step(s.spec, s.here.step)
     return Place(status=Status.SUCCESS, step=s.here.step)
 
 
 def follow_workflow(s: Situation) -> Place:
-    """Return the place that the workflow leads to.
+    """Return the place to which the workflow leads.
 
-    Without a branch the job is STUCK at the step whose output has to choose one.
+    If no branch matches, the job is STUCK at the step whose output must choose one.
     """
     onward = s.event.onward
     assert onward is not None
@@ -136,7 +134,7 @@ def retry_step(s: Situation) -> Place:
     if s.spec.workflow is not None and s.here.status is Status.PENDING:
         return _enter_step(
             s.spec, s.here.step, attempts
-        )  # an answer may have been given for what others do here
+        )  # a person may have supplied an answer for a step of child jobs
     return s.here.model_copy(update={"attempts": attempts})
 
 
@@ -215,7 +213,7 @@ def return_to_chosen(s: Situation) -> Place:
 
 
 def hand_over_role(s: Situation) -> Place:
-    """Return the same place; what the old role still has to answer, the new one has to."""
+    """Return the same place, with the new role in place of the old one that got stuck."""
     return _replace_stuck_role(s.here, s.event.role)
 
 
@@ -259,7 +257,7 @@ def has_failed_last_review(s: Situation) -> bool:
 
 
 def can_override(s: Situation) -> bool:
-    """Whether a review blocks the job, and not the doer or a question of money."""
+    """Whether a review blocks the job, and not the doer or a call in doubt."""
     stuck = s.here.stuck
     if stuck is not None:
         return stuck.phase is Phase.REVIEWER and stuck.kind is not StuckKind.IN_DOUBT
@@ -275,7 +273,7 @@ def is_awaiting(*kinds: str) -> Guard:
 
 
 def has_spawn_fault(s: Situation) -> bool:
-    """Whether there is a reason why no children can be created."""
+    """Whether child jobs can't be created."""
     return bool(s.here.spawns) and bool(s.event.fault)
 
 
@@ -304,7 +302,7 @@ def has_no_doubt(s: Situation) -> bool:
 
 
 def _has_no_work_to_review(s: Situation) -> bool:
-    """Whether a review is requested although the work of the children is not in the job yet."""
+    """Whether a review is requested, but the work of the children is not in the job yet."""
     return s.event.to_review and _is_stuck_on_children(s)
 
 

@@ -36,7 +36,7 @@ def read_attributes(text: str) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for key, value in pairs:
         if key in values:
-            raise ValueError(f"`{key}` stands twice in the attributes")
+            raise ValueError(f"duplicate attribute `{key}`")
         values[key] = value
     return values
 
@@ -48,7 +48,7 @@ def _read_flow_pairs(text: str) -> Iterator[tuple[str, Value]]:
         match = _FLOW_PAIR.match(text, position)
         if match is None:
             raise ValueError(
-                f"attributes are pairs such as `shape: diamond`, not {_quote_excerpt(text[position:])}"
+                f"expected an attribute such as `shape: diamond`, got {_quote_excerpt(text[position:])}"
             )
         if match["plain"] is None or match["colon"]:
             value, position = _read_flow_value(text, match.end())
@@ -58,7 +58,7 @@ def _read_flow_pairs(text: str) -> Iterator[tuple[str, Value]]:
             yield _read_key(match), None
         if position < len(text):
             if text[position] != ",":
-                raise ValueError(f"a comma is missing before {_quote_excerpt(text[position:])}")
+                raise ValueError(f"missing comma before {_quote_excerpt(text[position:])}")
             position += 1
 
 
@@ -78,7 +78,7 @@ def _read_block_pairs(text: str) -> Iterator[tuple[str, Value]]:
     for line, _ in lines:
         match = _BLOCK_PAIR.fullmatch(line)
         if match is None or indent not in (None, match["indent"]):
-            raise ValueError(f"attributes are lines such as `shape: diamond`, not {_quote_excerpt(line)}")
+            raise ValueError(f"expected a line such as `shape: diamond`, got {_quote_excerpt(line)}")
         indent = match["indent"]
         yield _read_key(match), _read_block_value(match["rest"])
 
@@ -87,9 +87,7 @@ def _read_block_value(text: str) -> Value:
     for pattern, unquote in ((_DOUBLE, _unescape_double_quoted), (_SINGLE, _unescape_single_quoted)):
         if match := pattern.match(text):
             if text[match.end() :] and not text[match.end() :].startswith("#"):
-                raise ValueError(
-                    f"{_quote_excerpt(text[match.end() :])} does not belong after the quoted text"
-                )
+                raise ValueError(f"unexpected {_quote_excerpt(text[match.end() :])} after the quoted text")
             return unquote(match[1])
     return _read_plain_value(re.split(r"(?:^|\s)#", text, maxsplit=1)[0])
 
@@ -105,7 +103,7 @@ def _read_plain_value(text: str) -> Value:
     if text in _WORDS:
         return _WORDS[text]
     if text[0] in "\"'[]{},#&*!|>%@`" or re.match(r"[-?:](?:\s|$)", text) or re.search(r":(?:\s|$)", text):
-        raise ValueError(f"{_quote_excerpt(text)} has to stand in quotes")
+        raise ValueError(f"{_quote_excerpt(text)} must be in quotes")
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
@@ -122,7 +120,7 @@ def _decode_escape(match: re.Match[str]) -> str:
     if mark in _ESCAPED_SELF:
         return mark
     if mark not in _ESCAPES:
-        raise ValueError(f"`\\{mark}` is no escape of YAML")
+        raise ValueError(f"`\\{mark}` is not a valid YAML escape")
     return _ESCAPES[mark]
 
 

@@ -17,7 +17,7 @@ from logist.core.mermaid.source import BLANKS, DiagramSource
 from logist.core.mermaid.text import decode_entities
 
 MAX_LINKS = 20_000
-"""A diagram with more edges is not read: `A & B & ... --> C & D & ...` grows by multiplication."""
+"""A diagram with more edges is rejected: `A & B & ... --> C & D & ...` makes an edge for each pair."""
 
 _SIGNED = {"<": "RL", "^": "BT", ">": "LR", "v": "TB", "TD": "TB"}
 
@@ -44,7 +44,7 @@ class _Arrow(NamedTuple):
 
 class _Chain(NamedTuple):
     last: list[_Name]
-    """Where the next arrow leaves."""
+    """Where the next arrow starts."""
     nodes: list[_Name]
 
 
@@ -75,7 +75,7 @@ class _Diagram:
     groups: list[tuple[int, Group]] = field(default_factory=list)
     group_ids: set[str] = field(default_factory=set)
     grouped: set[str] = field(default_factory=set)
-    """What is in a subgraph already: it stays in the first one that ended."""
+    """Nodes and subgraphs that are already in a subgraph: they belong to the first one that ends."""
 
 
 def build_graph(tree: Tree[Token], source: DiagramSource) -> Graph:
@@ -164,7 +164,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     edge_text = title = text
 
     def attributes(self, parts: list[Token]) -> Token:
-        """Join the lines; a line break in a quoted text, with the spaces after it, is one on the screen."""
+        """Join the lines; a line break in a quoted text, with the spaces after it, becomes `<br/>`."""
         texts = []
         for part in parts:
             if part == "@{":
@@ -226,7 +226,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         self._add_class(ids.text, class_name.text)
 
     def style(self, parts: list[Any]) -> None:
-        """Make the node, if there is none."""
+        """Create the node if it does not exist."""
         self._get_vertex(parts[2])
 
     def _apply_attributes(self, name: _Name, text: Token) -> None:
@@ -240,7 +240,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
             return
         if shape := values.get("shape"):
             if not isinstance(shape, str) or shape not in SHAPES:
-                raise self._make_error(f"there is no shape `{shape}`", text.start_pos or 0)
+                raise self._make_error(f"unknown shape `{shape}`", text.start_pos or 0)
             vertex.shape, vertex.offset = SHAPES[shape], name.offset
         if label := values.get("label"):
             vertex.label = _value_to_text(label)
@@ -248,7 +248,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
             if values.get(picture):
                 if not isinstance(label or "", str):
                     raise self._make_error(
-                        "beside an icon or a picture, `label` has to be text", text.start_pos or 0
+                        "`label` must be text if there is an icon or an image", text.start_pos or 0
                     )
                 vertex.shape = "square"
                 if vertex.label == name.text and not str(label or "").strip():
@@ -303,13 +303,13 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         self.diagram.links.append((source, target, arrow))
 
     def link_style(self, parts: list[Any]) -> None:
-        """Check that the edges exist that it names by their number, from 0."""
+        """Check that the edges it names, by number from 0, exist."""
         for number in next((part for part in parts if isinstance(part, list)), []):
             exists = len(number) < 9 and int(number) < len(self.diagram.links)
             if not exists or str(int(number)) != number:
                 count = len(self.diagram.links)
                 raise self._make_error(
-                    f"there is no edge {number[:20]}: so far there are {count}, from 0", number.start_pos
+                    f"edge {number[:20]} not found: {count} defined so far, numbered from 0", number.start_pos
                 )
 
     # Subgraphs.
@@ -361,9 +361,9 @@ def _value_to_text(value: attributes.Value) -> str:
 
 
 def _read_arrow(end: str, start: str) -> tuple[Stroke, tuple[str, str]]:
-    """Stroke and heads of an arrow; of `-- text -->`, `start` is what stands before the text.
+    """Return the stroke and the heads of an arrow; in `-- text -->`, `start` is the part before the text.
 
-    Where the two sides do not agree, as in `x-- text ==>`, mermaid draws a plain arrow.
+    If the two sides differ, as in `x-- text ==>`, mermaid draws a plain arrow.
     """
     head = _HEADS.get(end[-1], "") if end[-1] != "<" else ""
     tail = head if head and end[0] == ("<" if end[-1] == ">" else end[-1]) else ""

@@ -138,23 +138,23 @@ def _build_parser() -> Lark:
 
 
 def _describe_fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
-    """Return what is wrong with the token, and where."""
+    """Return the error message for an unexpected token, and its offset."""
     token = error.token
     offset = token.start_pos or 0
     shown = str(token).strip()[:40].replace(ENTITY_OPEN, "#").replace(ENTITY_CLOSE, ";")
     if set(error.expected) == {"GRAPH"}:
-        return "a flowchart begins with `graph` or `flowchart`", offset
+        return "a flowchart must begin with `graph` or `flowchart`", offset
     if token.type == "$END":
-        return "this subgraph is not closed with `end`", _find_open_subgraph(source)
+        return "missing `end` of this subgraph", _find_open_subgraph(source)
     if token.type == "_END_OF_TEXT":
-        return "the diagram ends here, but something is missing", len(source.text.rstrip(BLANKS))
+        return "unexpected end of the diagram", len(source.text.rstrip(BLANKS))
     if token.type == "_LINE_BREAK":
-        return "the line ends here, but something is missing", offset
+        return "unexpected end of line", offset
     if token.type == "END":
-        return "`end` closes a subgraph: here none is open, and it cannot be an id", offset
+        return "unexpected `end`: no subgraph is open, and `end` can't be an id", offset
     if token.type in _RESERVED:
-        return f"`{shown}` is a word of the language and cannot be an id", offset
-    return f"`{shown or str(token)[:40]}` does not belong here", offset
+        return f"`{shown}` is a reserved word and can't be an id", offset
+    return f"unexpected `{shown or str(token)[:40]}`", offset
 
 
 def _find_open_subgraph(source: DiagramSource) -> int:

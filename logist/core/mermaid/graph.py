@@ -27,14 +27,14 @@ Shape = Literal[
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a diagram; `label` is what a reader sees, its entities decoded."""
+    """A node of a diagram; `label` is its text with decoded entities."""
 
     id: str
     label: str
     shape: Shape = "plain"
     classes: tuple[str, ...] = ()
     line: int = 0
-    """From 1, where its shape was declared, or where it was first named."""
+    """The line, from 1, that declares its shape, or that first names it."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Group:
     members: tuple[str, ...] = ()
     line: int = 0
     direction: str = ""
-    """Of what stands in it; empty where it says none."""
+    """The direction of its content; empty if it sets none."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Graph:
     links: tuple[Link, ...] = ()
     groups: tuple[Group, ...] = ()
     title: str = ""
-    """Of its front matter."""
+    """From its front matter."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ConfigEntry:
     id: str
     data: dict[str, object] = field(default_factory=dict)
     line: int = 0
-    """From 1, of the `%% @ID:`."""
+    """The line of the `%% @ID:`, from 1."""
 
 
 _SHAPE_NAMES: dict[Shape, str] = {
@@ -118,4 +118,4 @@ SHAPES: dict[str, Shape] = {
     **dict.fromkeys(_DRAWN_AS_SQUARES.split(), "square"),
     **{name: shape for shape, names in _SHAPE_NAMES.items() for name in names.split()},
 }
-"""What `@{ shape: NAME }` may say; what we have no shape for is a square."""
+"""The names allowed in `@{ shape: NAME }`; those that Logist has no shape for become squares."""

@@ -20,13 +20,13 @@ from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.source import ENTITY_OPEN, SPACE, DiagramSource
 
 MAX_TOKENS = 100_000
-"""A diagram of more words and signs than this is not read."""
+"""A diagram with more tokens is rejected."""
 
 
 class _Rule(NamedTuple):
     pattern: str
     token: str | None = None
-    """None: what it matches is no token of its own."""
+    """None if the match is not a token."""
     move: str = ""
     """The mode to enter; `pop` leaves the mode."""
 
@@ -204,13 +204,13 @@ _PATTERNS = {
     for mode, rules in _MODES.items()
 }
 _OPENED = {
-    "text": "the text that opens here is not closed",
-    "slanted": "the text that opens here is not closed",
-    "ellipse": "the text that opens here is not closed",
-    "string": "the quoted text that opens here is not closed",
-    "markdown": "the quoted text that opens here is not closed",
-    "attributes": "the `@{` that opens here is not closed",
-    "attribute string": "the quoted text that opens here is not closed",
+    "text": "this text is not closed",
+    "slanted": "this text is not closed",
+    "ellipse": "this text is not closed",
+    "string": "this quoted text is not closed",
+    "markdown": "this quoted text is not closed",
+    "attributes": "this `@{` is not closed",
+    "attribute string": "this quoted text is not closed",
 }
 _DIRECTION = re.compile(rf"direction{SPACE}+(TB|BT|RL|LR|TD)")
 _DIRECTIONS = ("TB", "BT", "RL", "LR", "TD")
@@ -221,7 +221,7 @@ _SPACES = re.compile(f"{SPACE}*", re.ASCII)
 
 
 class Lexer:
-    """Reads the tokens of one text, in order. Raises MermaidError where a character has no meaning."""
+    """Reads the tokens of one text, in order. Raises MermaidError for an unexpected character."""
 
     def __init__(self, source: DiagramSource) -> None:
         self._source = source
@@ -229,7 +229,7 @@ class Lexer:
         self._stack: list[tuple[str, int]] = []
         """The modes that are open, and where each was entered."""
         self._begun = False
-        """The first `graph` was read: another one is an ordinary word."""
+        """Whether the first `graph` was read; a later one is an ordinary word."""
         self._directions = [match.start() for match in _DIRECTION.finditer(self._text)]
         self._edge_ids = [match.end() for match in _EDGE_ID_END.finditer(self._text)]
         self._edge_id_stop = -1
@@ -243,9 +243,7 @@ class Lexer:
             if kind is not None:
                 count += 1
                 if count > MAX_TOKENS:
-                    raise self._make_error(
-                        f"the diagram has more than {MAX_TOKENS:,} words and signs", position
-                    )
+                    raise self._make_error(f"the diagram has more than {MAX_TOKENS:,} tokens", position)
                 yield Token(kind, self._text[position:end], start_pos=position)
             self._change_mode(move, position)
             position = end
@@ -253,7 +251,7 @@ class Lexer:
             yield Token("NOTE", "", start_pos=position)
         elif self._stack:
             mode, opened = self._stack[-1]
-            raise self._make_error(_OPENED.get(mode, "the text that opens here does not end"), opened)
+            raise self._make_error(_OPENED.get(mode, "this text is not closed"), opened)
         yield Token("_END_OF_TEXT", "", start_pos=position)
 
     def _change_mode(self, move: str, position: int) -> None:
@@ -294,7 +292,7 @@ class Lexer:
         )
 
     def _match_direction(self, position: int) -> tuple[str, int, str] | None:
-        """Match `direction LR`, which takes the whole line that it is on, whatever comes before it there."""
+        """Match `direction LR` on the current line; the token includes any text before it, as in mermaid."""
         first = bisect_left(self._directions, position)
         if first == len(self._directions):
             return None
@@ -329,13 +327,13 @@ class Lexer:
         link = self._match_rules("links", self._spaces_end)
         if link and link[0]:
             return link[0], link[1], link[2]
-        if self._text[position] == "\n":  # then a statement has ended, and no space means anything
+        if self._text[position] == "\n":  # a statement has ended: spaces have no meaning
             line = self._text.rfind("\n", position, self._spaces_end) + 1
             return "_LINE_BREAK", line if self._directions else self._spaces_end, ""
         return "SPACE", position + 1, ""
 
     def _match_letters(self, position: int) -> tuple[str, int, str] | None:
-        """Match letters of any language; mermaid knows none beyond the basic plane."""
+        """Match letters of any language; mermaid accepts none outside the basic multilingual plane."""
         end = position
         while "\x7f" < self._text[end] <= "\uffff" and self._text[end].isalpha():
             end += 1
@@ -343,10 +341,10 @@ class Lexer:
 
     def _refuse_character(self, position: int) -> tuple[str | None, int, str]:
         if self._stack and self._stack[-1][0] == "direction":
-            raise self._make_error("this is no direction: TB, TD, BT, LR or RL", position)
+            raise self._make_error("invalid direction: expected TB, TD, BT, LR or RL", position)
         if self._text[position] == ENTITY_OPEN:
-            raise self._make_error("an entity such as `#35;` can stand in a label only", position)
-        raise self._make_error(f"{self._text[position]!r} has no meaning here", position)
+            raise self._make_error("an entity such as `#35;` is allowed only in a label", position)
+        raise self._make_error(f"unexpected {self._text[position]!r}", position)
 
     def _make_error(self, message: str, position: int) -> MermaidError:
         return MermaidError(message, *self._source.locate_offset(position))

@@ -1,8 +1,8 @@
-"""Clean the text of a diagram of what the grammar does not know, and remember where each character came from.
+"""Remove from a diagram what the grammar does not know, and remember where each character came from.
 
 Removed, in mermaid's order: carriage returns, front matter, directives (`%%{...}%%`), comments, spaces
-after a closing brace. An entity (`#quot;`) keeps its length: only its `#` and `;` become marks, so that its
-semicolon ends no statement. Every step is linear in the length of the text.
+after a closing brace. An entity (`#quot;`) keeps its length: only its `#` and `;` are replaced by marks, so that
+its semicolon does not end a statement. Every step is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from bisect import bisect_right
 from logist.core.mermaid.error import MermaidError
 
 MAX_CHARACTERS = 1 << 22
-"""A diagram with more, its comments counted, is not read."""
+"""A longer diagram, comments included, is rejected."""
 
 ENTITY_OPEN = "\ufdd0"
 ENTITY_CLOSE = "\ufdd1"
-"""No text has these two: Unicode keeps them for a program's own use."""
+"""No valid text contains these two: Unicode reserves them for internal use."""
 
 SPACE = r"[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
-"""A character that mermaid takes for a space; for patterns with re.ASCII."""
+"""A character that mermaid treats as a space; for patterns with re.ASCII."""
 
 BLANKS = " \t\n\v\f\r\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -73,13 +73,13 @@ class DiagramSource:
     def _clean_text(self) -> None:
         self._replace_pattern(re.compile(r"\A\ufeff"), "")
         self._replace_pattern(re.compile(r"\r\n?"), "\n")
-        self.text = _TAG.sub(_use_single_quotes, self.text)  # as long as before
+        self.text = _TAG.sub(_use_single_quotes, self.text)  # keeps its length
         self._take_front_matter()
         self._replace_pattern(_DIRECTIVE, "")
         self._replace_pattern(_COMMENT, "")
         self._replace_pattern(_LEADING, "")
         self._cut_colours()
-        self.text = _ENTITY.sub(rf"{ENTITY_OPEN}\1{ENTITY_CLOSE}", self.text)  # as long as before
+        self.text = _ENTITY.sub(rf"{ENTITY_OPEN}\1{ENTITY_CLOSE}", self.text)  # keeps its length
         self.text += "\n"
         self._replace_pattern(_AFTER_BRACE, "\n")
 
@@ -92,7 +92,7 @@ class DiagramSource:
         self._replace_spans([(0, match.end(), "")])
 
     def _cut_colours(self) -> None:
-        """Remove the last semicolon of lines such as `style A fill:#f9f;`: `#f9f;` is no entity there."""
+        """Remove the last semicolon of lines such as `style A fill:#f9f;`: `#f9f;` is not an entity there."""
         for word in ("style", "classDef"):
             cuts = []
             for line in re.finditer(rf"{word}([^\n]*)", self.text):

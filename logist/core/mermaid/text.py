@@ -9,14 +9,14 @@ from logist.core.mermaid.source import BLANKS, ENTITY_CLOSE, ENTITY_OPEN
 
 _ENTITY = re.compile(rf"{ENTITY_OPEN}(\w+){ENTITY_CLOSE}|&#?\w+;", re.ASCII)
 _LARGEST = 7
-"""No character has a number of more digits."""
+"""The most digits that the number of a character can have."""
 _WINDOWS = range(0x80, 0xA0)
 _SURROGATES = range(0xD800, 0xE000)
 _UNSAFE = re.compile(
     r'["\x01-\x1f\x7f\ufdd0\ufdd1]|\A`|=\Z|#(?=\w+;)|&(?=#?\w+;)|%(?=%\{)|(?<=direction)\s(?=\s*(?:TB|BT|RL|LR|TD))',
     re.ASCII,
 )
-"""What would end the quotes, or be read as something else than itself."""
+"""Text that would end the quotes, or that would not be read back unchanged."""
 
 
 def decode_entities(text: str) -> str:

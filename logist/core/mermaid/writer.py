@@ -48,14 +48,14 @@ def write_graph(graph: Graph) -> str:
     """
     for node in graph.nodes:
         if not is_id(node.id):
-            raise ValueError(f"{node.id!r} cannot be an id in a mermaid diagram")
+            raise ValueError(f"{node.id!r} can't be an id in a mermaid diagram")
     text = "\n".join([*_write_head(graph), *map(_guard_semicolon, _write_body(graph))]) + "\n"
     _check_round_trip(graph, text)
     return text
 
 
 def is_id(text: str) -> bool:
-    """Whether a node can have this id: `end`, for one, and any text with a space in it, cannot be one."""
+    """Whether a node can have this id; for example, `end` and texts with spaces are not allowed."""
     try:
         kinds = [token.type for token in Lexer(DiagramSource(f"{text}\n")).read_tokens()]
     except MermaidError:
@@ -82,13 +82,11 @@ def _check_round_trip(graph: Graph, text: str) -> None:
     try:
         again = remove_lines(build_graph(parse(source), source))
     except MermaidError as error:
-        raise ValueError(f"this graph cannot be written as a diagram: {error.message}") from None
+        raise ValueError(f"can't write this graph as a diagram: {error.message}") from None
     wanted = remove_lines(graph)
     for name in ("title", "direction", "nodes", "groups", "links"):
         if getattr(again, name) != getattr(wanted, name):
-            raise ValueError(
-                f"this graph cannot be written as a diagram: its {name} would read back differently"
-            )
+            raise ValueError(f"can't write this graph as a diagram: its {name} would change when read back")
 
 
 def _write_head(graph: Graph) -> Iterator[str]:

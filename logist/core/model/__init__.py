@@ -1,4 +1,4 @@
-"""The data types of Logist as frozen values, with the names that the files use."""
+"""The data types of Logist: frozen values, with the same names as in the files."""
 
 from logist.core.model.base import FORMAT, Frozen, Open, Recorded
 from logist.core.model.flow import END, MAX_DEPTH, MAX_ITEMS, Edge, Step, Workflow

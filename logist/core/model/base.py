@@ -1,4 +1,4 @@
-"""The two kinds of value: one with exactly its own fields, and one open to fields of a newer Logist."""
+"""Base classes: one that allows only known fields, and one that keeps the fields of a newer Logist."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 FORMAT = 1
-"""The version of state.json and of interactions that this Logist writes; it reads no other to the full."""
+"""The format version of state.json and interactions that this Logist writes; others are not fully supported."""
 
 Known = TypeVar("Known")
 Open = Annotated[Known | str, Field(union_mode="left_to_right")]
-"""One of the words known, or a word of a newer Logist as it is written."""
+"""A known word, or the unchanged word of a newer Logist."""
 
 
 class Frozen(BaseModel):
-    """A value with exactly its own fields."""
+    """A value that allows only its own fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Recorded(BaseModel):
-    """A value read back from disk; fields of a newer Logist are kept."""
+    """A value that is read from disk; fields of a newer Logist are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class Sparse(Recorded):
-    """A recorded value that is written with the fields it was made with; those that say nothing are left out."""
+    """A recorded value that is written with only the fields that were set; None is left out."""
 
     @model_serializer(mode="wrap")
     def _with_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

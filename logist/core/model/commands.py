@@ -1,8 +1,8 @@
-"""What interactions record of what was asked for or decided: one class a kind, named in `core.machine.kinds`.
+"""The commands that interactions record: one class per kind of interaction, assigned in `core.machine.kinds`.
 
-An interaction keeps its `command` as the JSON that it is, so that what this Logist can't read is written again as it
-was. These classes read it, and write it. A value of a wrong type is read as if it were not there; what only
-a newer Logist knows is kept, and has no say. None is what a command does not say.
+An interaction keeps its `command` as plain JSON, so that values that this Logist can't read are preserved. These
+classes read and write it. A value of the wrong type is ignored; fields of a newer Logist are kept but have no
+effect. None means that the command doesn't set the field.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from logist.core.text.json_object import JsonObject
 
 
 class _Strict(Recorded):
-    """A value that takes no other types than it names: "3" is no number of an interaction."""
+    """A value without type conversion: the text "3" is not accepted as a number."""
 
-    # Built at the first use: most commands of the command line need two of these classes.
+    # Built on first use: most commands need only two of these classes.
     model_config = ConfigDict(strict=True, defer_build=True, populate_by_name=True)
 
 
@@ -29,11 +29,11 @@ _Command = TypeVar("_Command", bound="RecordedCommand")
 
 
 class RecordedCommand(_Strict):
-    """What any interaction may record; of a kind that only a newer Logist knows, nothing is known."""
+    """The base class, also used for kinds that only a newer Logist knows."""
 
     @classmethod
     def read(cls, recorded: JsonObject) -> Self:
-        """The command that an interaction holds; a history may come from anywhere, so what does not fit is left out."""
+        """Read the command of an interaction; invalid values are left out, because a history may be untrusted."""
         if not recorded:
             nothing: Self = _nothing_said(cls)
             return nothing
@@ -48,13 +48,13 @@ class RecordedCommand(_Strict):
             return cls.model_validate(_leave_out(recorded, wrong))
 
     def write(self) -> JsonObject:
-        """The command as the interaction holds it: what was said, in the order of the fields."""
+        """Return the command as an interaction records it: the fields that are set, in their order."""
         said = self.model_dump(exclude_unset=True, by_alias=True)
         return {name: value for name, value in said.items() if value is not None}
 
 
 def _leave_out(value: Any, wrong: dict[Any, Any]) -> Any:
-    """The object or list without the members that `wrong` leads to, by their names or numbers."""
+    """Return the object or list without the members in `wrong`, a tree of names or indices."""
     if isinstance(value, list):
         members = dict(enumerate(value))
         return list(_leave_out(members, wrong).values())
@@ -67,36 +67,36 @@ def _leave_out(value: Any, wrong: dict[Any, Any]) -> Any:
 
 @cache
 def _nothing_said(of: type[_Command]) -> _Command:
-    """The command of most interactions; a history has a hundred thousand of them."""
+    """Return an empty command. Cached: a history may have a hundred thousand of them."""
     return of()
 
 
 class AskCommand(RecordedCommand):
-    """What an answer came to beside where it leads."""
+    """The result of an answer, besides the next place."""
 
     released_microcents: int | None = None
-    """Of an answer given by hand, whose cost the steward knows: see `ResubmitCommand`."""
+    """For an answer supplied by hand whose cost is known: see `ResubmitCommand`."""
     released_of: int | None = None
     turns_kept: int | None = None
-    """Turns before one that brought no answer, which a later step may take up."""
+    """The number of completed turns before one without an answer; a later step can continue from them."""
     unsure: bool | None = None
-    """A steward is to confirm the answer."""
+    """A steward must confirm the answer."""
     why_unsure: str | None = None
     plan: bool | None = None
     """The output is a plan, which another role carries out."""
     verdict: str | None = None
-    """Of a reviewer, checks included: PASS or FAIL."""
+    """For a reviewer: PASS or FAIL, including the checks."""
     findings: list[JsonObject] | None = None
     results: list[Any] | None = None
-    """Of an answer given by hand for a step that other jobs do: what these would have given."""
+    """For an answer supplied by hand for a step of child jobs: the results that replace theirs."""
 
 
 class RecoverCommand(RecordedCommand):
-    """What was booked of a call whose answer is lost."""
+    """The cost that was recorded for a call whose answer is lost."""
 
     in_doubt_microcents: int | None = None
     given_up: bool | None = None
-    """The agent was ended between two turns: nothing is in doubt."""
+    """The agent was stopped between two turns, so nothing is in doubt."""
     turns_kept: int | None = None
     """As in `AskCommand`."""
 
@@ -104,13 +104,13 @@ class RecoverCommand(RecordedCommand):
 class CreateCommand(RecordedCommand):
     draft: bool | None = None
     source: str | None = None
-    """The repository that the workspace began from; an absolute path."""
+    """The git repository that the workspace was created from; an absolute path."""
     rebuilt: bool | None = None
-    """The job was made up for a history of another program."""
+    """The interaction was rebuilt for an imported history of another program."""
     imported: str | None = None
     """SHA-256 of the file that the history was imported from."""
     notes: list[str] | None = None
-    """What had to be made up for that."""
+    """What had to be rebuilt for the import."""
 
 
 class SpecCommand(RecordedCommand):
@@ -121,14 +121,14 @@ class SpecCommand(RecordedCommand):
 class ForkCommand(RecordedCommand):
     from_job: str | None = Field(None, validation_alias="from", serialization_alias="from")
     at: int | None = None
-    """The last interaction that both have."""
+    """The last interaction that both jobs share."""
     head: str | None = None
     """Its checksum."""
     note: str | None = None
 
 
 class RoleCommand(RecordedCommand):
-    """Who takes over from whom, and all that listings show of the new role."""
+    """The old and the new role, and how listings show the new one."""
 
     from_role: str | None = Field(None, validation_alias="from", serialization_alias="from")
     to: str | None = None
@@ -136,45 +136,45 @@ class RoleCommand(RecordedCommand):
     badge: str | None = None
     color: str | None = None
     sha256: str | None = None
-    """Of the new role."""
+    """The hash of the new role's file."""
 
 
 class NoteCommand(RecordedCommand):
-    """A decision that needs no more than a note: activate, reject, suspend, resume."""
+    """A decision with only a note: activate, reject, suspend, resume."""
 
     note: str | None = None
 
 
 class ApproveCommand(RecordedCommand):
     output: Any = None
-    """What a person gives as the result of the step; an interaction without one gives none (see `gives_output`)."""
+    """The result of the step, supplied by a person; may be null (see `gives_output`)."""
     override: bool | None = None
-    """The work is accepted against its review, or before one."""
+    """The work is accepted although its review failed or is missing."""
     note: str | None = None
     results: list[Any] | None = None
     """As in `AskCommand`."""
     carried_out_by: str | None = None
-    """The role that carries out the plan that is approved."""
+    """The role that carries out the approved plan."""
 
     @property
     def gives_output(self) -> bool:
-        """Whether it gives an output, which may be null."""
+        """Whether an output is supplied; it may be null."""
         return "output" in self.model_fields_set
 
     def write(self) -> JsonObject:
-        """The same, with an output that is null."""
+        """Return the same as the base class, but keep an output that is null."""
         return {**({"output": self.output} if self.gives_output else {}), **super().write()}
 
 
 class BookingCommand(RecordedCommand):
-    """What the children of a job have used since the last interaction that booked it."""
+    """The usage of child jobs since the last interaction that recorded it."""
 
     spawn: int | None = None
-    """The interaction that made the children."""
+    """The interaction that created the children."""
     runs: int | None = None
-    """Runs of agents that are booked with this."""
+    """The number of agent runs that this interaction adds."""
     used: dict[str, Totals] | None = None
-    """All that each child has used so far, so that the next one books nothing twice."""
+    """The total usage of each child so far, so that nothing is counted twice."""
 
     @field_serializer("used")
     def _write_whole(self, used: dict[str, Totals] | None) -> JsonObject | None:
@@ -185,35 +185,35 @@ class ResubmitCommand(BookingCommand):
     review: bool | None = None
     """The reviewer is asked next."""
     step: str | None = None
-    """The step to go on at."""
+    """The step at which the job continues."""
     doubt: str | None = None
-    """Of a call in doubt: `assume_paid` or `retry`."""
+    """For a call in doubt: `assume_paid` or `retry`."""
     allow: list[str] | None = None
     """Tools that the agent may use until the job gets stuck again."""
     force: bool | None = None
-    """The job goes on with what there is of its children."""
+    """The job continues with the results that its children have so far."""
     note: str | None = None
     released_microcents: int | None = None
-    """What is taken back of the booking of a call that was in doubt."""
+    """The part of the recorded cost of a call in doubt that is released."""
     released_of: int | None = None
-    """The interaction that booked it."""
+    """The interaction that recorded the cost."""
 
 
 class EndCommand(BookingCommand):
-    """Cancel and fail."""
+    """A cancel or fail decision."""
 
     note: str | None = None
 
 
 class RestepCommand(BookingCommand):
     to: int | None = None
-    """The interaction to go back before."""
+    """The interaction before which the job returns."""
     note: str | None = None
 
 
 class RerunCommand(BookingCommand):
     clean_git: bool | None = None
-    """The workspace is put back to what it was at the start."""
+    """The workspace is reset to its state at the start."""
     keep_files: bool | None = None
     """The artefacts are copied to `attachments/` first."""
     note: str | None = None
@@ -223,13 +223,13 @@ class HaltCommand(BookingCommand):
     limit: str | None = None
     """The limit that was reached, as a `Status`."""
     needed: int | None = None
-    """The least that the next call could have cost, in microcents."""
+    """The minimum cost of the next call, in microcents."""
     needed_runs: int | None = None
-    """The runs that were needed, where that is more than one."""
+    """The number of runs that were needed, if more than one."""
 
 
 class PlannedChild(_Strict):
-    """All that a child is made from, so that it can be made again."""
+    """Everything that is needed to create a child, so that it can be created again."""
 
     id: str = ""
     title: str = ""
@@ -243,28 +243,28 @@ class PlannedChild(_Strict):
 class SpawnCommand(RecordedCommand):
     tag: str = ""
     single: bool | None = None
-    """The step is a workflow of its own, done by one child."""
+    """The step is a subflow, done by a single child."""
     given: JsonObject | None = None
-    """What every child is given beside its own input."""
+    """The data that every child gets in addition to its own input."""
     children: list[PlannedChild] = []
     fault: str | None = None
-    """Why the step can be given to none."""
+    """Why no child jobs can be created."""
 
 
 class GatheredChild(_Strict):
-    """What is kept of a child, so that the job replays without it."""
+    """The recorded result of a child, so that the job can be replayed without it."""
 
     id: str = ""
     status: str = ""
-    """A `Status`; `missing` of a child that is not there any more."""
+    """A `Status`, or `missing` for a child that no longer exists."""
     output: Any = None
     summary: str = ""
     checkpoint: str | None = None
     evidence_files: list[str] = []
     missing: list[str] | None = None
-    """Files that it named as evidence, and that are not there."""
+    """Evidence files that were not found."""
     item: Any = None
-    """Of a foreach: what it was given, and the number of that; a collect of an earlier version has neither."""
+    """For a foreach: the item of the child; `index` is its number. Earlier versions recorded neither."""
     index: int | None = None
 
     @property
@@ -274,32 +274,32 @@ class GatheredChild(_Strict):
 
 class CollectCommand(BookingCommand):
     gathered: Literal["reached", "share", "conflict"] | None = None
-    """Enough of the children succeeded, too few did, or their work does not fit together."""
+    """Enough of the children succeeded, too few did, or their work conflicts."""
     single: bool | None = None
     lack: str | None = None
-    """Why it is not enough, in words."""
+    """Why the result is not enough, in words."""
     left_out: dict[str, list[str]] | None = None
-    """By child: the files by which its work does not fit to the rest."""
+    """By child: the files in which its work conflicts with other work."""
     lost: dict[str, list[str]] | None = None
-    """By child: files that no checkpoint holds."""
+    """By child: files that are not in any checkpoint."""
     children: list[GatheredChild] = []
 
 
 class MergeCommand(RecordedCommand):
     merge: str | None = None
-    """How the work went into the repository: `fast_forward`, `merge`, ..."""
+    """How the work was merged: `fast_forward`, `merge`, ..."""
     repository: str | None = None
     into: str | None = None
-    """The branch it went into."""
+    """The branch that it was merged into."""
     branch: str | None = None
-    """The branch that has the work of the job."""
+    """The branch that contains the work of the job."""
     commit: str | None = None
     before: str | None = None
     after: str | None = None
     files: list[str] | None = None
     left_out: list[str] | None = None
     conflicts: list[str] | None = None
-    """Files in which the work does not fit to what the repository has become."""
+    """Files in which the work conflicts with the repository."""
     lack: str | None = None
     revert: str | None = None
-    """The command that takes it back."""
+    """The command that undoes the merge."""

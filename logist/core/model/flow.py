@@ -1,4 +1,4 @@
-"""A workflow: the graph of steps that a job follows, in the form that is frozen into the job."""
+"""A workflow: the graph of steps that a job follows, as it is frozen into the job."""
 
 from __future__ import annotations
 
@@ -12,68 +12,68 @@ from logist.core.model.words import Execution, StepType
 from logist.core.text.json_object import JsonObject
 
 AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
-"""Characters, not bytes."""
+"""The limits count characters, not bytes."""
 
 MAX_ITEMS = 100
 MAX_DEPTH = 5
-"""Workflows within each other, the job's own counted as one."""
+"""The maximum nesting of workflows, including the job's own."""
 END = ""
-"""The target of an edge that ends the workflow, as a branch of a decision may."""
+"""The target of an edge that ends the workflow."""
 
 
 class Step(Recorded):
-    """A node: the work to do there, who does it, and how its result is awaited."""
+    """A node: the work to do, who does it, and how its result is collected."""
 
     id: str
     name: str
     step_type: Open[StepType] = StepType.TASK
     execution: Open[Execution] = Execution.AUTOMATED
-    """Of a task: an agent does it, or a steward."""
+    """For a task: whether an agent or a person does it."""
     prompt: str = ""
     agent_role: AgentRole | None = None
-    """How the agent should behave; shown to no person."""
+    """How the agent should behave; not displayed to people."""
     guidance: tuple[str, ...] = ()
     """Hints, one line each."""
     role: str | None = None
-    """Who does it; None leaves that to the job. Of a manual step the assignee, who may be a person; of a foreach it may be
-    a template, which names a role for each item."""
+    """The role that does the step; None: the role of the job. For a manual step, the assignee, who may be a person; for a
+    foreach, it may be a template that names a role for each item."""
     review: bool = False
     review_role: str | None = None
     confirm: Any = False
-    """Whether a steward has to approve the result: a boolean or a condition."""
+    """Whether a steward must confirm the result: a boolean or a condition."""
     response_format: Open[Literal["json", "sections"]] | None = None
-    """None is what the config says."""
+    """None: as set in the config."""
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
-    """An answer less sure than this goes to a steward."""
+    """A steward must confirm an answer with a confidence below this."""
     when: Any = None
-    """A condition; where it does not hold, the step is passed over."""
+    """A condition; if it doesn't match, the step is skipped."""
     max_visits: Annotated[int, Field(ge=1)] | None = None
-    """Of a decision: after so many times it takes its default."""
+    """For a decision: after this many visits, it takes its default."""
     rounds: dict[str, str] = {}
-    """Of a step in a loop: the decision that leads back, by each name that the number of the round has."""
+    """For a step in a loop: the decision that leads back, by the name of the variable that counts the rounds."""
     asks_after: bool = False
-    """Of a decision that leads back: a round comes before it is first asked, so that one counts as well."""
+    """For a decision that leads back: the first round comes before its first visit, and counts too."""
     items_path: str | None = None
     item_variable: str = "item"
     index_variable: str | None = None
     """Another name for `index`."""
     number_variable: str | None = None
-    """A name for the number of the item, from 1."""
+    """A name for the number of the item, counted from 1."""
     max_items: Annotated[int, Field(ge=1)] = MAX_ITEMS
     item_limits: ItemLimits | None = None
-    """Of a foreach: what each of its items may use at most."""
+    """For a foreach: the limits of each item."""
     min_success_percent: Annotated[float, Field(ge=0, le=100)] = 100
     await_tag: str | None = None
     subflow: str | None = None
-    """Of a subflow, and of a foreach whose items are done by a workflow: its name."""
+    """For a subflow, or a foreach whose items run a workflow: the name of that workflow."""
     input_mapping: dict[str, str] = {}
-    """Of a subflow: path in this job's data, by name in the child's input."""
+    """For a subflow: the path in this job's data for each name in the child's input."""
     rendered: bool = False
-    """Its prompt is no template any more: it was filled when the job was made."""
+    """The prompt is no longer a template: it was filled when the job was created."""
     external: bool = False
-    """Drawn as something outside: it is a task like any other."""
+    """Drawn as an external system; otherwise a task like any other."""
     config: JsonObject = {}
-    """What its author wrote beside all this; nothing is decided on it."""
+    """Other fields that the author wrote; they have no effect."""
 
     @property
     def is_manual(self) -> bool:
@@ -99,13 +99,13 @@ class Edge(Recorded):
     target: str
     """The id of a step, or END."""
     label: str | None = None
-    """As it is written, without its quotes."""
+    """The label as written, without quotes."""
     condition: Any = None
-    """What has to hold: text or an object (see core.condition); None always does, or is the default."""
+    """The condition: text or an object (see core.condition); None always matches, or is the default."""
 
 
 class Workflow(Recorded):
-    """Steps and edges; `start` is where a job begins."""
+    """Steps and edges; `start` is the first step."""
 
     name: str
     description: str = ""
@@ -113,11 +113,11 @@ class Workflow(Recorded):
     edges: tuple[Edge, ...] = ()
     start: str
     subflows: dict[str, Workflow] = {}
-    """Every workflow that its steps name, frozen with it; only the outermost has them all."""
+    """The workflows that its steps refer to, frozen with it; only the outermost workflow has them."""
     foreign: bool = False
-    """From a server of agent guidance: braces in its prompts that are no template of ours stay as they are."""
+    """Imported from an agent guidance server: unknown braces in its prompts are kept."""
     mermaid: str | None = None
-    """The diagram it was read from, byte for byte; None where it came from steps."""
+    """The original diagram, byte for byte; None if the workflow was written as steps."""
 
     def find_step(self, step_id: str) -> Step | None:
         """Return the step with that id, or None."""

@@ -1,4 +1,4 @@
-"""What a job may use, as set in the config, in job.yaml or by a step of a workflow."""
+"""The limits of a job, as set in the config, in job.yaml or by a step of a workflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Limits(Recorded):
-    """What a job may use; each is checked before every call."""
+    """The limits of a job; each is checked before every call."""
 
     cost_threshold: Amount = 1000
     """US cents."""
@@ -23,13 +23,13 @@ class Limits(Recorded):
 
 
 class ConfiguredLimits(Limits):
-    """The limits in a config, which may have no other fields."""
+    """The limits in a config file, which allows no other fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ItemLimits(Recorded):
-    """The limits that a step sets for each of its items; of the others, an item has what its parent has left."""
+    """The limits that a step sets for each of its items; for the others, an item can use what its parent has left."""
 
     cost_threshold: Amount | None = None
     time_threshold_minutes: Amount | None = None
@@ -38,6 +38,6 @@ class ItemLimits(Recorded):
 
 
 class PartialLimits(ItemLimits):
-    """The limits a job.yaml sets itself; the others come from the config, or from the parent."""
+    """The limits that a job.yaml sets; the others come from the config or the parent job."""
 
     model_config = ConfigDict(extra="forbid")

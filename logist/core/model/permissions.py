@@ -1,4 +1,4 @@
-"""What a role may do to the files of a job, and with programs."""
+"""The permissions of a role: what it may do with files and programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logist.core.model.base import Frozen
 
 
 class Permission(StrEnum):
-    """One thing that a role may be allowed to do, as tools ask for it."""
+    """One permission, as tools require it."""
 
     READ_FILES = "read_files"
     WRITE_FILES = "write_files"
@@ -19,7 +19,7 @@ class Permission(StrEnum):
 
 
 class Permissions(Frozen):
-    """What a role may do; what is not listed is not allowed."""
+    """The permissions of a role; everything else is not allowed."""
 
     can_read_files: bool = False
     can_write_files: bool = False
@@ -29,7 +29,8 @@ class Permissions(Frozen):
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> Permissions:
-        """Return these permissions, as in `["read_files", "create_files"]`.
+        """Build permissions from names such as `["read_files", "create_files"]`.
+
         Raises ValueError for an unknown name.
         """
         return cls(**{f"can_{Permission(name)}": True for name in names})
@@ -39,18 +40,18 @@ class Permissions(Frozen):
         return bool(getattr(self, f"can_{permission}"))
 
     def find_missing(self, required: Iterable[Permission]) -> tuple[Permission, ...]:
-        """Return the permissions that are required and not granted."""
+        """Return the required permissions that are not granted."""
         return tuple(permission for permission in required if not self.allows(permission))
 
     def list_names(self) -> list[str]:
-        """Return the permissions that are granted, in the order of the fields."""
+        """Return the names of the granted permissions, in the order of the fields."""
         return [permission.value for permission in Permission if self.allows(permission)]
 
     @property
     def changes_files(self) -> bool:
-        """Whether any change of a file is allowed."""
+        """Whether any kind of file change is allowed."""
         return self.can_write_files or self.can_delete_files or self.can_create_files
 
 
 EVERYTHING = Permissions(**{f"can_{permission}": True for permission in Permission})
-"""What a role may do that says nothing about permissions."""
+"""The permissions of a role that doesn't set any."""

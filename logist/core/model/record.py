@@ -1,4 +1,4 @@
-"""The interactions of a history, and what they hold."""
+"""The interactions of a history, and their parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Usage(Recorded):
     """What one exchange used; the cost is `cost_cents + cost_microcents / 1,000,000`."""
 
     input_tokens: int = 0
-    """All that was read, what came from a cache included."""
+    """All input tokens, including cached ones."""
     cached_tokens: int = 0
     """The part of `input_tokens` that came from the provider's cache."""
     output_tokens: int = 0
@@ -25,20 +25,20 @@ class Usage(Recorded):
     source: Open[Literal["none", "provider", "worst_case", "steward"]] = "none"
     """Where the cost comes from."""
     reported_microcents: int | None = None
-    """What an agent program says that it has cost; the cost itself is by the prices of the config."""
+    """The cost that an agent program reported; the recorded cost uses the prices in the config."""
 
 
 class Totals(Recorded):
-    """What a job has used so far; zero again after a rerun, kept over a restep."""
+    """What a job has used so far; a rerun resets it, a restep doesn't."""
 
     cumulative_cost: int = 0
     """Whole US cents."""
     cumulative_cost_microcents: int = 0
     """The fraction of a cent, 0 to 999,999."""
     cumulative_time_seconds: float = 0.0
-    """Time that agents were at work; waiting for people does not count."""
+    """The time that agents worked; waiting for people does not count."""
     current_action_count: int = 0
-    """Agents that were at work; simulated answers and refused requests do not count."""
+    """The number of agent runs; simulated answers and rejected requests do not count."""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -61,13 +61,13 @@ class Place(Recorded):
     stuck: Stuck | None = None
     step: str = "task"
     attempts: int = 0
-    """Attempts at this step that did not succeed."""
+    """The number of failed attempts at this step."""
     before: Place | None = None
-    """Of a suspended or halted job: the place it goes back to."""
+    """For a suspended or halted job: the place to which it returns."""
     halted_at: float | None = None
-    """Of a halted job: the limit that was reached; it has to be raised above this."""
+    """For a halted job: the limit that was reached; the job can resume if it is raised above this."""
     spawns: bool | None = None
-    """Of a pending job: the step is given to other jobs, so no agent is asked here."""
+    """For a pending job: child jobs do the step, so no agent is asked here."""
 
 
 class Part(Recorded):
@@ -88,11 +88,11 @@ class Request(Recorded):
     metadata: JsonObject = {}
     parts: list[Part] = []
     command: JsonObject | None = None
-    """The `request` object of llm-chat-schema.json this run answers to."""
+    """The `request` object of llm-chat-schema.json that this run answers."""
 
 
 class TransportError(Recorded):
-    """Why there is no complete answer."""
+    """The reason if there is no complete answer."""
 
     kind: Open[ErrorKind]
     message: str
@@ -100,7 +100,7 @@ class TransportError(Recorded):
 
 
 class Response(Recorded):
-    """The answer that came back, and how it was interpreted."""
+    """The answer of an agent, and how it was interpreted."""
 
     status: Open[Literal["SUCCESS", "ERROR", "TIMEOUT"]] = "SUCCESS"
     actions: list[str] = []
@@ -110,21 +110,21 @@ class Response(Recorded):
     output: Any = None
     metadata: JsonObject | None = None
     reason: str | None = None
-    """Why the agent asks for another attempt or a person, where its answer says that apart from the summary."""
+    """Why the agent wants another attempt or a person, if its answer says so separately from the summary."""
     finish: str | None = None
-    """Why the model stopped: `stop`, `length`, `content_filter`, ...; None is unknown."""
+    """Why the model stopped: `stop`, `length`, `content_filter`, ...; None: unknown."""
     error: TransportError | None = None
     warnings: list[str] = []
     redactions: int = 0
     tools: JsonObject = {}
     """How often each tool was called; the calls and their results are in `logs/`."""
     tools_failed: JsonObject | None = None
-    """How many of these calls failed: refused, not run, an error, or a command with another status than 0."""
+    """How many of these calls failed: refused, not run, an error, or a command with an exit status other than 0."""
     session: str | None = None
 
 
 class Evidence(Recorded):
-    """A file the agent named, as it was when the step ended."""
+    """A file that the agent named, as it was when the step ended."""
 
     path: str
     exists: bool
@@ -139,33 +139,33 @@ class Change(Recorded):
     mode: str
     """Octal, as git writes it: 100644, 100755, 120000."""
     cache: bool = False
-    """It is, or lies in, a directory that checkpoints leave out: it can't be undone."""
+    """It is in a directory that checkpoints leave out, so it can't be undone."""
 
 
 class CheckResult(Sparse):
-    """How a check came out whose command was run, or was to be."""
+    """The result of a check with a command."""
 
     check: str = ""
-    """Its name."""
+    """The name of the check."""
     severity: str = ""
     command: str | None = None
     outcome: str = ""
-    """`passed`, `failed`, `timeout` or `not_run`; all but the first mean that it does not hold."""
+    """`passed`, `failed`, `timeout` or `not_run`; only the first counts as passed."""
     exit_code: int | None = None
     reason: str | None = None
     seconds: float | None = None
     output: str | None = None
-    """The end of what the command printed."""
+    """The end of the command's output."""
 
 
 class Refusal(Sparse):
-    """What an agent did, or tried, and may not do; `core.permissions.permissions` makes them."""
+    """A breach: an agent did, or tried to do, something without permission. Built in `core.permissions.permissions`."""
 
     kind: str = ""
-    """`tool`, `approval`, or `workspace`: a change of it."""
+    """`tool`, `approval`, or `workspace` (a changed file)."""
     tool: str | None = None
     path: str | None = None
-    """Of a change; None stands for further changes that are not listed."""
+    """The changed file; None for further changes that are not listed."""
     change: str | None = None
     """The kind of the change."""
     role: str | None = None
@@ -176,7 +176,7 @@ class Refusal(Sparse):
 
 
 class Observed(Recorded):
-    """Everything that `conclude` gets besides the answer."""
+    """What was observed in the workspace after an answer: the input of `conclude` besides the answer."""
 
     phase: Phase = Phase.DOER
     role: str = ""
@@ -184,33 +184,33 @@ class Observed(Recorded):
     changes: list[Change] = []
     changes_omitted: int = 0
     unchanged: bool | None = None
-    """Of a doer that may change files: it changed none."""
+    """For a doer that may change files: it changed none."""
     refusals: list[Refusal] = []
     checks: list[CheckResult] = []
-    """How the checks came out whose commands were run."""
+    """The results of the checks with a command."""
     asks_verdict: bool | None = None
-    """Of a reviewer: it was told to give a verdict."""
+    """For a reviewer: its prompt asked for a verdict."""
     partial: bool | None = None
-    """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
+    """For a reviewer: its prompt didn't contain the complete change, or files changed after the checks."""
     output_schema: JsonObject | None = None
-    """Of a doer: what its role says its output has to fit."""
+    """For a doer: the JSON Schema that its role sets for the output."""
     strict_gates: bool | None = None
-    """Read only: before interactions had `rules`, this marked those that were judged by `Rule.CLOSED_GATES`."""
+    """Only read, never written: before interactions had `rules`, this marked those judged by `Rule.CLOSED_GATES`."""
     not_restorable: list[str] = []
-    """What the checkpoint after does not hold, each with the reason."""
+    """What the checkpoint after the run does not contain, each with the reason."""
     found: str | None = None
-    """The checkpoint of the workspace as the agent left it, where some of that was undone."""
+    """The checkpoint of the workspace as the agent left it, if some changes were undone afterwards."""
 
 
 class Call(Recorded):
-    """A tool that a model wants to be run."""
+    """A tool call by a model."""
 
     id: str
     name: str
     arguments: str
-    """JSON, as the model wrote it: it may be anything."""
+    """JSON as the model wrote it; may be invalid."""
     redacted: bool = False
-    """A secret was taken out of the arguments, so they are not what the model meant."""
+    """A secret was removed from the arguments, so they differ from what the model meant."""
 
 
 class Reply(Recorded):
@@ -223,9 +223,9 @@ class Reply(Recorded):
     redactions: int = 0
     warnings: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
-    """Tools that are to be run before the model goes on; with these it is no answer yet."""
+    """Tool calls to run before the model continues; with these, the reply is not an answer yet."""
     refusals: tuple[Refusal, ...] = ()
-    """What the agent tried and may not do (see core.permissions.permissions)."""
+    """What the agent tried to do without permission (see core.permissions.permissions)."""
     tools: JsonObject = {}
     """How often each tool was called."""
     tools_failed: JsonObject | None = None
@@ -262,17 +262,17 @@ class Interaction(Recorded):
     usage: Usage = Usage()
     simulated: bool = False
     rules: int | None = None
-    """By how many of the changes in `core.machine.rules` it was judged; interactions of earlier versions do not have this."""
+    """How many of the changes in `core.machine.rules` applied; not set in interactions of earlier versions."""
     exchange: str | None = None
-    """Of an answer that was recorded late: the checksum of the entry after which it was asked for."""
+    """For an answer that was recorded late: the checksum of the entry after which the agent was asked."""
     checkpoint_before: str | None = None
     checkpoint_after: str | None = None
     observed: Observed | None = None
     steward: Steward | None = None
     command: JsonObject = {}
-    """What a steward or the system asked for: the options of the command."""
+    """The options of the command by a steward or the system."""
     spec: EffectiveSpec | None = None
     after: Place
-    """The whole place the job stands in after this."""
+    """The complete place of the job after this interaction."""
     previous: str | None = None
     checksum: str | None = None

@@ -1,4 +1,4 @@
-"""The work that was requested, and who does it: job.yaml, the effective spec, roles, models."""
+"""The requested work and who does it: job.yaml, the effective spec, roles, models."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
 
 
 class Check(Recorded):
-    """Something that has to hold before work is accepted: a command finds out, or the reviewer judges."""
+    """A requirement for accepting work: a command checks it, or the reviewer judges it."""
 
     enabled: bool = True
     severity: Open[Literal["error", "warning"]] = "warning"
     command: tuple[str, ...] | str | None = None
-    """Arguments, or a line for the shell; it holds if it ends with 0. None: the reviewer judges."""
+    """Arguments, or a shell command line; exit status 0 means passed. None: the reviewer judges."""
     timeout_minutes: Annotated[float, Field(gt=0)] | None = None
-    """None is `review.check_timeout_minutes`."""
+    """None: `review.check_timeout_minutes`."""
 
 
 class ConfiguredCheck(Check):
-    """A check in a config, which may have no other fields."""
+    """A check in a config file, which allows no other fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,13 +47,13 @@ CHECKS: dict[str, ConfiguredCheck] = {
     "build_passes": ConfiguredCheck(severity="error"),
     "lint_passes": ConfiguredCheck(severity="warning"),
 }
-"""What a reviewer looks at where no config says otherwise."""
+"""The default checks."""
 CHECK_MINUTES = 10.0
-"""How long the command of a check may take where nothing says otherwise."""
+"""The default timeout for the command of a check."""
 
 
 class JobSpec(Frozen):
-    """job.yaml: what a person requested. Only `prompt` is required, and for a draft not even that."""
+    """job.yaml: what a person requested. Only `prompt` is required, except for a draft."""
 
     id: JobId | None = None
     title: str | None = None
@@ -79,7 +79,7 @@ class JobSpec(Frozen):
 
 
 class Doer(Recorded):
-    """Who does a step, why, and how listings show that."""
+    """The role that does a step, where it comes from, and how listings show it."""
 
     role: str
     source: str
@@ -88,7 +88,7 @@ class Doer(Recorded):
 
 
 class EffectiveSpec(Recorded):
-    """The complete spec a job runs under: job.yaml over config over defaults, roles by hash."""
+    """The complete spec of a job: job.yaml overrides the config, which overrides the defaults; roles by hash."""
 
     title: str
     prompt: str = ""
@@ -104,49 +104,49 @@ class EffectiveSpec(Recorded):
     doer: str = "Worker"
     doer_source: str = "default"
     badge: str | None = None
-    """Of the doer's role, shown before its name in listings; None is none, or not recorded."""
+    """The badge of the doer's role, shown before its name in listings; None: none, or not recorded."""
     color: str | None = None
-    """Of the doer's name in listings."""
+    """The color of the doer's name in listings."""
     reviewer: str = "Supervisor"
     reviewer_source: str = "default"
     on_doubt: Open[Literal["stuck", "retry"]] = "stuck"
     roles: dict[str, str] = {}
-    """sha256 of each role the job uses, by name."""
+    """The sha256 of each role that the job uses, by name."""
     workflow: Workflow | None = None
-    """Frozen when the job was made; None is the built-in one, a single task."""
+    """Frozen when the job was created; None: the built-in workflow, a single task."""
     doers: dict[str, Doer] | None = None
-    """Who does each step of the workflow that names a role of its own."""
+    """Who does each step of the workflow that sets its own role."""
     input: Any = None
-    """What the workflow was given."""
+    """The input of the workflow."""
     parent: str | None = None
-    """The job that this one does a part of."""
+    """The parent job, of which this job does a part."""
     response_format: Open[Literal["json", "sections"]] | None = None
-    """How agents answer where the step does not say; None is the JSON exit command."""
+    """The answer format if the step doesn't set one; None: the JSON exit command."""
     review_mode: Open[Literal["strict", "yolo"]] | None = None
-    """Which findings send work back; None is `normal`: errors do."""
+    """Which findings send work back; None: `normal`, only errors."""
     checks: dict[str, Check] | None = None
-    """What a review looks at, by name; None are CHECKS."""
+    """The checks by name; None: CHECKS."""
     check_minutes: float | None = None
-    """How long the command of a check may take that does not say itself; None is CHECK_MINUTES."""
+    """The timeout for checks that don't set one; None: CHECK_MINUTES."""
     auto_merge: bool | None = None
-    """Whether the work goes into the source repository as soon as the job has succeeded; None is no."""
+    """Whether the work is merged into the source repository as soon as the job succeeds; None: no."""
     shares_limits: bool | None = None
-    """Whether it uses what its parent has left, within `limits`; None is no: it has limits of its own alone."""
+    """Whether the job uses what its parent has left, within `limits`; None: no, only its own limits apply."""
 
     @property
     def limits_above(self) -> str | None:
-        """The job whose limits hold as well; None where only its own do."""
+        """The job whose limits apply too; None if only its own limits apply."""
         return self.parent if self.shares_limits else None
 
 
 ContextPart = Literal[
     "repo_structure", "relevant_files", "prior_attempts", "session_context", "related_tasks"
 ]
-"""What a role may ask to be told; the instructions of the project are told to all."""
+"""The context parts that a role can request; the instructions of the project are always included."""
 
 
 class LaterAttempt(Frozen):
-    """What differs at a later attempt: the temperature, the model, or both."""
+    """The changes for a later attempt: another temperature, another model, or both."""
 
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     llm_model: Annotated[str, StringConstraints(min_length=1)] | None = None
@@ -158,31 +158,31 @@ class Role(Frozen):
     name: Annotated[str, StringConstraints(min_length=1)]
     description: Annotated[str, StringConstraints(min_length=1)]
     instructions: str = ""
-    """Empty only where a template says it all."""
+    """Empty only if there is a prompt_template."""
     llm_model: Annotated[str, StringConstraints(min_length=1)]
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     permissions: Permissions = EVERYTHING
     can_delegate_to_roles: tuple[str, ...] = ()
-    """Roles that its workflows may give work to."""
+    """Roles to which its workflows may give work."""
     network: bool = False
-    """Whether commands and programs that it runs reach the network."""
+    """Whether the commands and programs that it runs have network access."""
     agent: str | None = None
-    """Who does the work, as the setting `agent`; None is that of the config."""
+    """The agent, as in the setting `agent`; None: as set in the config."""
     badge: str = ""
-    """Shown before its name in listings, as 🔍."""
+    """Shown before its name in listings, for example 🔍."""
     color: Color | None = None
-    """Of its name in listings."""
+    """The color of its name in listings."""
     prompt_template: str | None = None
-    """What it is told about the work (see core.template); None is the layered prompt."""
+    """The template for the part of the prompt about the work (see core.template); None: the default prompt."""
     applicable_task_types: tuple[str, ...] = ()
-    """Types of tasks that it does where neither the job nor the config names a role."""
+    """The task types that it does if neither the job nor the config sets a role."""
     context_requirements: tuple[ContextPart, ...] | None = None
-    """What it is told about its surroundings; None is a list of the files in the workspace."""
+    """The context parts in its prompt; None: a list of the files in the workspace."""
     later_attempts: tuple[LaterAttempt, ...] = ()
-    """With what the second attempt at a step is made, the third, ...; the last also holds for all after it."""
+    """The changes for the second attempt at a step, the third, ...; the last one also applies to all later attempts."""
     output_schema: JsonObject | None = None
-    """The JSON Schema of its `output` where it completes its work (see core.answer.output_schema); None is any."""
+    """The JSON Schema for the `output` of completed work (see core.answer.output_schema); None: any output."""
 
     def at_attempt(self, number: int) -> Self:
         """Return the role as it is used at that attempt of a step, counted from 1."""
@@ -194,25 +194,25 @@ class Role(Frozen):
     @model_validator(mode="after")
     def _require_instructions(self) -> Self:
         if not self.instructions and not self.prompt_template:
-            raise ValueError("instructions may be missing only where there is a prompt_template")
+            raise ValueError("instructions are required unless there is a prompt_template")
         return self
 
 
 class Model(Recorded):
-    """A short model name resolved: which model is called, where, and what it costs."""
+    """A resolved model: which model is called, where, and what it costs."""
 
     name: str
     provider_model: str
-    """As litellm spells it: `provider/model`."""
+    """The name for litellm: `provider/model`."""
     endpoint: str | None = None
-    """The base URL; None is the provider's own."""
+    """The base URL; None: the provider's default."""
     api_key_env: str | None = None
     """The environment variable that holds the key; the key itself is never recorded."""
     input_price: Annotated[float, Field(ge=0)] | None = None
-    """US dollars per million tokens; None is unknown."""
+    """US dollars per million tokens; None: unknown."""
     cached_price: Annotated[float, Field(ge=0)] | None = None
-    """Of tokens that the provider has in its cache; None is `input_price`."""
+    """The price of tokens from the provider's cache; None: `input_price`."""
     output_price: Annotated[float, Field(ge=0)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] = 8192
     context_window: Annotated[int, Field(ge=1)] | None = None
-    """Tokens of a prompt and its answer together; None is unknown."""
+    """The maximum number of tokens of prompt and answer together; None: unknown."""

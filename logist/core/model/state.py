@@ -15,12 +15,12 @@ from logist.core.text.json_object import JsonObject
 
 
 class Head(Recorded):
-    """The last interaction a state has seen."""
+    """The last interaction that a state includes."""
 
     sequence: int
     hash: str
     offset: int
-    """Byte where the entry begins in jobHistory.json."""
+    """The byte offset of the entry in jobHistory.json."""
 
 
 class Last(Recorded):
@@ -35,13 +35,13 @@ class Last(Recorded):
     missing: list[str] = []
     output: Any = None
     verdict: Open[Literal["PASS", "FAIL"]] | None = None
-    """Of a reviewer: what its answer and the checks came to."""
+    """For a reviewer: the result of its answer and the checks."""
     reason: str | None = None
-    """Why the agent asks for another attempt or a person, where its answer says that apart from the summary."""
+    """Why the agent wants another attempt or a person, if its answer says so separately from the summary."""
 
     @model_serializer(mode="wrap")
     def _dump_without_absent_reason(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a missing reason, as earlier versions did: their state.json is compared with this one."""
+        """Leave out a missing reason like earlier versions, because their state.json is compared with this one."""
         dumped: dict[str, Any] = dump(self)
         if dumped.get("reason") is None:
             dumped.pop("reason", None)
@@ -49,17 +49,17 @@ class Last(Recorded):
 
 
 class Spawned(Recorded):
-    """The jobs that do a step."""
+    """The child jobs that do a step."""
 
     sequence: int
-    """Of the interaction that made them."""
+    """The number of the interaction that created them."""
     step: str
     tag: str
     total: int
     checkpoint: str
-    """What they began with."""
+    """The checkpoint from which they started."""
     output_of: str | None = None
-    """The step whose output held their items, for when they are made anew."""
+    """The step whose output contained their items, in case they are created again."""
 
 
 class Forked(Recorded):
@@ -67,40 +67,40 @@ class Forked(Recorded):
 
     job: str
     at: int
-    """The last interaction that both have."""
+    """The last interaction that both jobs share."""
     head: str
     """Its checksum."""
 
 
 class Plan(Recorded):
-    """What a role that may not change files has worked out."""
+    """A plan by a role that may not change files."""
 
     sequence: int
-    """Of its answer."""
+    """The number of the interaction with the plan."""
     role: str
     summary: str = ""
     output: Any = None
     approved: bool = False
-    """A steward has approved it, and another role carries it out."""
+    """A steward approved it, and another role carries it out."""
 
 
 class State(Recorded):
-    """state.json: a projection of the history."""
+    """state.json: computed from the history."""
 
     version: int = FORMAT
-    """The newest of the formats of the interactions it has seen, and its own."""
+    """The newest format version of its interactions and of this Logist."""
     revision: int = 0
     head: Head | None = None
     place: Place
     agent_role: str = "Worker"
-    """Who does the next work."""
+    """The role that does the next work."""
     agent_role_source: str = "default"
-    """Why: `job`, `task_type ...`, `default`; `switch` is the steward's word (see core.history.fold.doer)."""
+    """Where the role comes from: `job`, `task_type ...`, `default`; `switch`: the steward (see fold.find_doer)."""
     usage: Totals = Totals()
     allowed_tools: list[str] | None = None
-    """Tools that the steward has allowed since the job got stuck, of those that need it."""
+    """Tools that the steward allowed after the job got stuck, of those that need approval."""
     asked: int = 0
-    """Requests to agents since the start, answered or not: a script gives the answer of this number."""
+    """The number of requests to agents since the start; a scripted agent gives the answer with this number."""
     limits: Limits = Limits()
     title: str = ""
     rank: int = 0
@@ -112,57 +112,57 @@ class State(Recorded):
     reason: str = ""
     last: Last | None = None
     note: str | None = None
-    """What the steward said, for the next prompt."""
+    """The steward's note for the next prompt."""
     artefacts: list[str] = []
     outputs: dict[str, Any] = {}
     parent: str | None = None
-    """The job that this one does a part of."""
+    """The parent job, of which this job does a part."""
     shares_limits: bool | None = None
-    """Whether it uses what that one has left."""
+    """Whether the job uses what its parent has left."""
     forked: Forked | None = None
-    """Of a fork: what it was forked from."""
+    """For a fork: what it was forked from."""
     children: list[str] = []
-    """Of a job that waits: the jobs it waits for."""
+    """For a waiting job: the jobs for which it waits."""
     spawned: Spawned | None = None
-    """Where the children come from; kept until the next ones are made."""
+    """Where the children come from; kept until the next ones are created."""
     results: list[Any] | None = None
-    """What the children of the last foreach or subflow gave, in the order of the items."""
+    """The outputs of the children of the last foreach or subflow, in the order of the items."""
     result_items: list[JsonObject] | None = None
-    """Of a foreach: the `item` and the `index` that each of these results belongs to."""
+    """For a foreach: the `item` and `index` of each of these results."""
     output_of: str | None = None
     """The step whose output is the last one."""
     summaries: dict[str, str] | None = None
-    """What was said of each step that is done, in the order they were done."""
+    """The summary of each completed step, in the order of completion."""
     asked_at: dict[str, int] | None = None
-    """Requests to agents at each step."""
+    """The number of requests to agents at each step."""
     visits: dict[str, int] | None = None
     """How often each decision was taken."""
     forced: bool | None = None
-    """The steward wants what there is of the children, however little."""
+    """The steward accepts the results of the children so far, however few."""
     unsure: bool | None = None
-    """A steward is to confirm what the doer has done, when the reviewer has seen it."""
+    """A steward must confirm the doer's work after the review."""
     why_unsure: str | None = None
-    """Why; None too in a history of an earlier version."""
+    """Why a steward must confirm it; None also in histories of earlier versions."""
     workflow: str | None = None
-    """Its name; None is the built-in one."""
+    """The name of the workflow; None: the built-in one."""
     suggested: str | None = None
-    """The successor that the last doer has named."""
+    """The next step that the last doer suggested."""
     doers: dict[str, Doer] | None = None
-    """Who does the steps of the workflow that have a role of their own, and by "" the others."""
+    """Who does each step that sets its own role; the key "" is for all other steps."""
     checks: list[CheckResult] | None = None
-    """What the checks found after the doer's last answer, for the review."""
+    """The results of the checks after the doer's last answer, for the review."""
     unchanged: bool | None = None
-    """The doer that has completed the step may change files, and changed none."""
+    """The doer of the completed step may change files, but changed none."""
     plan: Plan | None = None
-    """Of the step: what is to be carried out, or waits for its approval."""
+    """The plan of the step, approved or waiting for approval."""
     findings: list[JsonObject] | None = None
-    """What the last review found wrong, for the doer's next attempt."""
+    """The findings of the last review, for the doer's next attempt."""
     merge: Open[Literal["due", "merged"]] | None = None
-    """Of a job that succeeded: whether its work is to go, or went, into the source repository."""
+    """For a successful job: whether its work must be, or was, merged into the source repository."""
     source: str | None = None
-    """The repository that it began from; an absolute path."""
+    """The git repository that the workspace was created from; an absolute path."""
     merges: bool | None = None
-    """Its work goes there by itself as soon as it has succeeded."""
+    """The work is merged automatically as soon as the job succeeds."""
     checkpoint: str | None = None
     start_checkpoint: str | None = None
     spec_hash: str = ""
@@ -175,16 +175,16 @@ class State(Recorded):
     def step(self) -> str:
         return self.place.step
 
-    if not TYPE_CHECKING:  # code of Logist names the place
+    if not TYPE_CHECKING:  # Logist's own code uses `state.place`
 
         def __getattr__(self, name: str) -> Any:
-            """A test of a person reads `job.state.stuck`, as state.json has it."""
+            """Allow `job.state.stuck` in tests by users, like in state.json."""
             return getattr(self.place, name) if name in Place.model_fields else super().__getattr__(name)
 
     @model_validator(mode="before")
     @classmethod
     def _gather_place(cls, data: Any) -> Any:
-        """state.json has the fields of the place among its own."""
+        """Collect the fields of the place, which are top-level fields in state.json."""
         if not isinstance(data, dict) or isinstance(data.get("place"), Place):
             return data
         place = {name: data[name] for name in Place.model_fields if name in data}
@@ -198,4 +198,4 @@ class State(Recorded):
 
 
 STATE_FIELDS = frozenset({*State.model_fields, *Place.model_fields} - {"place"})
-"""The names in state.json."""
+"""The field names in state.json."""

@@ -1,4 +1,4 @@
-"""The closed sets of words, spelled as in the files."""
+"""The closed sets of words, spelled like in the files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Self
 
 
 class Word(StrEnum):
-    """A word of the files; one that only a newer Logist knows is kept as it is written.
+    """A word in a file; a word that only a newer Logist knows is kept unchanged.
 
-    Such a word equals no member, so nothing is ever decided by it.
+    Such a word equals no member, so no decision depends on it.
     """
 
     @classmethod
@@ -27,7 +27,7 @@ class Word(StrEnum):
 
 
 class Status(Word):
-    """The status of a job; RUNNING and REVIEWING are displayed, never written."""
+    """The status of a job; RUNNING and REVIEWING are only displayed, never written."""
 
     DRAFT = "DRAFT"
     PENDING = "PENDING"
@@ -49,7 +49,7 @@ HALTED = frozenset({Status.HALTED_COST, Status.HALTED_TIME, Status.HALTED_ITERAT
 
 
 class Kind(Word):
-    """What an interaction is."""
+    """The kind of an interaction."""
 
     ASK = "ask"
     CREATE = "create"
@@ -82,14 +82,14 @@ class Actor(Word):
 
 
 class Phase(Word):
-    """Which of the two slots of a step an agent fills."""
+    """Which of the two parts of a step an agent does."""
 
     DOER = "doer"
     REVIEWER = "reviewer"
 
 
 class StepType(Word):
-    """What kind of node a step of a workflow is."""
+    """The kind of a workflow step."""
 
     TASK = "task"
     DECISION = "decision"
@@ -106,7 +106,7 @@ class Execution(Word):
 
 
 class ExitAction(StrEnum):
-    """What an agent may end with."""
+    """How an agent can end."""
 
     COMPLETED = "COMPLETED"
     STUCK = "STUCK"
@@ -123,25 +123,25 @@ class StuckKind(Word):
     NO_BRANCH = "no_branch"
     SHARE = "share"
     CONFLICT = "conflict"
-    """Of the work of its children."""
+    """The work of the child jobs conflicts."""
     MERGE = "merge"
-    """Its work does not fit to what the source repository has become."""
+    """The work conflicts with later commits in the source repository."""
 
 
 class ErrorKind(StrEnum):
-    """How asking an agent failed, in the terms that decide what happens next."""
+    """How a request to an agent failed; decides what happens next."""
 
-    TRANSIENT = "transient"  # rate limit, 5xx, a stream that was cut: worth another attempt
-    TIMEOUT = "timeout"  # the deadline passed: worth another attempt
-    AUTH = "auth"  # the key is refused: no attempt used
-    BAD_REQUEST = "bad_request"  # the provider will not take this request: no attempt used
-    REFUSED = "refused"  # nobody there to answer: no attempt used
-    LIMIT = "limit"  # the cost limit stood before the next exchange: the job halts
-    SHARED_LIMIT = "shared_limit"  # the same, of a limit that it shares: the job above halts
+    TRANSIENT = "transient"  # rate limit, 5xx, interrupted stream: try again
+    TIMEOUT = "timeout"  # timed out: try again
+    AUTH = "auth"  # the API key was rejected: no attempt used
+    BAD_REQUEST = "bad_request"  # the provider rejected the request: no attempt used
+    REFUSED = "refused"  # nothing there to answer, such as no server: no attempt used
+    LIMIT = "limit"  # the cost limit prevents the next exchange: the job halts
+    SHARED_LIMIT = "shared_limit"  # the same for a shared limit: the parent job halts
 
 
 class Approval(StrEnum):
-    """When a steward has the last word."""
+    """When a steward must approve the work."""
 
     NONE = "none"
     END = "end"

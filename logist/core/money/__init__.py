@@ -1,1 +1,1 @@
-"""Money in whole microcents: prices, costs, totals, and their format for people."""
+"""Money in microcents, as integers: prices, costs, totals, and their format for people."""

@@ -1,6 +1,4 @@
-"""Format money and counts of things for people; free of pydantic and
-decimals, for the commands that must start quickly.
-"""
+"""Format money and counts for people. Doesn't import pydantic, so that commands start quickly."""
 
 from __future__ import annotations
 
@@ -28,5 +26,5 @@ def format_count(number: int, noun: str) -> str:
 
 
 def join_cents(cents: int, micro: int) -> int:
-    """Return the microcents of the two halves that files keep."""
+    """Return the microcents for the two parts that files store."""
     return cents * MICROCENTS + micro

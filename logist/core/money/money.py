@@ -1,4 +1,4 @@
-"""Prices and costs in whole microcents (1 US cent = 1,000,000), so that no fraction is ever lost."""
+"""Prices and costs in microcents (1 US cent = 1,000,000) as integers, so that nothing is lost by rounding."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from logist.core.money.amounts import MICROCENTS, format_money, join_cents
 __all__ = ["compute_cost", "compute_worst_case", "fit_output", "format_money", "join_cents", "split_cents"]
 
 MESSAGE_TOKENS = 64
-"""What a provider may add to each message: role names and separators, with room to spare."""
+"""Tokens that a provider may add to each message: role names and separators, plus a margin."""
 MESSAGES = 2
 """A system and a user message."""
 
 
 def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int | None:
-    """Return the cost in microcents, rounded up; None if the price is unknown. Negative counts are taken as 0.
+    """Return the cost in microcents, rounded up; None if the price is unknown. Negative counts are treated as 0.
 
-    `cached_tokens`: the part of the input that has the model's price of cached tokens.
+    `cached_tokens`: the part of the input with the model's price for cached tokens.
     """
     prices = _get_prices(model)
     if prices is None:
@@ -31,10 +31,10 @@ def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tok
 
 
 def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
-    """Return the most that sending `prompt`, in so many messages, can cost, in microcents; None if the price
-    is unknown.
+    """Return the maximum cost of sending `prompt` in this many messages, in microcents; None if the price is
+    unknown.
 
-    All of it is taken at the higher price of input, fresh or cached, as it is unknown what a cache holds.
+    All input counts at the higher of the two prices, fresh or cached, because the content of the cache is unknown.
     """
     prices = _get_prices(model)
     if prices is None:
@@ -47,10 +47,10 @@ def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int
 def fit_output(
     model: Model, prompt: str, wanted: int, left_microcents: int, minimum: int, messages: int = MESSAGES
 ) -> int | None:
-    """Return the largest output, up to `wanted` tokens, whose worst case is covered by what is left.
+    """Return the largest output, up to `wanted` tokens, whose worst-case cost is covered by what is left.
 
-    None if that is below `minimum` (or below `wanted`, where less than `minimum` is wanted), and if the
-    price is unknown.
+    None if that is less than `minimum` (or less than `wanted`, if `wanted` is smaller), or if the price is
+    unknown.
     """
     prices = _get_prices(model)
     if prices is None:
@@ -71,12 +71,12 @@ def build_charge(cents: float | None) -> Usage:
 
 
 def split_cents(microcents: int) -> tuple[int, int]:
-    """Return `(whole cents, rest)`, the rest from 0 to 999,999, as files keep it."""
+    """Return `(whole cents, rest)`, the rest from 0 to 999,999, as files store it."""
     return divmod(microcents, MICROCENTS)
 
 
 class _Prices(NamedTuple):
-    """Microcents per token: a dollar per million tokens is 100 of them."""
+    """Prices in microcents per token: one dollar per million tokens is 100 microcents per token."""
 
     fresh: Fraction
     cached: Fraction
@@ -84,9 +84,7 @@ class _Prices(NamedTuple):
 
     @property
     def highest_input(self) -> Fraction:
-        """The higher price of a token of input; some providers charge more for
-        one that passes through their cache.
-        """
+        """The higher price of an input token; some providers charge more for cached tokens."""
         return max(self.fresh, self.cached)
 
 
@@ -98,5 +96,5 @@ def _get_prices(model: Model) -> _Prices | None:
 
 
 def _bound_tokens(prompt: str, messages: int) -> int:
-    """Return more tokens than any tokenizer makes of `prompt`: each stands for a byte at least."""
+    """Return an upper bound for the tokens of `prompt`: every token is at least one byte."""
     return len(prompt.encode("utf-8", "surrogatepass")) + messages * MESSAGE_TOKENS

@@ -28,7 +28,7 @@ def add_totals(parts: Iterable[Totals]) -> Totals:
 
 
 def used_since(before: Totals, now: Totals) -> Totals:
-    """Return what was used between the two; all of `now` if the job was deleted and made again in between."""
+    """Return what was used between the two; all of `now` if the job was deleted and created again in between."""
     if now.current_action_count < before.current_action_count:
         return now
     cents, fraction = money.split_cents(max(0, get_microcents(now) - get_microcents(before)))

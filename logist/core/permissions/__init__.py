@@ -1,1 +1,1 @@
-"""What a role may do, and the tools that need those permissions."""
+"""The permissions of roles, and the tools that require them."""

@@ -1,4 +1,4 @@
-"""What a role did, or tried to do, without the permission.
+"""Detects and describes what a role did, or tried to do, without permission.
 
 A refusal is never retried: it makes the job STUCK.
 """
@@ -15,7 +15,7 @@ NEEDS = {
     "mode": Permission.WRITE_FILES,
     "deleted": Permission.DELETE_FILES,
 }
-"""What each kind of change takes."""
+"""The permission that each kind of change requires."""
 
 PAST = {"created": "created", "modified": "changed", "mode": "changed the mode of", "deleted": "deleted"}
 
@@ -23,20 +23,18 @@ PAST = {"created": "created", "modified": "changed", "mode": "changed the mode o
 def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> Refusal:
     """Describe the call of a tool for which the role lacks permissions."""
     names = ", ".join(missing)
-    message = f"the tool {tool} is not for the role {role}: it lacks {names}"
+    message = f"the tool {tool} is not allowed for the role {role}: it lacks {names}"
     return Refusal(kind="tool", tool=tool, role=role, missing=list(missing), message=message)
 
 
 def disabled_tool_refusal(tool: str, role: str) -> Refusal:
     """Describe the call of a tool that the settings disable for all roles."""
-    message = f"the tool {tool} was not offered to the role {role}"
+    message = f"the tool {tool} is disabled and was not offered to the role {role}"
     return Refusal(kind="tool", tool=tool, role=role, missing=[], message=message)
 
 
 def approval_refusal(tool: str, role: str, what: str) -> Refusal:
-    """Describe the call of a tool that a steward has to allow first; `what`
-    describes the call on one line.
-    """
+    """Describe the call of a tool that a steward must allow first; `what` describes the call on one line."""
     message = f"the tool {tool} needs a steward's approval (job resubmit --allow {tool}): {what}"
     return Refusal(kind="approval", tool=tool, role=role, missing=[], message=message)
 
@@ -49,8 +47,8 @@ def list_forbidden_changes(permissions: Permissions) -> frozenset[str]:
 def is_forbidden(permissions: Permissions, change: Change) -> bool:
     """Whether a role may not make this change.
 
-    What a program leaves in a cache (`node_modules/`, `__pycache__/`) is a side effect: it counts as a breach
-    only if the role may not run programs.
+    Files that a program leaves in a cache (`node_modules/`, `__pycache__/`) are a side effect: they count as a
+    breach only if the role may not run programs.
     """
     if change.cache and permissions.can_execute_commands:
         return False
@@ -70,9 +68,9 @@ def has_changed_nothing(permissions: Permissions, changes: Sequence[Change]) -> 
 def describe_breach(change: Change, role: str, *, undone: bool) -> Refusal:
     """Describe a change of the workspace that the role may not make."""
     need = NEEDS.get(change.kind, Permission.WRITE_FILES)
-    rest = "it was undone" if undone else "it could not be undone"
+    rest = "the change was undone" if undone else "the change could not be undone"
     done = PAST.get(change.kind, "changed")
-    message = f"the role {role} {done} {change.path}, and lacks {need}; {rest}"
+    message = f"the role {role} {done} {change.path}, but lacks {need}; {rest}"
     return Refusal(
         kind="workspace",
         path=change.path,

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from logist.core.model import JsonObject, Permission, Permissions
 
 MAX_EDITED_BYTES = 8 << 20
-"""Larger files are not edited; no tool leaves a file larger than this."""
+"""Larger files can't be edited; no tool creates a file larger than this."""
 MAX_SEARCHED_BYTES = 8 << 20
-"""Larger files are passed over by `search`."""
+"""`search` skips larger files."""
 MAX_DEPTH = 3
-"""Levels of directories that `list_directory` shows at once."""
+"""The maximum depth of `list_directory`."""
 
-_PATH = "relative to the workspace, with '/'; no '..', no absolute path, no symbolic link"
+_PATH = (
+    "as a path relative to the workspace, with '/'. Absolute paths, '..' and symbolic links are not allowed"
+)
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,11 @@ class Tool:
 
     name: str
     description: str
-    """What the model reads."""
+    """The description for the model."""
     parameters: JsonObject
     """A JSON Schema of an object; the arguments are checked against it."""
     required_permissions: tuple[Permission, ...]
-    """All of them are needed."""
+    """The tool requires all of them."""
 
 
 def _object_schema(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
@@ -55,16 +57,16 @@ def _count_schema(description: str, maximum: int | None = None) -> JsonObject:
 _ALL = (
     Tool(
         "read_file",
-        "Reads a text file of the workspace. The first line of the result tells which lines are shown, of how "
-        "many; the text follows as it is, without line numbers. A long file is cut; the last line then says "
-        "how to read on.",
+        "Reads a text file of the workspace. The first line of the result says which lines are shown, and how many "
+        "lines the file has. The unchanged text follows, without line numbers. If the file is too long, the text is "
+        "cut, and the last line says how to read the rest.",
         _object_schema(
             ("path",),
             path=_text_schema(f"The file, {_PATH}."),
             offset=_count_schema("The first line to show, from 1. Default 1."),
-            limit=_count_schema("How many lines to show at most. Default: as many as fit."),
+            limit=_count_schema("The maximum number of lines to show. Default: as many as fit."),
             column=_count_schema(
-                "The character of the first line to begin at, from 1; for very long lines. Default 1."
+                "The character at which to begin in the first line, from 1. Use it for very long lines. Default 1."
             ),
         ),
         (Permission.READ_FILES,),
@@ -72,89 +74,96 @@ _ALL = (
     Tool(
         "list_directory",
         "Lists a directory of the workspace, sorted: kind, size in bytes, path. Caches such as node_modules/ are "
-        "named and not entered; .git is left out. A long listing is cut with a note.",
+        "listed without their contents, and .git is left out. A long list is cut, with a note.",
         _object_schema(
             (),
             path=_text_schema(f"The directory, {_PATH}. Default '.', the workspace itself."),
-            depth=_count_schema(f"How many levels to show, 1 to {MAX_DEPTH}. Default 1.", MAX_DEPTH),
+            depth=_count_schema(
+                f"The number of directory levels to show, from 1 to {MAX_DEPTH}. Default 1.", MAX_DEPTH
+            ),
         ),
         (Permission.READ_FILES,),
     ),
     Tool(
         "search",
-        "Finds lines that contain a text, in all text files of the workspace or below `path`; gives "
-        "'path:line: text'. An empty pattern lists the files themselves. Binary files, caches, .git, links and "
-        f"files over {MAX_SEARCHED_BYTES >> 20} MB are passed over; long results are cut with a note.",
+        "Finds the lines that contain a text, in all text files of the workspace or in those below `path`. The "
+        "result has lines of the form 'path:line: text'. An empty pattern lists the files themselves. Binary files, "
+        f"caches, .git, links and files over {MAX_SEARCHED_BYTES >> 20} MB are skipped. A long result is cut, with a "
+        "note.",
         _object_schema(
             ("pattern",),
             pattern=_text_schema(
-                "What to look for in each line: plain text, or a regular expression if `regex` is true."
+                "The text to find in each line: plain text, or a regular expression if `regex` is true."
             ),
             path=_text_schema(f"A directory or a file, {_PATH}. Default '.', the workspace itself."),
-            glob=_text_schema("Only files of this name or path, as in '*.py' or 'src/**/*.ts'."),
-            regex=_flag_schema("Take the pattern as a regular expression of Python. Default false."),
-            ignore_case=_flag_schema("Take upper and lower case as equal. Default false."),
+            glob=_text_schema(
+                "Search only files whose name or path matches, for example '*.py' or 'src/**/*.ts'."
+            ),
+            regex=_flag_schema("Use the pattern as a Python regular expression. Default false."),
+            ignore_case=_flag_schema("Ignore upper and lower case. Default false."),
         ),
         (Permission.READ_FILES,),
     ),
     Tool(
         "write_file",
-        "Replaces the whole content of a file of the workspace, or makes a new one where the role may create "
-        "files. To change a part of a file, use edit_file.",
+        "Replaces the complete content of a file of the workspace. If the file does not exist and your role may "
+        "create files, it creates the file. To change a part of a file, use edit_file.",
         _object_schema(
             ("path", "content"),
             path=_text_schema(f"The file, {_PATH}."),
-            content=_text_schema("The whole new content, written as it is."),
+            content=_text_schema("The complete new content. It is written unchanged."),
         ),
         (Permission.WRITE_FILES,),
     ),
     Tool(
         "edit_file",
-        "Replaces an exact piece of text in a file of the workspace. `old` must be in the file exactly once, "
-        "spaces and line breaks included, unless replace_all is true. Line ends (CRLF) are kept. Only UTF-8 "
-        f"text, up to {MAX_EDITED_BYTES >> 20} MB.",
+        "Replaces a piece of text in a file of the workspace. The file must contain `old` exactly once, with the "
+        "same spaces and line breaks, unless `replace_all` is true. Line endings (CRLF) are kept. The file must be "
+        f"UTF-8 text of at most {MAX_EDITED_BYTES >> 20} MB.",
         _object_schema(
             ("path", "old", "new"),
             path=_text_schema(f"The file, {_PATH}."),
             old=_text_schema(
-                "The text to replace, exactly as it is in the file; with enough lines around to be unique."
+                "The text to replace, exactly as in the file. Include enough lines around it to make it unique."
             ),
-            new=_text_schema("What stands there afterwards; empty to take the text out."),
+            new=_text_schema("The new text. An empty text deletes the old one."),
             replace_all=_flag_schema("Replace every occurrence. Default false."),
         ),
         (Permission.READ_FILES, Permission.WRITE_FILES),
     ),
     Tool(
         "create_file",
-        "Makes a new file in the workspace, and the directories above it. A path that exists is an error.",
+        "Creates a new file in the workspace, and its parent directories. If the path exists, this is an error.",
         _object_schema(
             ("path", "content"),
             path=_text_schema(f"The file, {_PATH}."),
-            content=_text_schema("The whole content, written as it is; may be empty."),
+            content=_text_schema("The complete content. It is written unchanged, and may be empty."),
         ),
         (Permission.CREATE_FILES,),
     ),
     Tool(
         "delete_file",
-        "Deletes one file, one symbolic link (not what it points to) or one empty directory of the workspace; "
-        "never a directory with something in it.",
+        "Deletes one file, one symbolic link (its target stays) or one empty directory of the workspace. A directory "
+        "that is not empty is an error.",
         _object_schema(
             ("path",),
             path=_text_schema(
-                "What to delete, relative to the workspace, with '/'; no '..', no absolute path."
+                "What to delete, as a path relative to the workspace, with '/'. Absolute paths and '..' are not allowed."
             ),
         ),
         (Permission.DELETE_FILES,),
     ),
     Tool(
         "execute_command",
-        "Runs a command with /bin/sh in the workspace, in a sandbox, without input, and waits until it ends: "
-        "nothing goes on in the background. The result tells how it ended, its standard output and its standard "
-        "error; of long output the beginning and the end are shown.",
+        "Runs a command with /bin/sh in the workspace, in a sandbox, without input, and waits until it ends. "
+        "Background processes are stopped at the end. The result has the exit status, the standard output and the "
+        "standard error. If the output is long, only its beginning and its end are shown.",
         _object_schema(
             ("command",),
             command=_text_schema("The command line, as for /bin/sh -c."),
-            timeout_seconds=_count_schema("After how many seconds to end it; never more than is configured."),
+            timeout_seconds=_count_schema(
+                "Stop the command after this many seconds. The configured maximum applies too."
+            ),
         ),
         (Permission.EXECUTE_COMMANDS,),
     ),
@@ -165,9 +174,7 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in _ALL}
 
 
 def select_permitted_tools(permissions: Permissions, disabled: Collection[str] = ()) -> list[Tool]:
-    """List the tools a role gets: those that are not disabled and for which
-    it has ALL required permissions.
-    """
+    """List the tools that a role gets: those that are not disabled and for which it has all permissions."""
     return [
         tool
         for tool in TOOLS.values()

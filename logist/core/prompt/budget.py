@@ -3,8 +3,8 @@
 One token is counted as three bytes: English has four per token, code about three, most other scripts one to
 three. The parts are kept in order of importance; the first that does not fit completely is shortened, and
 less important parts are dropped. So a larger budget never shows less of any part, and the same parts are
-always cut in the same way. A note tells the agent what was cut: with names if there is room, else in one
-line.
+always cut in the same way. A note tells the agent what was cut: with names if there is space, otherwise in
+one line.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from logist.core.model import JsonObject
-from logist.core.prompt.prompt_parts import SEPARATOR, UnplacedPart, count_bytes, escape_unprintable
+from logist.core.prompt.prompt_parts import (
+    SEPARATOR,
+    UnplacedPart,
+    count_bytes,
+    escape_unprintable,
+    find_end_of_context,
+)
 from logist.errors import InvalidFile
 
 BYTES_PER_TOKEN = 3
 NEVER = 0
-"""The priority of what is never cut; of the rest, the higher the sooner."""
+"""The priority of parts that are never cut. Of the others, those with the highest number are cut first."""
 
 PRIORITIES = {
     "custom_instructions": 1,
@@ -41,8 +47,8 @@ PRIORITIES = {
     "session_context": 7,
     "related_tasks": 8,
 }
-"""By the first word of the source. What is not named here is never cut: contract, role, permissions, task, step,
-findings, note, the reviewer's checks."""
+"""By the first word of the source. Parts that are not in this table are never cut: contract, role, permissions,
+task, step, findings, note, the reviewer's checks."""
 
 FROM = {
     "role": "role",
@@ -61,30 +67,30 @@ FROM = {
     **dict.fromkeys(("changes", "unchanged", "diff", "listing", "file", "relevant"), "workspace"),
     **dict.fromkeys(("repo_structure", "relevant_files"), "workspace"),
 }
-"""Where a part comes from; what is not named here are rules of Logist's own."""
+"""Where a part comes from; parts that are not in this table are Logist's own rules."""
 
 LEFT_OUT = "left_out"
-_BRIEFLY = "(Some context was left out for lack of room.)"
-"""The note where there is no room for one with names."""
+_BRIEFLY = "(Some context was left out to save space.)"
+"""The note if there is no space for one with names."""
 _NAMES_BYTES = 400
 _TIGHT = 2_000
-"""Bytes for all that may be cut; with no more, the parts have all but what the shortest note takes."""
+"""Bytes for all parts that may be cut; if there are no more, only the shortest note is subtracted from them."""
 _FEWEST_NAMES_BYTES = 60
-"""Of each half; what says how many more there are takes 30 of them."""
+"""For each list of names; the number of omitted names takes 30 of them."""
 _LONG_LINE = 400
 """Characters; longer lines may be cut inside."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many tokens a prompt may have, and which setting says so."""
+    """The maximum number of tokens of a prompt, and the setting that defines it."""
 
     tokens: int
     says: str
-    """As `context.budget_tokens`."""
+    """The setting, such as `context.budget_tokens`."""
     fix: str
     reckoned: str = ""
-    """How the number came about, where nothing says it as it is."""
+    """How the number was calculated, if no setting contains it directly."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class BudgetRow:
 
     source: str
     tokens: int
-    """What the prompt has of it."""
+    """The tokens that are left in the prompt."""
     priority: int
     origin: str
     cut: str = "none"
@@ -172,9 +178,9 @@ def fit_to_budget(
     )
     cut_system, cut_user = kept[: len(system)], kept[len(system) :]
     halves = [[piece for piece in half if piece is not None] for half in (cut_system, cut_user)]
-    return Fitted(
-        halves[0], [*halves[1], *note], [*_build_rows(whole, kept), *_build_rows(note, note)], cut=True
-    )
+    end = find_end_of_context([piece.source for piece in halves[1]])
+    user_with_note = [*halves[1][:end], *note, *halves[1][end:]]
+    return Fitted(halves[0], user_with_note, [*_build_rows(whole, kept), *_build_rows(note, note)], cut=True)
 
 
 def _subtract_note(room: int, joint: str) -> int:
@@ -196,7 +202,7 @@ def _fill_room(
 ) -> list[UnplacedPart | None]:
     """Keep the parts for which there is room above the floors, the most important first.
 
-    The last one in part.
+    The last of them may be shortened.
     """
     parts = [*least]
     order = sorted(range(len(whole)), key=lambda number: (get_priority(whole[number]), number))
@@ -284,9 +290,9 @@ def _choose_note(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | No
 
 def _render_note(short: Sequence[str], gone: Sequence[str], room: int = 0) -> str:
     return (
-        "## Left out\n\nThe prompt has no room for all that belongs to it. "
+        "## Left out\n\nThe prompt has no space for the complete context. "
         f"Shortened: {_join_names(short, room)}. Left out: {_join_names(gone, room)}. "
-        "Look up in the workspace what you need of it."
+        "If you need these parts, look for them in the workspace."
     )
 
 
@@ -329,8 +335,8 @@ def _build_too_long_error(least: Sequence[UnplacedPart | None], budget: Budget) 
     rows = _build_rows(*([[piece for piece in least if piece]] * 2))
     largest = heapq.nlargest(3, rows, key=lambda row: row.tokens)
     parts = ", ".join(f"{row.source} {row.tokens:,}" for row in largest)
-    message = f"the prompt is too long: what is never cut takes more than {budget.tokens:,} tokens ({parts})"
+    message = f"the prompt is too long: the parts that can't be cut have more than {budget.tokens:,} tokens ({parts})"
     if not budget.tokens:
-        message = "there is no room for a prompt"
+        message = "no tokens left for a prompt"
     reckoned = f": {budget.reckoned}" if budget.reckoned else ""
     return InvalidFile(f"{message}{reckoned}", where=budget.says, fix=budget.fix)

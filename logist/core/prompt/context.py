@@ -14,7 +14,7 @@ from logist.core.text.fences import fence_text
 
 @dataclass(frozen=True)
 class FileText:
-    """A file of the workspace as the prompt shows it: its text, or a note why there is none."""
+    """A file of the workspace as the prompt shows it: its text, or a note that explains why it has none."""
 
     path: str
     text: str | None
@@ -27,7 +27,7 @@ class Relevant:
 
     file: FileText
     reason: str
-    """As `named in the task` or `contains parser, 3 times`."""
+    """For example `named in the task` or `contains parser, 3 times`."""
 
 
 @dataclass(frozen=True)
@@ -43,30 +43,30 @@ class Given:
     """The directories and files of the workspace, two levels deep, as a tree."""
     relevant: Sequence[Relevant] = ()
     attempts: Sequence[str] = ()
-    """What earlier runs at this job came to, oldest first."""
+    """The results of earlier runs of this job, oldest first."""
     others: Sequence[str] = ()
-    """Other jobs that are under way, a line each."""
+    """Other jobs in progress, one line each."""
     related: Sequence[str] = ()
-    """Jobs that have to do with this one, a line each."""
+    """Related jobs, one line each."""
     instructions: str = ""
-    """Of the project."""
+    """The instructions of the project."""
     diff: str = ""
-    """What the doer has changed, as a patch, within bounds."""
+    """The changes of the doer as a patch of limited size."""
     answer: str = ""
-    """What the agent wrote beside its exit command, where it ended with RETRY."""
+    """The text that the agent wrote before its exit command, if it ended with RETRY."""
     partial: bool = False
-    """There is more to the change than `changes` and `diff` show."""
+    """The change has more than `changes` and `diff` show."""
     job: str = ""
-    """Its id; a prompt says it only where the role's template asks for it."""
+    """Its id; a prompt contains it only if the role's template uses it."""
     unlisted: bool = False
-    """There is more in the workspace than may be listed: what is git-ignored, excluded, or a cache."""
+    """The workspace has files that are not listed: git-ignored or excluded ones, or caches."""
 
 
 EMPTY = "The workspace is empty."
-UNLISTED = "Nothing of the workspace is listed: all that is in it is git-ignored, excluded, or a cache."
+UNLISTED = "No files are listed: all files of the workspace are git-ignored, excluded, or in a cache."
 
 Asked = Sequence[ContextPart] | None
-"""What a role wants to be told about its surroundings; None is the list of the files."""
+"""The parts of the context that a role requires; None means the list of the files."""
 
 VARIABLES: dict[ContextPart, str] = {
     "prior_attempts": "PriorAttempts",
@@ -101,11 +101,11 @@ def build_pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list
     all_parts = [
         _build_headed_part("prior_attempts", "Earlier attempts", render_bullets(given.attempts)),
         _build_headed_part("related_tasks", "Related tasks", render_bullets(given.related)),
-        _build_headed_part("session_context", "Other jobs under way", render_bullets(given.others)),
+        _build_headed_part("session_context", "Other jobs in progress", render_bullets(given.others)),
         _build_headed_part(
             "repo_structure", "Repository structure", given.structure or _describe_empty_listing(given)
         ),
-        _build_headed_part("relevant_files", "Files that seem to matter", _list_reasons(given.relevant)),
+        _build_headed_part("relevant_files", "Files that may be relevant", _list_reasons(given.relevant)),
     ]
     wanted = [part for part, name in VARIABLES.items() if part in asked and name not in told]
     shown = [piece for piece in all_parts if piece.source in wanted]
@@ -171,7 +171,7 @@ def render_bullets(lines: Sequence[str]) -> str:
 
 
 def render_changes(given: Given, evidence: Sequence[str] = ()) -> str:
-    """Render what the doer changed, one line each, marked if none of the `evidence` so far names it."""
+    """Render the changes of the doer, one line each, with a mark if no `evidence` so far names the file."""
     if not given.changes:
         return "## Changes\n\nNo file of the workspace was changed."
     unnamed = {change.path for change in find_unnamed_changes(given.changes, evidence)}
@@ -181,7 +181,7 @@ def render_changes(given: Given, evidence: Sequence[str] = ()) -> str:
     ]
     lines += _render_omitted(given.changes_omitted)
     if unnamed:
-        lines += ["", "Look also at the files that are not named as evidence: are these changes meant?"]
+        lines += ["", "Check the files that are not named as evidence too: are these changes intended?"]
     return "\n".join(["## Changes", "", *lines])
 
 

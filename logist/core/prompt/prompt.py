@@ -8,12 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logist.core import review
-from logist.core.answer import confidence, output_schema, plans
+from logist.core.answer import confidence, exit_command, output_schema, plans
 from logist.core.machine import routing
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.prompt import context
 from logist.core.prompt.context import Asked, FileText, Given, Relevant
-from logist.core.prompt.prompt_parts import JOINT, SEPARATOR, UnplacedPart, assemble, escape_unprintable
+from logist.core.prompt.prompt_parts import (
+    CONTRACT_SOURCE,
+    JOINT,
+    SEPARATOR,
+    UnplacedPart,
+    assemble,
+    escape_unprintable,
+)
 from logist.core.prompt.role_template import Filled
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
@@ -28,6 +35,7 @@ __all__ = [
     "Relevant",
     "UnplacedPart",
     "assemble",
+    "contract_piece",
     "system_pieces",
     "user_pieces",
 ]
@@ -35,46 +43,55 @@ __all__ = [
 ENDING = """\
 ## How to end, in sections
 
-Your role says how to end in other words. In your answer they are:
+The instructions of your role use the words on the left. In your answer, write what is on the right:
 
 - COMPLETED: Status SUCCESS, Next Action COMPLETE
 - RETRY: Status PARTIAL, Next Action CONTINUE
 - STUCK: Status BLOCKED, Next Action ESCALATE
 - `output` of the exit command: JSON under `## Output`
-- summary and evidence: `## Summary` and `## Evidence`"""
+- summary: text under `## Summary`
+- evidence: a list of paths under `## Evidence`"""
 _EXIT_WORDS = re.compile(r"\b(?:COMPLETED|RETRY|STUCK)\b|exit command|`output`")
 
 LONGEST_OUTPUT = 20_000
-"""Characters of the last answer's output that the next prompt quotes."""
+"""The last answer's output is quoted in the next prompt up to this many characters."""
 
 UNCHANGED = (
     "## The last run changed no file\n\n"
-    "Its role may change files, and it says that it is done. Look whether the work was done at all."
+    "Its role may change files, and it ended with COMPLETED. Check whether the work was done at all."
 )
 """For the reviewer of such a run."""
 
-CONTRACT = """\
+CONTRACT = f"""\
 ## How to answer
 
-End with exactly one JSON object, the exit command, as the last thing you write: bare, on a line of its \
-own, not in a code fence. You may write text before it, but none after it. It decides what happens next; an \
-answer without a valid one stops the job for a person.
+End your answer with one JSON object: the exit command. A program reads it and decides what happens next. If \
+there is no valid exit command, the job stops and waits for a person.
 
-{"action": "COMPLETED", "evidence_files": ["path/of/file"], "summary_for_supervisor": "What was done."}
+The exit command has this form. Replace each text in <angle brackets> with your own:
 
-- `action` (required): `COMPLETED` when your part is done; `RETRY` when this attempt failed and a fresh \
-one may succeed; `STUCK` when a person has to decide or help. Upper case.
-- `evidence_files` (required): the files you made, changed or examined, as paths relative to the \
-workspace; no absolute path, no `..`; `[]` if there are none.
-- `summary_for_supervisor` (required): two or three sentences for whoever comes next, at most 1000 \
-characters.
-- `output` (optional): a result as JSON. `metadata` (optional): an object of notes. No other keys."""
+{exit_command.EXAMPLE}
+
+- `action` (required): one of these three words, in upper case:
+  - `COMPLETED`: your part is done.
+  - `RETRY`: this attempt failed, and a new attempt may succeed.
+  - `STUCK`: a person must decide something or help.
+- `evidence_files` (required): a list of the files that you created, changed or examined. Each is a path \
+relative to the workspace, without `..`. If there are no such files, write `[]`.
+- `summary_for_supervisor` (required): two or three sentences for the next agent and for people, at most 1000 \
+characters. Say what you did and what the result is.
+- `output`: your result, as any JSON value. Required if the text above asks for it, otherwise optional.
+- `metadata` (optional): a JSON object with notes.
+
+Use only these five keys. Write any other text first. Then write the exit command on a line of its own, \
+without a code fence, and stop there."""
+"""How to answer with an exit command. Its example is not a valid exit command, so a copy of it ends STUCK."""
 
 
 def system_pieces(
     role: Role, step: Step | None = None, *, sections: bool = False, doing: bool = True
 ) -> list[UnplacedPart]:
-    """Return the parts about the agent itself and its answer; `step` is that of the doer, in a workflow.
+    """Return the parts about the agent itself; `step` is that of the doer, in a workflow.
 
     A role's own output schema applies only to its work: a reviewer (not `doing`) gives a verdict instead.
     """
@@ -82,7 +99,6 @@ def system_pieces(
     behaviour = layers.build_role_block(step.agent_role if step else None).rstrip("\n")
     schema = role.output_schema if doing else None
     pieces = [
-        UnplacedPart("contract", "rule", layers.BASE if sections else CONTRACT),
         UnplacedPart(f"role:{role.name}", "rule", heading + role.instructions),
         UnplacedPart("ending", "rule", _render_ending(role) if sections else ""),
         UnplacedPart("permissions", "rule", _render_permissions(role)),
@@ -93,6 +109,15 @@ def system_pieces(
         UnplacedPart("confidence", "rule", confidence.render_confidence_instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
+
+
+def contract_piece(*, sections: bool) -> UnplacedPart:
+    """Return the part that says how to answer.
+
+    It is the last part of the prompt, after everything from files, because models follow best what they read
+    last.
+    """
+    return UnplacedPart(CONTRACT_SOURCE, "rule", layers.BASE if sections else CONTRACT)
 
 
 def _render_ending(role: Role) -> str:
@@ -121,7 +146,7 @@ def _render_permissions(role: Role) -> str:
         lines.append(f"In the workspace you may {_join_words(may, 'and')}.")
     if may_not:
         lines.append(
-            f"You may not {_join_words(may_not, 'or')}, by any means: such a change is undone, and the job stops for a person."
+            f"You may not {_join_words(may_not, 'or')}, with any tool or command. If you do, Logist undoes the change, and the job stops for a person."
         )
     return "\n".join(lines)
 
@@ -137,7 +162,7 @@ class AtStep:
     step: Step
     text: str
     results: Sequence[object] = ()
-    """Of a join: what the jobs before it gave."""
+    """At a join: the results of the previous jobs."""
 
 
 def user_pieces(
@@ -154,8 +179,8 @@ def user_pieces(
 ) -> list[UnplacedPart]:
     """Return the parts about this job in reading order, without empty ones.
 
-    `asked` is what the role requires of its context. `filled`, the rendered template of the role, describes
-    the work in its own way; what it leaves out follows it. `changes`: the role may change files.
+    `asked` are the parts of the context that the role requires. `filled`, the rendered template of the role,
+    describes the work in its own words; what it leaves out follows it. `changes`: the role may change files.
     """
     said = filled.said if filled else frozenset()
     pieces = [
@@ -249,13 +274,13 @@ def _is_reviewed(state: State) -> bool:
 def _render_reviewed_output(state: State) -> str:
     """Render the output of the previous step, if the last answer is only its review."""
     output = state.outputs.get(state.output_of) if state.output_of and _is_reviewed(state) else None
-    return "" if output is None else f"## Output of the step before\n\n{_render_output(output)}"
+    return "" if output is None else f"## Output of the previous step\n\n{_render_output(output)}"
 
 
 def _render_results(results: Sequence[object]) -> str:
     if not results:
         return ""
-    return f"## Results of the jobs before this one\n\n{_render_output(list(results))}"
+    return f"## Results of the previous jobs\n\n{_render_output(list(results))}"
 
 
 def _render_task(spec: EffectiveSpec) -> str:
@@ -273,15 +298,19 @@ def _render_assignment(phase: Phase, *, changes: bool) -> str:
     if phase is Phase.REVIEWER:
         return (
             "## Your part: review\n\n"
-            "Judge the work described below against the task and its acceptance criteria. Do not do the "
-            "work yourself. Your verdict, see below, accepts it or sends it back; STUCK hands it to a person."
+            "Judge the work described below against the task and its acceptance criteria. Only judge it: "
+            "do no work yourself. Your verdict, see below, accepts the work or sends it back. If a person must "
+            "decide, end with STUCK."
         )
     if not changes:
         return (
             "## Your part: what your role does for the task\n\n"
-            "Do that part of it and no other: you change no file. Name the files you examined as evidence."
+            "Do only this part of the task: you change no file. Name the files that you examined as evidence."
         )
-    return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
+    return (
+        "## Your part: do the task\n\n"
+        "Work in the workspace. Name every file that you create or change as evidence."
+    )
 
 
 def _render_choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
@@ -289,17 +318,17 @@ def _render_choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str
     steps = routing.list_choices(spec.workflow, state.step) if spec.workflow else []
     if not steps:
         return ""
-    place = "in the section Metadata" if sections else "in the `metadata` of the exit command"
+    place = "in the section Metadata" if sections else "into the `metadata` of the exit command"
     lines = [
         f"- {escape_unprintable(step.id)}"
         + (f": {escape_unprintable(step.name)}" if step.name != step.id else "")
         for step in steps
     ]
     explanation = (
-        "Conditions on your output decide which step comes next. Where none of them holds, your choice counts: "
-        f"put the id of a step as `suggested_next_stage` {place}. The steps are:"
+        "Conditions on your output decide which step comes next. If no condition is true, you choose the step: "
+        f"write its id as `suggested_next_stage` {place}. The possible steps are:"
     )
-    return "\n".join(["## What can follow", "", explanation, "", *lines])
+    return "\n".join(["## Possible next steps", "", explanation, "", *lines])
 
 
 def _build_reviewer_parts(
@@ -312,7 +341,7 @@ def _build_reviewer_parts(
 
 
 def _build_earlier_parts(state: State, phase: Phase) -> list[UnplacedPart]:
-    """Return what happened before this attempt, and for the doer the findings of the review."""
+    """Return what happened before this attempt and, for the doer, the findings of the review."""
     findings = UnplacedPart(*review.findings_piece(state)) if phase is Phase.DOER else None
     return [
         _build_previous_part(state, phase, told=bool(findings and findings.text)),
@@ -329,7 +358,7 @@ def _build_previous_part(state: State, phase: Phase, *, told: bool) -> UnplacedP
     if last is None:
         return UnplacedPart("previous", "given", "")
     rework = phase is Phase.DOER and review.has_rejected_work(state)
-    title = "## The review sent it back" if rework else "## What happened before"
+    title = "## The review sent the work back" if rework else "## What happened before"
     summary = _quote_summary(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
     lines = [title, "", f"{last.role} ended with {last.action}:{summary}"]
     lines += ["", f"Its reason: {last.reason}"] if last.reason else []
@@ -338,7 +367,7 @@ def _build_previous_part(state: State, phase: Phase, *, told: bool) -> UnplacedP
     lines += [
         f"- evidence: {escape_unprintable(path)}" for path in last.evidence_files if path not in last.missing
     ]
-    lines += [f"- named as evidence, but not there: {escape_unprintable(path)}" for path in last.missing]
+    lines += [f"- named as evidence, but not found: {escape_unprintable(path)}" for path in last.missing]
     output_is_elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
     if last.output is not None and not output_is_elsewhere:
         lines += ["", f"Its output:\n\n{_render_output(last.output)}"]
@@ -364,16 +393,18 @@ def _render_plan(state: State) -> str:
     if plan is None or not (plan.approved or (last is not None and last.sequence != plan.sequence)):
         return ""
     title = "## The approved plan" if plan.approved else "## The plan so far, not approved"
-    paragraphs = [title, f"{plan.role} made it:{_quote_summary(plan.summary)}"]
+    paragraphs = [title, f"{plan.role} wrote it:{_quote_summary(plan.summary)}"]
     if plan.output is not None:
         paragraphs.append(fence_text(_shorten_text("\n".join(plans.render_plan_lines(plan.output)))))
     if plan.approved:
-        paragraphs.append("A steward has approved it. Your part is to carry it out, or to review that.")
+        paragraphs.append(
+            "A steward approved this plan. Your part is to carry it out, or to review how it was carried out."
+        )
     return "\n\n".join(paragraphs)
 
 
 def _quote_summary(summary: str) -> str:
-    """Quote the summary of a doer for its reviewer, so that no line of it can look like a heading of ours."""
+    """Quote the summary of a doer for its reviewer, so that no line of it looks like a heading of the prompt."""
     lines = summary.splitlines()
     if len(lines) < 2:
         return f" {summary}"

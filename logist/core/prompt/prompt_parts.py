@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -14,9 +14,11 @@ SEPARATOR = "\n\n---\n\n"
 """Between the system half and the user half of `request.prompt`."""
 JOINT = "\n\n"
 """Between the parts of one half."""
+CONTRACT_SOURCE = "contract"
+"""The part that says how to answer; always the last one of a prompt."""
 
 Redact: TypeAlias = Callable[[str], tuple[str, int]]
-"""Takes secrets out of a text: `(text, how many)`."""
+"""Removes secrets from a text; returns `(text, number of secrets)`."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,18 @@ class UnplacedPart:
     kind: Literal["rule", "given"]
     text: str
     glued: bool = False
-    """It goes on where the part before it ends, with nothing between them."""
+    """It follows the previous part directly, without a separator."""
     least: int = 0
-    """So many of its first characters stay, however small the budget is."""
+    """This many of its first characters are always kept, however small the budget is."""
     reason: str = ""
-    """Why it is there at all, where that is not plain."""
+    """Why the prompt contains it, if that is not obvious."""
     is_masked: bool = False
-    """Of an archived one: an export took something out of it."""
+    """For an archived part: an export removed something from it."""
+
+
+def find_end_of_context(sources: Sequence[str]) -> int:
+    """Return the index at which the context of a prompt ends: at the end of the parts, but before the contract."""
+    return len(sources) - (sources[-1:] == [CONTRACT_SOURCE])
 
 
 def assemble(
@@ -108,7 +115,7 @@ def _redact_piece(piece: UnplacedPart, redact: Redact) -> tuple[UnplacedPart, in
 class _Place:
     piece: UnplacedPart
     before: str
-    """What stands between it and the part before."""
+    """The separator between it and the previous part."""
 
 
 def _place_pieces(pieces: Iterable[UnplacedPart], joint: str) -> Iterator[_Place]:

@@ -15,14 +15,14 @@ from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.template import Rendered, SourcedText, ToldList, data
 
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
-"""The task as role templates name it."""
+"""The names of the task in role templates."""
 NAMES = (*TASK, *context.VARIABLES.values(), "CustomInstructions")
-"""Every name of ours beside those of `core.template.data`; each may be absent, and is empty then."""
+"""All names besides those of `core.template.data`; a name without a value is empty."""
 
 MAX_PARTS = 500
-"""Of a rendered template; where it has more, neighbours from one source are one."""
+"""The maximum number of parts of a rendered template; if it has more, adjacent parts from one source are joined."""
 _SOURCES = {"output": "output", "steps": "output", "aggregatedResults": "results"}
-"""Of data that says nothing itself about where it comes from; the rest belongs to the task."""
+"""The sources of data that doesn't name its own source; all other data belongs to the task."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Filled:
     """A role's template, rendered with the data of a job."""
 
     pieces: list[UnplacedPart]
-    """Its own words are rules, what came in is given. All is glued to the first, which is empty and so is never cut:
-    the whole stands in the prompt as it was rendered."""
+    """The template's own text are rules, inserted values are given. All pieces are glued to the first one, which is
+    empty and so is never cut: the prompt contains the text as it was rendered."""
     said: frozenset[str]
-    """The names of the context that stand in it, so that the prompt says nothing twice."""
+    """The names of the context that the text shows, so that the prompt contains nothing twice."""
     rest: str = ""
-    """What was asked for and does not stand in it: an agent never works without the whole task."""
+    """The parts of the task that the text doesn't show: an agent never works without the complete task."""
     warnings: tuple[str, ...] = ()
 
 
@@ -55,7 +55,7 @@ def fill_template(spec: EffectiveSpec, state: State, role: Role, given: Given) -
     if len(pieces) > MAX_PARTS:  # each is recorded
         pieces = _join_pieces(pieces)
     if len(pieces) > MAX_PARTS:
-        return f"{label}: it has more than {MAX_PARTS} parts, so the work is told without it"
+        return f"{label}: it has more than {MAX_PARTS} parts; the task is described without the template"
     all_pieces = [UnplacedPart(f"template:{role.name}", "rule", ""), *pieces] if pieces else []
     warnings = tuple(f"{label}: {warning}" for warning in rendered.warnings)
     return Filled(
@@ -112,7 +112,7 @@ def _has_item(rendered: Rendered, name: str, number: int) -> bool:
 
 
 NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES})
-"""What the values of `_build_data` say of themselves."""
+"""The sources that the values of `_build_data` name themselves."""
 
 
 def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Find the files of a workspace that matter for a task, and draw its tree: values in, values out."""
+"""Find the files of a workspace that are relevant for a task, and draw the tree of the workspace."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Classify a file by its name: whether it is text at all, whether a
-person wrote it, whether it may hold secrets.
-"""
+"""Classify a file by its name: whether it is text, was written by a person, or may contain secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ icns ico iso jar jpeg jpg ko lib lz4 lzma m4a mkv mo mov mp3 mp4 mpeg msi node n
 otf parquet pb pdf pickle pkl png ppt pptx psd pt pth pyc pyd pyo rar rlib rpm safetensors so sqlite sqlite3 swf
 tar tgz tif tiff ttf war wasm wav webm webp whl woff woff2 xls xlsx xz zip zst"""
 BINARY = frozenset(_BINARY.split())
-"""Endings of what is no text; such a file is not even opened."""
+"""Extensions of files that are not text; such files are not opened."""
 
 _CODE_ENDINGS = """\
 asm awk bash bzl c cc cjs clj cljs cmake cpp cs css cts cu cxx dart ejs el elm erb erl ex exs f90 fs go gradle
@@ -65,11 +63,11 @@ class FileKind(NamedTuple):
     """The kind of a file, by its name."""
 
     worth: float
-    """How likely it is that work is done in such a file, from 0 to 1; 0 if it is no text, so never opened."""
+    """How likely a task changes such a file, from 0 to 1; 0 if it is not text and must not be opened."""
     secret: bool
-    """It is where keys and passwords are kept: no search looks into it, and no prompt shows it."""
+    """It may contain keys and passwords: it is not searched, and not shown in prompts."""
     test: bool
-    """It, or a directory above it, is named as tests are."""
+    """The file, or a directory above it, is named like a test."""
 
 
 def classify_file(path: str) -> FileKind:
@@ -102,7 +100,7 @@ _NOWHERE = _Above(False, False)
 
 @lru_cache(maxsize=4096)
 def _classify_directory(path: str) -> _Above:
-    """Return what a directory, or any above it, means for a file in it."""
+    """Return what a path of directories tells about a file in it."""
     parts = [_classify_part(part) for part in path.split("/")]
     return _Above(any(part.tests for part in parts), any(part.vendored for part in parts))
 
@@ -126,9 +124,7 @@ def _is_environment_file(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _classify_endings(endings: str, test: bool, vendored: bool) -> FileKind:
-    """Return the kind that follows from the text after the first dot of a
-    name, and from where the file is.
-    """
+    """Return the kind by the text after the first dot of the name, and by the location of the file."""
     last, whole = endings.rpartition(".")[2], f".{endings}"
     worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6
     if whole.endswith(_GENERATED_ENDINGS):

@@ -1,4 +1,4 @@
-"""Find the files and directories that a task names: paths, names of files, modules, places in a traceback."""
+"""Find the files and directories that a task mentions: paths, file names, modules, lines of a traceback."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from logist.core.relevance.task import Task
 
 MAX_TEXT = 200_000
-"""Characters of a task that are looked at for names."""
+"""The number of characters of a task that are searched for names."""
 MAX_MENTIONS = 200
 LONGEST = 500
-"""Characters of a path; what is longer is none."""
+"""The maximum length of a path, in characters."""
 
 _QUOTED = re.compile(r"[`\"']([^`\"'\n]{1,300})[`\"']")
 _TOKEN = re.compile(r"[\w@+~.\-/\\\[\]():]+")
@@ -22,17 +22,17 @@ _PLACE = re.compile(r":\d+(?:[:,-]\d+)*$")
 
 @dataclass(frozen=True)
 class Mentions:
-    """The files and directories that a task names, in its order."""
+    """The files and directories that a task mentions, in order of appearance."""
 
     files: list[list[str]]
-    """For each name the files that it may mean: one, or those that share it."""
+    """For each name, the files that it may refer to: one, or several with the same name."""
     directories: list[str]
     unknown: list[str]
-    """Paths that are none of the files: they may be hidden ones."""
+    """Paths that match no file; they may be hidden files."""
 
 
 class Index:
-    """Paths by their last name, limited to the names that a task may mean."""
+    """Paths by file name, limited to the names that occur in the task."""
 
     def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
         self.paths = paths
@@ -54,8 +54,8 @@ class Index:
                 self.by_stem.setdefault(stem, []).append(path)
 
     def find_files(self, text: str) -> list[str]:
-        """Return the files a text may mean: that path, or those whose path ends
-        with it, or with an end of it.
+        """Return the files that a text may refer to: the exact path, or else paths that end with it or with a part
+        of it.
         """
         if text in self.paths:
             return [text]
@@ -69,8 +69,8 @@ class Index:
         return []
 
     def find_modules(self, text: str) -> list[str]:
-        """Return the files of a dotted name, as `app.users.views` or
-        `com.example.Parser`, or of its member.
+        """Return the files of a dotted name such as `app.users.views` or `com.example.Parser`, or of a member of
+        one.
         """
         parts = text.split(".")
         for end in range(len(parts), max(1, len(parts) - 2), -1):
@@ -85,14 +85,14 @@ class Index:
         return []
 
     def find_directories(self, text: str) -> list[str]:
-        """Return the directories a path may mean."""
+        """Return the directories that a path may refer to."""
         if text in self.directories:
             return [text]
         return sorted(path for path in self.directories if path.endswith(f"/{text}"))
 
 
 def find_mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
-    """Return the files and directories that a task names, each once."""
+    """Return the files and directories that a task mentions, each once."""
     candidates = list(_find_candidates(task))
     index = Index(paths, above, (text for text, _ in candidates))
     files: list[list[str]] = []
@@ -116,7 +116,7 @@ def _find_matches(text: str, index: Index) -> list[str]:
 
 
 def _find_candidates(task: Task) -> Iterator[tuple[str, bool]]:
-    """Yield texts that may be paths, and whether they are in quotes; each once, in the order of the task."""
+    """Yield texts that may be paths, and whether they are in quotes; each once, in order of appearance."""
     seen: set[str] = set()
     whole = "\n".join((task.title, task.prompt, task.step, task.description, *task.criteria))[:MAX_TEXT]
     plain = _LINK.sub(" ", whole)
@@ -148,7 +148,7 @@ def _clean_path(raw: str) -> str:
 
 
 def _is_like_a_file(path: str) -> bool:
-    """Whether the path has a `/` or a dot inside, or is a name like `Makefile`; other words are keywords."""
+    """Whether the text contains a `/` or a dot, or is a name like `Makefile`; other words are keywords."""
     name = path.rpartition("/")[2]
     return "/" in path or "." in name or (name[:1].isupper() and name.lower() in _BARE)
 
@@ -157,4 +157,4 @@ _WITHOUT_ENDING = """\
 authors brewfile changelog codeowners containerfile dockerfile gemfile jenkinsfile justfile license makefile procfile
 rakefile readme tiltfile vagrantfile"""
 _BARE = frozenset(_WITHOUT_ENDING.split())
-"""Names of files without an ending."""
+"""Common file names without an extension."""

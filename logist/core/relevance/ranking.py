@@ -1,7 +1,7 @@
-"""Rank files, best first: those a task names, then those whose names or texts have its words.
+"""Rank files, best first: those that a task mentions, then those whose names or contents contain its words.
 
-A word counts by where it is in the task, and by how few files have it; often in a file counts more than once,
-but never much more.
+The weight of a word depends on its position in the task, and on how few files contain it. Several occurrences in
+a file count a little more than one.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from logist.core.relevance.kinds import FileKind
 from logist.core.relevance.words import Keyword, split_name
 
 NAME = 3.0
-"""What a word in the name of a file counts, beside one in its text."""
+"""The weight of a word in the name of a file, compared to one in its content."""
 DIRECTORY = 0.3
-"""One in the directories above it, beside one in its name."""
+"""The weight of a word in the directories above a file, compared to one in its name."""
 ABBREVIATED = 0.7
-"""Of a name that has only the beginning of a word: `auth` for `authentication`."""
+"""The weight of a name that contains only the beginning of a word: `auth` for `authentication`."""
 IN_NAMED_DIRECTORY = 1.6
-"""A file of a directory that the task names counts so many times what it else would."""
+"""The factor for files in a directory that the task mentions."""
 TEST = 0.75
-"""What a test counts where the task says nothing of tests."""
+"""The factor for tests if the task doesn't mention tests."""
 LEAST = 0.25
-"""Of what the best file that was found counts: what is below that is not worth its tokens."""
+"""Files below this share of the best score are left out, because they are not worth their tokens."""
 SHORTEST_BEGINNING = 3
 SEVERAL = 0.15
-"""What each further word adds, in parts of what a file counts."""
+"""What each further word adds to the score, as a fraction."""
 SATURATED = 1.5
 TYPICAL = 6_000
-"""Bytes of a file in which a word counts as it is; in longer ones it counts less."""
+"""The size of a typical file in bytes; in longer files a word counts less."""
 
 
 @dataclass(frozen=True)
 class RankedFile:
-    """A file that matters: how much, and why."""
+    """A relevant file, its score and the reason."""
 
     path: str
     score: float
@@ -45,11 +45,11 @@ class RankedFile:
 
 
 Hits = dict[int, float]
-"""By number of the keyword: how well it is there, from 0 to 1."""
+"""By number of the keyword: how well it matches, from 0 to 1."""
 
 
 class Names:
-    """Which keywords the names of files have: computed once for each word and each directory."""
+    """Finds keywords in file names; computed once for each word and each directory."""
 
     def __init__(self, keywords: Sequence[Keyword]) -> None:
         self.keywords = keywords
@@ -58,7 +58,7 @@ class Names:
         self._codes = [
             (number, _compile_spellings(each)) for number, each in enumerate(keywords) if each.code
         ]
-        # Whatever a name has of a keyword, it has its beginning: most names have none, and are done with.
+        # A name that matches a keyword contains its beginning; most names contain none and can be skipped quickly.
         begun = {each.needle.partition("_")[0][:SHORTEST_BEGINNING] for each in keywords}
         self._beginning = re.compile("|".join(map(re.escape, sorted(begun)))).search
 
@@ -110,15 +110,13 @@ class Names:
 
 
 def _compile_spellings(keyword: Keyword) -> Callable[[str], re.Match[str] | None]:
-    """Return a search for a name of several words as files are called:
-    `rate_limiter`, `rate-limiter`, `RateLimiter`.
-    """
+    """Return a search for a name of several words, in the spellings `rate_limiter`, `rate-limiter`, `RateLimiter`."""
     return re.compile("[_-]?".join(map(re.escape, keyword.needle.split("_"))), re.IGNORECASE).search
 
 
 @dataclass(frozen=True)
 class Text:
-    """How often each keyword is in a file, by its number, and how long the file is."""
+    """The number of occurrences of each keyword in a file, and the size of the file."""
 
     counts: Sequence[int]
     size: int
@@ -135,10 +133,9 @@ def rank_files(
     directories: Sequence[str] = (),
     tests_wanted: bool = False,
 ) -> list[RankedFile]:
-    """Return at most `most` files that have a keyword, the best first.
+    """Return at most `most` files that contain a keyword, best first.
 
-    `files`: all that could be found; `searched`: how many of them were looked into; `directories`: those that
-    the task names.
+    `files`: all candidates; `searched`: how many of them were read; `directories`: those that the task mentions.
     """
     worth = _Worth(keywords, names, texts, len(files), searched)
     places = tuple(f"{directory}/" for directory in directories)
@@ -162,7 +159,7 @@ _NONE: tuple[Hits, Hits] = ({}, {})
 
 
 class _Worth:
-    """What the keywords are worth: the fewer names, or texts, have one, the more it counts there."""
+    """The weights of the keywords: the fewer names or texts contain one, the more it counts."""
 
     def __init__(
         self,
@@ -190,7 +187,7 @@ class _Worth:
         ]
 
     def score_file(self, hits: tuple[Hits, Hits], text: Text | None) -> float:
-        """Return what a file is worth; 0 if neither its name nor its text has any of the words."""
+        """Return the score of a file; 0 if neither its name nor its text contains a keyword."""
         own, above = hits
         score, numbers_present = 0.0, set(own)
         for number, much in own.items():
@@ -206,15 +203,15 @@ class _Worth:
         for number, much in above.items():
             if number not in own:
                 score += much * self._names[number] * DIRECTORY
-        # A file that has several of the words is more than one that has one of them often.
+        # A file with several of the words is better than a file with one of them many times.
         return score * (1.0 + SEVERAL * min(len(numbers_present) - 1, 4))
 
     def explain_score(self, own: Hits, text: Text | None) -> str:
-        """Return the words that count most, in a form for people."""
+        """Return the words that count most, as text for people."""
         reasons: list[str] = []
         if own:
             best = _choose_best({number: much * self._names[number] for number, much in own.items()}, 2)
-            reasons.append(f"its name has {', '.join(self._keywords[number].word for number in best)}")
+            reasons.append(f"name contains {', '.join(self._keywords[number].word for number in best)}")
         if text is not None:
             length = _compute_length_factor(text)
             counts = {number: count for number, count in enumerate(text.counts) if count}

@@ -17,7 +17,7 @@ class Task:
     criteria: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     step: str = ""
-    """What the step of a workflow says, its template filled."""
+    """The prompt of the workflow step, with its template filled."""
 
     @classmethod
     def from_spec(cls, spec: EffectiveSpec, step: str = "") -> Task:

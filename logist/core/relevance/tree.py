@@ -1,6 +1,6 @@
 """Draw the tree of a workspace, two levels deep, within a fixed number of lines.
 
-The key files of the root come first, so that they are lost last if the text is shortened from its end.
+The key files of the root come first, so that they are kept if the end of the text is cut off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_CHARACTERS = 8_000
 MOST_AT_TOP = 60
 LONGEST_NAME = 100
 _MOST_INSIDE = (40, 20, 10, 6, 3, 0)
-"""How many entries of each directory are shown: the first of these with which all of it fits."""
+"""The number of entries shown per directory: the first of these numbers with which the tree fits."""
 
 _BUILDING = """\
 agents.md build.gradle build.gradle.kts build.sbt build.xml build.zig bunfig.toml cargo.toml claude.md
@@ -29,15 +29,13 @@ _KEY_ENDINGS = (".csproj", ".sln", ".cabal", ".gemspec", ".xcodeproj")
 
 
 def is_key_file(name: str) -> bool:
-    """Whether a file tells how a project is built, or what it is: such a
-    file is never dropped in favour of another.
-    """
+    """Whether a file describes a project or how it is built; such files are kept before all others."""
     low = name.lower()
     return low in _KEY_FILES or low.startswith(_KEY_BEGINNINGS) or low.endswith(_KEY_ENDINGS)
 
 
 def format_name(path: str) -> str:
-    """Return a name on one line, whatever is in it; bytes that are not Unicode are escaped in hexadecimal."""
+    """Return a name on one line, whatever it contains; bytes that are not Unicode are escaped in hexadecimal."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     short = f"{text[:LONGEST_NAME]}..." if len(text) > LONGEST_NAME else text
     return short if short.isprintable() else json.dumps(short)
@@ -51,18 +49,17 @@ class _TreeDirectory:
     files: list[str] = field(default_factory=list)
     noted: dict[str, str] = field(default_factory=dict)
     total: int = 0
-    """Files in it and below."""
+    """The number of files in it and below."""
 
 
 def draw_tree(
     files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
 ) -> str:
-    """Return the tree as text: the root's key files, directories with the number of files below them, then
-    other files.
+    """Return the tree as text: the root's key files, directories with the number of files in them, then other
+    files.
 
-    `noted` is what is neither file nor directory.
-
-    `partial`: there is more than was looked at. The text is empty for an empty workspace.
+    `noted`: entries that are neither file nor directory, with a note. `partial`: not everything was scanned. The
+    text is empty for an empty workspace.
     """
     top = _build_tree(files, directories, noted)
     most_at_top = MOST_AT_TOP
@@ -73,7 +70,7 @@ def draw_tree(
             break
         most_at_top = MOST_AT_TOP if most else MOST_AT_TOP // 2
     if partial:
-        lines.append("(there is more than was looked at)")
+        lines.append("(incomplete: not all files were scanned)")
     return "\n".join(lines)
 
 
@@ -120,7 +117,7 @@ def _format_lines(
 ) -> Iterable[str]:
     """Yield one line for each entry: the files that are `first`, directories, the other files.
 
-    Of more than `most` entries the key files are kept, then directories, then the other files.
+    If there are more than `most` entries, key files are kept first, then directories, then other files.
     """
     names, folders = sorted(here.files), sorted(here.directories)
     if len(names) + len(folders) > most:

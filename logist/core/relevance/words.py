@@ -1,4 +1,4 @@
-"""Find the words of a task that files are searched for, and what each is worth."""
+"""Find the words of a task for which files are searched, and their weights."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from logist.core.relevance.task import Task
 
 MAX_KEYWORDS = 10
 MAX_TEXT = 20_000
-"""Characters of a text that are looked at for words."""
+"""The number of characters of a text that are searched for words."""
 SHORTEST = 3
 LONGEST = 100
-"""Characters of a word; what is longer is data."""
+"""The maximum length of a word, in characters; longer ones are data."""
 
 _SAYING_NOTHING = """\
 about above accept acceptance according across actual add added adding adds after again against ago all allow
@@ -43,7 +43,7 @@ until update updated updates upon use used useful user's uses using usual usuall
 verify very via want wants was way ways well were what when where whether which while who whole whose why will
 wish with within without won work worked working works would write writes wrong www yes yet you your"""
 STOP_WORDS = frozenset(_SAYING_NOTHING.split())
-"""Words that say nothing about where the work is: English, and how tasks are worded."""
+"""Words that don't help to find files: common English words, and typical words of tasks."""
 
 _TOKEN = re.compile(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -57,7 +57,7 @@ _ENDINGS = (
     (("ization", 4), ("ation", 4), ("ing", 4), ("ion", 5), ("ment", 4), ("er", 4)),
     (("ied", 4), ("ated", 4), ("ate", 4), ("es", 4), ("ed", 4), ("ly", 4), ("e", 4), ("y", 4)),
 )
-"""Of each of these one is taken off, if it leaves so many letters."""
+"""One ending of each group is removed, if at least this many letters are left."""
 _PARTICLE = re.compile(
     r"\b((?:back|call|check|clean|drop|log|look|opt|roll|set|shut|sign|start|tear|time)(?:s|ed|(?:[gnpt]?ing))?)"
     r"[ -](back|down|in|off|out|up)\b"
@@ -70,20 +70,20 @@ _ABOUT_TESTS = frozenset(("test", "tests", "testing", "tested"))
 
 @dataclass(frozen=True)
 class Keyword:
-    """A word, the letters of it that all its forms share, and what it counts."""
+    """A word, the stem that all its forms share, and its weight."""
 
     word: str
     needle: str
-    """Lower case; what is looked for, of a name of several words with `_` between them, or with nothing."""
+    """The lowercase stem that is searched for; a name of several words has `_` between them."""
     weight: float
     whole: bool = False
-    """It is looked for as a word of its own: it is short, and would be found inside of many."""
+    """It is searched as a separate word, because it is short and would be found inside many words."""
     code: bool = False
-    """It is a name of several words, as `rate_limiter` or `HttpClient`."""
+    """It is a name of several words, such as `rate_limiter` or `HttpClient`."""
 
 
 def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
-    """Return the words of a task, the heaviest first; of equal ones, the first in the task."""
+    """Return the words of a task by weight, highest first; equal ones in order of appearance."""
     weights: dict[str, float] = {}
     shown: dict[str, str] = {}
     for text, worth in _weigh_texts(task):
@@ -104,7 +104,7 @@ def find_keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
 
 
 def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
-    """Yield the texts of a task, and what a word of each is worth."""
+    """Yield the texts of a task, and the weight of a word in each."""
     yield task.title[:MAX_TEXT], 3.0
     yield " ".join(task.tags)[:MAX_TEXT], 2.0
     for text, worth in ((task.step, 1.5), (task.prompt, 1.5), (task.description, 1.5)):
@@ -113,9 +113,7 @@ def _weigh_texts(task: Task) -> Iterator[tuple[str, float]]:
 
 
 def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
-    """Yield every word in its order, and a factor: names of code count more,
-    and so do the words they are made of.
-    """
+    """Yield every word in order, with a factor: names from code and their parts count more."""
     plain = _LINK.sub(" ", text)
     quoted = {token for quote in _QUOTED.findall(plain) for token in _TOKEN.findall(quote)}
     for token in _TOKEN.findall(plain):
@@ -128,7 +126,7 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
             yield token, 2.0
         for part in parts:
             low = part.lower()
-            # Nearly every task asks for tests, and any of them will do as an example.
+            # Nearly every task asks for tests, so the word helps little to find files.
             yield low, 0.4 if low in _ABOUT_TESTS else 1.25 if code else 1.0
     for verb in _find_phrasal_verbs(plain):
         yield verb, 1.0
@@ -138,13 +136,13 @@ def _weigh_words(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _find_phrasal_verbs(text: str) -> Iterator[str]:
-    """Yield `logging in` and `times out` as files and names have them: `log_in`, which finds `login` too."""
+    """Yield phrases such as `logging in` as in names: `log_in`, which also finds `login`."""
     for verb, particle in _PARTICLE.findall(text.lower()):
         yield f"{_undouble_consonant(stem_word(verb))}_{particle}"
 
 
 def _is_code(token: str) -> bool:
-    """Whether the token is a name of several words, as `rate_limiter`, `HttpClient` or `httpClient`."""
+    """Whether the token is a name of several words, such as `rate_limiter`, `HttpClient` or `httpClient`."""
     humped = not (token.islower() or token.isupper())
     return ("_" in token or humped) and "-" not in token and len(split_name(token)) > 1
 
@@ -154,7 +152,7 @@ def _is_significant(word: str) -> bool:
 
 
 def _is_covered_by_better(needle: str, ranked: list[str], weights: dict[str, float]) -> bool:
-    """Whether a shorter needle that counts no less finds all that this one would, and it is no name of code."""
+    """Whether a shorter stem with at least the same weight finds everything that this one finds; never for code."""
     return "_" not in needle and any(
         other != needle
         and len(other) > SHORTEST + 1
@@ -165,9 +163,9 @@ def _is_covered_by_better(needle: str, ranked: list[str], weights: dict[str, flo
 
 
 def stem_word(word: str) -> str:
-    """Return what the forms of a word share: `parsing`, `parser` and `parse` give `pars`.
+    """Return the stem of a word: `parsing`, `parser` and `parse` give `pars`.
 
-    A name of several words gives those with `_` between them.
+    A name of several words gives the words with `_` between them.
     """
     if _is_code(word):
         return "_".join(split_name(word)).lower()
@@ -185,7 +183,7 @@ def stem_word(word: str) -> str:
 
 
 def _undouble_consonant(low: str) -> str:
-    """`logg` of `logging` is `log`, `runn` is `run`; `call` stays."""
+    """Remove a doubled consonant: `logg` (from `logging`) becomes `log`, `runn` becomes `run`; `call` stays."""
     doubled = len(low) > SHORTEST and low[-1] == low[-2] and low[-1] in "bdgmnprt"
     return low[:-1] if doubled else low
 
@@ -196,12 +194,12 @@ def stem_title(title: str) -> frozenset[str]:
 
 
 def split_name(name: str) -> list[str]:
-    """Return the words a name is made of, as they are written there."""
+    """Return the words of a name, unchanged."""
     if not name.isascii():
         return _LETTERS.findall(name)
     return (_LOW if name.islower() else _HUMPS).findall(name)
 
 
 def split_lowercase(name: str) -> list[str]:
-    """Return the words a name is made of, in lower case."""
+    """Return the words of a name in lowercase."""
     return [part.lower() for part in split_name(name)]

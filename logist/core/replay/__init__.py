@@ -1,3 +1,1 @@
-"""Judges recorded interactions by the current rules, and compares
-recorded prompts with the current wording.
-"""
+"""Judges recorded interactions by the current rules, and compares recorded prompts with current ones."""

@@ -1,4 +1,4 @@
-"""A difference that a replay detects: a field that comes out differently today, with its cause."""
+"""A difference that a replay detects: a field whose value is different today, with the cause."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from logist.core.model import Interaction, JsonObject
 from logist.core.replay.drift_causes import schema_hash
 
 LONGEST = 4_000
-"""Characters of a value that are kept; of a longer one, those around the place where the two part."""
+"""Characters to keep of a value; a longer one is cut around the first difference."""
 BEFORE = 40
-"""Characters before that place."""
+"""Characters to keep before the first difference."""
 SHOWN = 160
-"""Characters of a value that a person is shown on a line."""
+"""Characters of a value to print on a line."""
 LINES = 4
-"""Lines of a value that a person is shown."""
+"""Lines of a value to print."""
 
-ANSWER = "the rules for the exit command judge this answer in another way"
+ANSWER = "the rules for the exit command judge this answer differently"
 _CAUSES = {
-    "state_before": "the entries before it lead elsewhere",
-    "review": "the rules of the review come to another verdict, or to other findings",
-    "route": "the decisions of the workflow go another way",
-    "unsure": "the rules for when a steward has to confirm an answer come to something else",
-    "limit": "the job would have halted before this call: a limit is reached, or what was used is counted in another way",
-    "step": "the entries before it lead to another step",
-    "role": "the rules for whose turn it is name another role",
-    "refusals": "the rules of the permissions hold other changes of the workspace against the role",
-    "results": "what a person gives in place of other jobs is taken in another way",
-    "children": "the step would be given to another number of jobs",
-    "merge": "the rules for when work is merged by itself come to something else",
-    "gathered": "the rules for how many jobs have to succeed come to something else",
+    "state_before": "the interactions before it lead to another state",
+    "review": "the review rules give another verdict or other findings",
+    "route": "the decisions of the workflow take other branches",
+    "unsure": "the rules for when a steward must confirm an answer give a different result",
+    "limit": "the job would have halted before this call: a limit is reached, or the usage is counted differently",
+    "step": "the interactions before it lead to another step",
+    "role": "the rules for the next agent select another role",
+    "refusals": "the permission rules forbid other changes of the workspace",
+    "results": "an answer supplied by hand in place of child jobs is read differently",
+    "children": "the step would get a different number of child jobs",
+    "merge": "the rules for automatic merging give a different result",
+    "gathered": "the rules for how many child jobs must succeed give a different result",
 }
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One field that comes out differently today than it was recorded."""
+    """One field whose value today differs from the recorded one."""
 
     sequence: int
     field: str
@@ -68,9 +68,7 @@ def explain_cause(
     `judged`: the answer itself is read differently, and `reason` is the current reason.
     """
     rule = ANSWER if judged or field.startswith("response.") else _CAUSES.get(field, "")
-    explanation = (
-        f"{rule or 'the rules of the state machine lead elsewhere'}{_describe_changes_since(entry, schema)}"
-    )
+    explanation = f"{rule or 'the rules of the state machine lead to another state'}{_describe_changes_since(entry, schema)}"
     return f"{explanation}: {reason}" if judged and reason and reason != entry.reason else explanation
 
 
@@ -78,11 +76,11 @@ def _describe_changes_since(entry: Interaction, schema: JsonObject) -> str:
     then, version = (entry.request.metadata.get(name) for name in ("schema", "logist"))
     changes = []
     if isinstance(then, str) and then != (now := schema_hash(schema)):
-        changes.append(f"llm-chat-schema.json has changed since: it was {then[:8]}, today it is {now[:8]}")
+        changes.append(f"llm-chat-schema.json has changed: it was {then[:8]}, now it is {now[:8]}")
     if isinstance(version, str) and version != __version__:
-        changes.append(f"it was recorded by Logist {version[:20]}, and this is {__version__}")
+        changes.append(f"recorded by Logist {version[:20]}, replayed by {__version__}")
     if has_newer_rules(entry):
-        changes.append("it was judged by a rule that only a newer Logist has")
+        changes.append("judged by a rule that only a newer Logist has")
     return f" ({'; '.join(changes)})" if changes else ""
 
 

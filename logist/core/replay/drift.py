@@ -1,8 +1,8 @@
 """Prompt drift: compares an archived request with the one that Logist would send today.
 
-Rules (the contract, the role, its permissions and template, the step) are made again from the current files;
-what depends on the history (the task, earlier answers, findings) from the spec and the state of that time.
-What came from the workspace and from other jobs is taken from the archive. So every difference is caused by a
+Rules (the contract, the role, its permissions and template, the step) are built from the current files; parts
+that depend on the history (the task, earlier answers, findings) from the spec and the state of that time.
+Parts from the workspace and from other jobs are taken from the archive. So every difference is caused by a
 file that has changed, or by Logist itself, and the cause says which.
 """
 
@@ -44,7 +44,7 @@ SETTINGS = (
     *("role", "phase", "step", "model", "provider_model", "endpoint", "temperature", "max_output_tokens"),
     *("agent", "permissions", "tools", "redactions", "logist", "schema"),
 )
-"""What the metadata of a request say beside the prompt."""
+"""Metadata of a request to compare, in addition to the prompt."""
 Key: TypeAlias = tuple[str, int]
 _NUMBER = re.compile("[0-9]+")
 
@@ -54,13 +54,13 @@ class Drift:
     """One part of a prompt that is different today."""
 
     sequence: int
-    """The interaction that asked."""
+    """The interaction of the request."""
     source: str
-    """The part: `role:Worker`, `contract`, `task`, `file:src/a.py`; empty where it is about the whole. Or what is
-    sent beside it: `model`, `temperature`, `tools`."""
+    """The part: `role:Worker`, `contract`, `task`, `file:src/a.py`; empty for the prompt as a whole. Or a setting
+    sent with the prompt: `model`, `temperature`, `tools`."""
     change: Change
     cause: str
-    """In words, as `the role file Worker (roles/Worker.yaml) has changed`."""
+    """In words, for example `the role file Worker (roles/Worker.yaml) has changed`."""
     diff: tuple[str, ...] = ()
     """Lines without their breaks: `-` is the archive, `+` today."""
 
@@ -77,9 +77,8 @@ class Comparison:
 def find_drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) -> list[Drift]:
     """Return the parts of a recorded request that would be different today.
 
-    `spec` and `state` are those before it.
-
-    Empty if nothing differs, and if the archive does not list the parts of its prompt.
+    `spec` and `state` are those before it. The list is empty if nothing differs, or if the archive does not
+    list the parts of its prompt.
     """
     blocks = archived_request.read_blocks(entry.request)
     if not blocks:
@@ -111,7 +110,7 @@ def find_drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: To
             _replace_step(spec, state, today), state, entry, role, blocks, drift_context
         )
     except RecursionError:
-        return [*found, Drift(entry.sequence, "", "changed", "what the history holds is nested too deep")]
+        return [*found, Drift(entry.sequence, "", "changed", "the history is nested too deep")]
 
 
 def _find_prompt_drifts(
@@ -149,7 +148,7 @@ class _Made:
     kept: Sequence[Key]
     """The parts that the archive has too."""
     likeness: tuple[int, int] = (0, 0)
-    """By whole parts, then by the pieces of a template."""
+    """The larger, the more similar: by parts, then by the pieces of a template."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,9 @@ def _compare_whole(
     entry: Interaction, told: drift_causes.DriftContext, made: _Made, before: Mapping[Key, PromptBlock]
 ) -> list[Drift]:
     """Check whether the parts, which are all equal, are also in the same order and joined in the same way."""
-    keys = [*made.kept, *(key for key in before if key[0] == LEFT_OUT)]
+    notes = [key for key in before if key[0] == LEFT_OUT]
+    end = prompt_parts.find_end_of_context([key[0] for key in made.kept])
+    keys = [*made.kept[:end], *notes, *made.kept[end:]]
     texts = [before[key].text for key in keys]
     user, joint = len(archived_request.group_blocks(made.told.system)), made.told.joint
     prompt = joint.join(texts[:user]) + prompt_parts.SEPARATOR + joint.join(texts[user:])
@@ -275,7 +276,7 @@ class _Matching:
         ):
             return True
         if now.source == "limits" and _NUMBER.sub("", then.text) == _NUMBER.sub("", now.text):
-            return True  # an ask that goes on after a failed turn has the prompt of the attempt before
+            return True  # a request that continues after a failed turn has the prompt of the attempt before
         text = self.redact(now.text)[0]
         if then.text == text or archived_request.is_redacted(then.text, text):
             return True

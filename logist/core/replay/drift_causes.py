@@ -15,11 +15,11 @@ from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
-"""What a request says beside its prompt of what the role's file decides."""
+"""Settings of a request, besides its prompt, that come from the role file."""
 GIVEN, OFFERED = "given", "litellm"
-"""Agents: nobody was asked; the one that Logist offers tools to."""
+"""Values of `agent`: the answer was supplied by hand; the agent that Logist offers tools to."""
 FILES = ("role", "template")
-"""Parts that are a role's own words."""
+"""Parts whose text comes from the role file."""
 _OF_FILE = {"template": ": its template", "output_schema": ": its output_schema"}
 ASKED = frozenset(
     {
@@ -27,52 +27,52 @@ ASKED = frozenset(
         *("related_tasks", "custom_instructions"),
     }
 )
-"""Parts that are there because the role asks for them."""
+"""Parts that are in the prompt because the role requests them."""
 _WORK = ("task", "workflow_step")
-"""Parts that a role's template can tell in its own way."""
+"""Parts that a role's template can describe instead."""
 AT_STEP = frozenset({"workflow_step", "agent_role"})
-"""Parts that are the words of a workflow's step."""
+"""Parts whose text comes from a step of the workflow."""
 _NAMES = {
-    "model": "the model that is asked",
+    "model": "the model",
     "temperature": "the temperature",
-    "tools": "the tools that are offered",
-    "contract": "the contract, which says how to answer",
-    "base": "the contract, which says how to answer in sections",
-    "permissions": "what a role is told it may do",
-    "ending": "the words for how to end in sections",
-    "output_schema": "what the role's output has to fit",
-    "agent_role": "the words for how to behave at the step",
-    "confidence": "what asks for the confidence of the agent",
-    "step": "the words for whose turn it is",
-    "limits": "the words for the attempt and its limit",
-    "choices": "the steps that the agent may choose from",
-    "verdict": "what a reviewer is told of its verdict",
+    "tools": "the offered tools",
+    "contract": "the contract (how to answer)",
+    "base": "the contract (how to answer in sections)",
+    "permissions": "the text about the role's permissions",
+    "ending": "the text about how to end an answer in sections",
+    "output_schema": "the schema of the role's output",
+    "agent_role": "the behavior instructions of the step",
+    "confidence": "the request for the agent's confidence",
+    "step": "the text about the agent's part",
+    "limits": "the text about the attempt and its limit",
+    "choices": "the steps that the agent can choose from",
+    "verdict": "the text about the reviewer's verdict",
     "checklist": "the checklist of the review",
-    "partial": "the words for a change that is not shown whole",
+    "partial": "the note that the change is incomplete",
     "task": "the task",
     "instructions": "the task",
     "context": "the task",
     "workflow_step": "the step of the workflow",
-    "previous": "what came before",
-    "answer": "what the last attempt wrote",
-    "findings": "what the review found",
+    "previous": "the text about the last answer",
+    "answer": "the answer of the last attempt",
+    "findings": "the findings of the review",
     "checks": "the results of the checks",
     "steps": "the steps so far",
-    "output": "the output of the step before",
+    "output": "the output of the previous step",
     "results": "the results of other jobs",
     "note": "the steward's note",
     "listing": "the files of the workspace",
     "repo_structure": "the structure of the workspace",
-    "relevant_files": "the files that seem to matter",
+    "relevant_files": "the relevant files",
     "changes": "the list of changes",
     "diff": "the patch of the changes",
     "prior_attempts": "the earlier attempts",
-    "session_context": "the other jobs under way",
+    "session_context": "the other active jobs",
     "related_tasks": "the related jobs",
     "custom_instructions": "the instructions of the project",
-    LEFT_OUT: "what had no room",
+    LEFT_OUT: "the parts left out for lack of space",
     "prompt": "the prompt",
-    "outcome": "where the answer led",
+    "outcome": "the state after the answer",
     "exit_command": "the exit command",
     "text": "the text before the exit command",
 }
@@ -83,20 +83,20 @@ class Today:
     """What a prompt is made from today, in addition to the spec and the state from the history."""
 
     version: str
-    """Of Logist."""
+    """The version of Logist."""
     schema: str = ""
-    """`schema_hash` of the exit command's schema; empty: not looked at."""
+    """`schema_hash` of the exit command's schema; empty if schemas are not compared."""
     role: Role | None = None
     role_file: str = ""
-    """As a person would name it."""
+    """The path of the role file, for messages."""
     role_hash: str = ""
     missing: str = ""
-    """Why there is no role, in words."""
+    """Why the role is missing, in words."""
     step: Step | None = None
-    """The step of the workflow, where its file says something else than the history; None where it does not."""
+    """The step as the workflow file defines it today; None if it is the same as in the history."""
     step_file: str = ""
     disabled: tuple[str, ...] | None = None
-    """The tools that the config leaves out; None: the tools are not looked at."""
+    """The tools that the config disables; None if tools are not compared."""
     redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
 
 
@@ -109,11 +109,11 @@ class DriftContext:
     entry: Interaction
     today: Today
     retold: bool = False
-    """The role's template tells the work in another way, so that the parts beside it are others too."""
+    """Whether the role's template describes the task differently, so that the other parts differ too."""
 
     @property
     def role_name(self) -> str:
-        """The role that was asked."""
+        """The role that the request was for."""
         return find_asked_role(self.entry)
 
     @property
@@ -164,7 +164,7 @@ class DriftContext:
         role = f"the role file {self.role_name}{_format_file_suffix(self.today.role_file)}"
         if word == "schema":
             then, now = str(self._get_metadata("schema"))[:8], self.today.schema[:8]
-            return f"the schema of the exit command, llm-chat-schema.json, has changed: it was {then}, it is {now}"
+            return f"the schema of the exit command, llm-chat-schema.json, has changed: it was {then}, now it is {now}"
         if self.today.role is None and word == "role":
             return self.today.missing
         if self._is_step_change(word):
@@ -177,14 +177,14 @@ class DriftContext:
         if word in (*FILES, "output_schema") and not self.is_role_unchanged:
             return f"{role} has changed{_OF_FILE.get(word, '')}"
         if self.retold and word in (*ASKED, *_WORK):
-            return f"{role} has changed: its template tells the work in another way"
+            return f"{role} has changed: its template describes the task differently"
         if word in ASKED and change != "changed" and not self.is_role_unchanged:
-            return f"{role} asks for other parts of the surroundings"
+            return f"{role} has changed: it requests other context"
         return self._explain_own_wording(source)
 
     def _explain_setting(self, word: str, role: str) -> str:
         if word == "tools" and not self._permissions_differ:
-            return f"{_NAMES[word]}: `tools.disabled` of the config has changed, or Logist has other tools"
+            return f"{_NAMES[word]}: `tools.disabled` in the config has changed, or Logist has other tools"
         if word == "tools":
             return f"the permissions of the role {self.role_name} have changed{_format_file_suffix(self.today.role_file)}"
         return (
@@ -194,7 +194,7 @@ class DriftContext:
     def _is_step_change(self, word: str) -> bool:
         """Whether the workflow file causes the difference.
 
-        That is by the words of the step, or by the answer format, which affects the whole prompt.
+        The text of the step causes it, or the answer format, which affects the whole prompt.
         """
         today, flow = self.today.step, self.spec.workflow
         then = flow.find_step(self.state.step) if flow else None
@@ -217,13 +217,13 @@ class DriftContext:
 
     def _explain_own_wording(self, source: str) -> str:
         word = source.partition(":")[0]
-        what = _NAMES.get(word) or (describe_part(source) if source else "how the parts are put together")
+        what = _NAMES.get(word) or (describe_part(source) if source else "how the parts are joined")
         then, now = self._get_metadata("logist"), self.today.version
         if not isinstance(then, str):
-            return f"the wording of Logist itself ({what}): {now} today, and the archive does not say which it was"
+            return f"Logist's own text has changed ({what}): now {now}, the archive does not record the old version"
         if then == now:
-            return f"the wording of Logist itself ({what}), though it was {now} then too"
-        return f"the wording of Logist itself ({what}): {then[:40]} then, {now} today"
+            return f"Logist's own text has changed ({what}), although the version is still {now}"
+        return f"Logist's own text has changed ({what}): it was {then[:40]}, now it is {now}"
 
     def _get_metadata(self, name: str) -> object:
         return self.entry.request.metadata.get(name)
@@ -249,7 +249,7 @@ def describe_part(source: str) -> str:
     if word == "relevant" and name:
         return f"the file {name}"
     if word == "template" and name:
-        return f"the work as the template of the role {name} tells it"
+        return f"the task as described by the template of the role {name}"
     return _NAMES.get(word, f"the part {source}")
 
 

@@ -1,6 +1,4 @@
-"""Reads one entry of a history in another format as far as possible:
-`action`, no `raw_response`, other states.
-"""
+"""Reads one entry of a history in another format: `action`, no `raw_response`, other states."""
 
 from __future__ import annotations
 
@@ -27,19 +25,19 @@ STATES = {
     "COMPLETED": Status.SUCCESS,
     "CANCELLED": Status.CANCELED,
 }
-"""Names of states that others have, or that only were shown."""
+"""Names of states that other programs use, or that were only displayed."""
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z|\+00:?00)?")
 _REVIEWERS = frozenset({"supervisor", "reviewer"})
 MOST_USED = 10**12
-"""Cents, tokens or seconds of one answer; what says more, or less than nothing, is no usage."""
+"""Cents, tokens or seconds of one answer; larger or negative numbers are ignored."""
 _ANSWER = ("evidence_files", "summary_for_supervisor", "output", "metadata")
 _WORKING = frozenset({"step", "poststep"})
 """Operations that ask an agent, or take its answer; the others are log entries."""
 _SETTINGS = ("role", "phase", "model", "temperature")
-"""What some histories say of a request itself, and not in its metadata."""
+"""Settings that some histories have in the request itself and not in its metadata."""
 _NOT_MODELS = frozenset({"simulated", "preview-only", "run-command"})
-"""In place of a model's name, in entries of which no model knows."""
+"""Values in place of a model's name, in entries that no model answered."""
 
 
 def is_logist_interaction(entry: JsonObject) -> bool:
@@ -52,7 +50,7 @@ class OldEntry:
     """An entry as it was read; None means that a value was missing."""
 
     where: str
-    """Its place in the file, for people."""
+    """Its place in the file, for messages."""
     number: int | None
     raw: JsonObject
     timestamp: str | None
@@ -61,7 +59,7 @@ class OldEntry:
     request: Request
     response: JsonObject
     actions: list[str] | None
-    """By `actions`, or the older `action`."""
+    """From `actions`, or the older `action`."""
     usage: Usage | None
     simulated: bool
     """A person supplied the answer."""
@@ -124,12 +122,14 @@ def read_old_entry(raw: JsonObject, place: int, last: OldEntry | None) -> OldEnt
     number = number if isinstance(number, int) and not isinstance(number, bool) else None
     where = f"entry {place}" + (f" (sequence {number})" if number is not None else "")
     if is_logist_interaction(raw):
-        raise Damaged(f"{where} is an interaction of Logist, and those before it are not")
+        raise Damaged(f"{where} is an interaction of Logist, but the entries before it are not")
     if last is not None and None not in (number, last.number) and number <= last.number:  # type: ignore[operator]
-        raise Damaged(f"{where} follows {last.where}: they are out of order")
+        raise Damaged(f"{where} comes after {last.where}: the sequence numbers must increase")
     response, request = raw.get("response"), raw.get("request", {})
     if not isinstance(response, dict) or not isinstance(request, dict):
-        raise Damaged(f"{where}: `{'request' if isinstance(response, dict) else 'response'}` is no object")
+        raise Damaged(
+            f"{where}: `{'request' if isinstance(response, dict) else 'response'}` must be an object"
+        )
     return OldEntry(
         where,
         number,
@@ -156,7 +156,7 @@ def _read_state(raw: JsonObject, name: str, where: str) -> Status | None:
         return None
     status = _parse_status(value.strip().upper().replace(" ", "_")) if isinstance(value, str) else None
     if status is None:
-        raise Damaged(f"{where}: `{name}` is {shorten_json(value)}, and that is no state")
+        raise Damaged(f"{where}: `{name}` is {shorten_json(value)}, which is not a known state")
     return status
 
 
@@ -205,7 +205,7 @@ def _read_actions(response: JsonObject, where: str) -> list[str] | None:
         return None
     actions = to_text_list(value)
     if actions is None:
-        raise Damaged(f"{where}: `actions` is {shorten_json(value)}, and no list of texts")
+        raise Damaged(f"{where}: `actions` is {shorten_json(value)}, but must be a list of strings")
     return actions
 
 
@@ -221,8 +221,8 @@ def _read_usage(told: object) -> Usage | None:
 
 
 def _read_measured_usage(raw: JsonObject, response: JsonObject) -> Usage | None:
-    """Read the usage from the fields of the first histories: dollars,
-    seconds, and tokens without cached ones.
+    """Read the usage from the fields of the first histories: dollars, seconds, and tokens without cached
+    ones.
     """
     metrics = response.get("metrics")
     metrics = metrics if isinstance(metrics, dict) else {}
@@ -272,9 +272,8 @@ def _find_number(*values: object) -> float | None:
 def read_old_answer(response: JsonObject) -> tuple[str, bool]:
     """Return the answer of the agent: `(text, whether it was rebuilt)`.
 
-    "" if there is nothing to rebuild it from.
-
-    It is rebuilt as the exit command that the fields of the response describe.
+    It is rebuilt as the exit command that the fields of the response describe; the text is "" if there are
+    none.
     """
     raw = response.get("raw_response")
     if isinstance(raw, str):

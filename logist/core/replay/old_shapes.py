@@ -66,12 +66,12 @@ from logist.core.step import step
 from logist.errors import Damaged, LogistError
 
 NOBODY = "(not recorded)"
-"""The steward of a decision that the file does not tell of."""
+"""The steward of a decision that the file does not record."""
 NO_TIME = "1970-01-01T00:00:00Z"
 SHOWN = 5
-"""Interactions that a note names."""
+"""How many interactions a note lists."""
 MOST_NOTES = 100
-"""Kinds of things that are told apart: a file may have as many as it has entries."""
+"""The most different notes to keep: a file may cause as many as it has entries."""
 PLURALS = {"interaction": "interactions", "entry": "entries"}
 MORE = "more of that kind that is not told apart here"
 
@@ -108,9 +108,8 @@ class Notes:
     def add_note(self, what: str, sequence: int | None = None, unit: str = "interaction") -> None:
         """Remember a note, the first SHOWN interactions, and how many there are.
 
-        Without a sequence it is about the whole file.
-
-        `unit`: what the numbers count, if not interactions.
+        Without a sequence, the note is about the file as a whole. `unit`: what the numbers count, if not
+        interactions.
         """
         if what not in self.found and len(self.found) >= MOST_NOTES:
             what = MORE
@@ -139,9 +138,9 @@ class OldShapesSurvey:
     """What must be known about all entries before the first interaction can be built."""
 
     settings: JsonObject = field(default_factory=dict)
-    """Of the job, where they can't be the default: `review`, `approval`, `limits`."""
+    """Settings of the job that can't be the defaults: `review`, `approval`, `limits`."""
     goes_back: bool = False
-    """An agent may have answered out of turn, so that a restep has to be made up (see `_Teller`)."""
+    """An agent may have answered out of turn, so that a restep must be added (see `_Teller`)."""
 
 
 def survey_entries(entries: Iterable[JsonObject]) -> OldShapesSurvey:
@@ -322,7 +321,7 @@ class _Teller:
         reply, rebuilt = self._rebuild_reply(entry)
         evidence = to_text_list(entry.response.get("evidence_files")) or []
         phase = entry.phase
-        if entry.before is None and entry.implied_state is None:  # then whose turn it is
+        if entry.before is None and entry.implied_state is None:  # not in the entry: the phase that is due
             phase = step.find_owing_phase(self.state) or Phase.DOER
         observed = Observed(
             phase=phase,
@@ -440,7 +439,7 @@ class _Teller:
                 kind, self.state.place, command, self.spec, back.state.place if back else None
             )
         except LogistError:
-            return  # then it is a difference, and the replay says so
+            return  # the replay reports this as a difference
         why = f"{following.who} answers next"
         if following.before is not None:
             why = f"{following.where} found the job {following.before}"

@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChangedRule:
-    """An interaction that comes out differently today only because a newer Logist has changed a rule."""
+    """An interaction whose result is different today only because a newer Logist has changed a rule."""
 
     sequence: int
     rule: str
     version: str
-    """Of Logist, which came with the change."""
+    """The version of Logist that changed the rule."""
     change: str
     differences: tuple[Difference, ...]
 
 
 Prompts: TypeAlias = "Callable[[EffectiveSpec, State, Interaction], Iterable[Drift]]"
-"""What an ask would be told today that differs from what it was told: (spec, state before it, the ask)."""
+"""Finds the parts of a prompt that would differ today: (spec, state before the ask, the ask)."""
 
-NO_BEGINNING = "a history begins with a create interaction, and that holds the spec"
+NO_BEGINNING = "a history must begin with a create interaction that contains the spec"
 
 READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervisor", "output", "metadata")
-"""What of a response is read from the agent's words; the rest is what came with them."""
+"""Fields of a response that are read from the agent's text."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ class Judged:
     response: Response
     route: list[JsonObject] = field(default_factory=list)
     review: JsonObject | None = None
-    """What a reviewer's answer comes to (see `step.recorded`); None where nobody was asked for a verdict."""
+    """The verdict and the findings of a reviewer (see `step.recorded`); None if no verdict was requested."""
     outcome: Outcome | None = None
-    """What the answer means, where one was judged."""
+    """What the answer means, if one was judged."""
 
 
 @dataclass
 class Moment:
-    """An interaction of a history, and where the job stood when it was recorded."""
+    """An interaction of a history, and the state of the job when it was recorded."""
 
     entry: Interaction
     spec: EffectiveSpec | None
-    """As it is from this interaction on; None where the history does not begin with one."""
+    """The spec from this interaction on; None if the history does not begin with one."""
     before: State | None
     back: State | None
     """The state that it goes back to, if it is a restep."""
@@ -82,18 +82,20 @@ class Moment:
 
     @cached_property
     def after(self) -> State:
-        """Where the job stood afterwards."""
+        """The state of the job after it."""
         return self.folding.take(self.entry)
 
     @property
     def is_no_beginning(self) -> bool:
-        """Whether it is the first one, and no create interaction with the spec."""
+        """Whether it is the first one but not a create interaction with the spec."""
         return self.before is None and (self.spec is None or self.entry.kind is not Kind.CREATE)
 
 
 def walk(interactions: Iterable[Interaction], targets: Collection[int]) -> Iterator[Moment]:
-    """Every interaction in order, one in memory. `targets` are the numbers of those that a restep goes back before
-    (`collect_restep_targets` tells them)."""
+    """Yield every interaction in order, with one in memory.
+
+    `targets` are the numbers of those that a restep goes back before (see `collect_restep_targets`).
+    """
     spec: EffectiveSpec | None = None
     folding = Folding(targets)
     for entry in interactions:
@@ -158,7 +160,7 @@ def _judge_by_rules(
 ) -> Iterator[Difference | ChangedRule]:
     """Yield what differs under the current rules.
 
-    If nothing differs under the rules of then, yields the responsible rule changes instead.
+    If nothing differs under the rules of that time, yields the responsible rule changes instead.
     """
 
     def differences_by(rules: Rules) -> tuple[Difference, ...]:
@@ -281,16 +283,16 @@ def _describe_route(route: Sequence[JsonObject]) -> str:
 
 def _describe_decision(told: JsonObject) -> str:
     if "skipped" in told:
-        return f"{told['skipped']} is passed over"
+        return f"{told['skipped']} is skipped"
     branch = told.get("branch")
     where = "no branch" if branch is None else "the end" if branch == END else str(branch)
-    return f"{told.get('decision')} takes {where}"
+    return f"{told.get('decision')} chooses {where}"
 
 
 def _is_limit_reached(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
     """Whether the limit that halted the job would halt it today.
 
-    What the halt itself books of the job's children counts: they are what used up the limit.
+    The usage of child jobs that the halt itself records counts: it is what reached the limit.
     """
     command = HaltCommand.read(entry.command)
     used = fold.add_usage(state.usage, entry)

@@ -32,16 +32,16 @@ from logist.core.template import data
 from logist.core.text import paths
 
 CHOSEN = "role_chosen"
-"""In the metadata of a request for a role that a person chose for this one step."""
+"""In the metadata of a request whose role a person chose for this one step."""
 
 Found: TypeAlias = "Iterator[tuple[str, object, object]]"
-"""Name, what was recorded, and what comes out today."""
+"""Name, recorded value, and today's value."""
 
 
 def check_interaction(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """Yield every check that comes out differently today, for an interaction that was made in `state`."""
+    """Yield every check whose result is different today, for an interaction that was made in `state`."""
     if entry.kind is Kind.ASK:
-        if entry.exchange is None:  # else it was asked for before what was decided since
+        if entry.exchange is None:  # with an exchange, the request was sent before later decisions
             yield from _check_call_allowed(spec, state, entry)
             yield from _check_role(spec, state, entry)
         yield from _check_breaches(entry)
@@ -51,14 +51,14 @@ def check_interaction(spec: EffectiveSpec, state: State, entry: Interaction) -> 
     elif entry.kind is Kind.COLLECT:
         yield from _check_success_share(spec, state, CollectCommand.read(entry.command))
     elif entry.kind is Kind.MERGE and entry.actor is Actor.SYSTEM and state.merge != "due":
-        yield "merge", "merged by itself", "not merged by itself"
+        yield "merge", "merged automatically", "not merged automatically"
 
 
 def is_same_json(one: Any, other: Any) -> bool:
     """Whether two values are equal in JSON: unlike Python's `==`, this distinguishes 1 from true."""
     if isinstance(one, str) or isinstance(other, str):
         return bool(one == other)
-    if type(one) is type(other) and not one and not other:  # as most are, and it takes no time
+    if type(one) is type(other) and not one and not other:  # the most frequent case, and fast
         return True
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
@@ -70,7 +70,7 @@ def _check_call_allowed(spec: EffectiveSpec, state: State, entry: Interaction) -
     if entry.simulated:
         return
     if (halt := limits.find_reached_limit(spec, state.usage)) is not None:
-        yield "limit", "no limit stands before the call", halt.reason
+        yield "limit", "no limit reached before the call", halt.reason
 
 
 def _check_role(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
@@ -142,9 +142,7 @@ def _read_permissions(entry: Interaction) -> Permissions | None:
 
 
 def _check_supplied_results(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """Check the answer of a person for a step of other jobs, in the form in
-    which these would have given it.
-    """
+    """Check an answer supplied by hand for a step of child jobs, in the form in which they would give it."""
     if not (entry.simulated and entry.response.actions == [ExitAction.COMPLETED]):
         return
     today = data.to_children_results(spec, entry.step or state.step, entry.response.output)
@@ -153,7 +151,7 @@ def _check_supplied_results(spec: EffectiveSpec, state: State, entry: Interactio
 
 
 def _check_children_count(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Found:
-    """Check how many jobs a step is given to."""
+    """Check how many child jobs a step has."""
     current_step = spec.workflow.find_step(state.step) if spec.workflow else None
     if current_step is None or command.fault:
         return
@@ -161,7 +159,7 @@ def _check_children_count(spec: EffectiveSpec, state: State, command: SpawnComma
     if current_step.step_type is StepType.FOREACH:
         try:
             items = paths.lookup(data.build_step_data(spec, state), current_step.items_path or "")
-        except paths.PathError:  # no workflow that was checked has such a path
+        except paths.PathError:  # a checked workflow has no such path
             return
         count = len(items) if isinstance(items, list) else 0
     if count != (recorded := len(command.children)):
@@ -176,7 +174,9 @@ def _check_success_share(spec: EffectiveSpec, state: State, command: CollectComm
 
 
 def gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> tuple[Any, str]:
-    """What a collect would record of the share of children that has to succeed, and why that is not reached."""
+    """Return what a collect would record about the required share of successful children, and why it is
+    missed.
+    """
     doing = spec.workflow.find_step(state.step) if spec.workflow else None
     recorded = command.gathered
     if doing is None or state.forced or recorded not in ("reached", "share"):
@@ -185,7 +185,7 @@ def gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> tupl
     percent = steward.required_success_percent(spec.workflow, doing)
     if 100 * good >= percent * len(command.children):
         return "reached", ""
-    return "share", f"{good} of {len(command.children)} succeeded, and {percent:g} % have to"
+    return "share", f"{good} of {len(command.children)} succeeded, but {percent:g} % must"
 
 
 def check_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:

@@ -1,4 +1,4 @@
-"""Decides by verdict, findings, results of checks and the mode of the review whether work is sent back."""
+"""Decides whether work is sent back, by the verdict, the findings, the check results and the review mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from logist.core.review.verdict import (
     read_verdict,
 )
 
-if TYPE_CHECKING:  # who only folds a history has no use for what reads answers
+if TYPE_CHECKING:  # folding a history doesn't need the code that reads answers
     from logist.core.answer.exit_command import ExitCommand
 
 Mode = Literal["strict", "normal", "yolo"]
@@ -43,15 +43,15 @@ class Gate:
     blocked: bool
     """The work goes back."""
     verdict: str | None
-    """PASS or FAIL as it counts; None where nobody gave one and there was nothing to check."""
+    """The final PASS or FAIL; None if the reviewer gave none and no check ran."""
     findings: tuple[JsonObject, ...] = ()
-    """What was found, failed checks first; also what does not block."""
+    """All findings, failed checks first, including those that don't block."""
     reason: str = ""
     """Why it is blocked."""
     warnings: tuple[str, ...] = ()
-    """What of the review was not as it was asked for."""
+    """Where the review doesn't follow its instructions."""
     fault: str = ""
-    """Why the answer can't be told from its output: then all else says nothing."""
+    """Why the verdict can't be read from the answer; if set, the other fields mean nothing."""
 
 
 def get_review_mode(spec: EffectiveSpec) -> Mode:
@@ -76,9 +76,9 @@ def select_checks_to_run(
 ) -> dict[str, Check]:
     """Select the checks whose commands run when an agent has completed its part.
 
-    After the doer these are all of them; after the reviewer those that did not run before, for example
-    because a steward has sent work to the review that no doer has completed, or has suspended the job.
-    `touched`: the workspace has been changed since, so that earlier results are worthless.
+    After the doer, these are all checks; after the reviewer, those that did not run before, for example
+    because a steward sent unfinished work to the review or suspended the job. `touched`: the workspace has
+    changed since then, so earlier results don't count.
     """
     commands = {name: check for name, check in get_checks(spec).items() if is_run_by_logist(check)}
     if phase is not Phase.REVIEWER or touched:
@@ -88,18 +88,16 @@ def select_checks_to_run(
 
 
 def is_blocking(mode: Mode, severity: Any) -> bool:
-    """Whether a finding of this severity sends work back; in strict mode all
-    findings except suggestions do.
-    """
+    """Whether a finding of this severity sends work back: errors do, in strict mode all except suggestions."""
     return severity == ERROR or (mode == "strict" and severity != SUGGESTION)
 
 
 def judge_review(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
     """Combine a reviewer's answer and the results of the checks; None if nothing was judged.
 
-    FAIL and RETRY send the work back in every mode. PASS, or COMPLETED without output if a person decides
-    afterwards, does not outweigh a finding or a check that blocks. If the reviewer was asked for a verdict,
-    one that can't be read is a fault: an answer that was meant as FAIL must not pass.
+    FAIL and RETRY send the work back in every mode. PASS does not override a blocking finding or check;
+    neither does COMPLETED without output, which is allowed if a person decides afterwards. If the reviewer
+    must give a verdict, an unreadable one is a fault: an answer that was meant as FAIL must not pass.
     """
     if observed.phase is not Phase.REVIEWER or command.action is ExitAction.STUCK:
         return None
@@ -121,7 +119,7 @@ def judge_review(spec: EffectiveSpec, state: State, observed: Observed, command:
 
 
 def _read_review(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> ReviewVerdict:
-    """Read the review in an answer; without a verdict if it gives none and doesn't have to."""
+    """Read the review in an answer; without a verdict if it has none and needs none."""
     asked = bool(observed.asks_verdict)
     output = parse_text_output(command.output) if asked else command.output
     review = read_verdict(output, get_checks(spec))
@@ -130,17 +128,19 @@ def _read_review(spec: EffectiveSpec, observed: Observed, command: ExitCommand) 
     if review is not None:
         return review
     if output:
-        return ReviewVerdict("", fault="`output` holds no `verdict`")
+        return ReviewVerdict("", fault="`output` has no `verdict`")
     if _is_merged_unseen(spec):
-        return ReviewVerdict("", fault="it gives no verdict, and what it accepts would be merged unseen")
+        return ReviewVerdict(
+            "", fault="no verdict, but the work would be merged without approval by a person"
+        )
     needs_warning = spec.approval is Approval.NONE
     return ReviewVerdict(
-        "", warnings=("it gives no verdict: nothing but the checks was judged",) if needs_warning else ()
+        "", warnings=("no verdict in the review: only the checks count",) if needs_warning else ()
     )
 
 
 def _is_merged_unseen(spec: EffectiveSpec) -> bool:
-    """Whether no person decides after the review: then a missing verdict must not count as acceptance."""
+    """Whether no person decides after the review, so that a missing verdict must not count as acceptance."""
     return get_review_mode(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
@@ -169,5 +169,5 @@ def has_rejected_work(state: State) -> bool:
     if last is None or last.phase is not Phase.REVIEWER:
         return False
     if state.workflow is not None and state.output_of != state.step:
-        return False  # a steward has accepted it all the same, and another step is at hand
+        return False  # a steward has accepted it anyway, and the job is at another step
     return last.action is ExitAction.RETRY or last.verdict == FAIL

@@ -8,32 +8,32 @@ from typing import NamedTuple
 from logist.core.secrets import redact
 
 SHOWN = 4
-"""Characters of a secret that are told, so that its owner knows which one it is."""
+"""The number of characters of a secret that are reported, so that its owner recognizes it."""
 LEAST_HIDDEN = 12
-"""Of a shorter rest nothing at all is told."""
+"""If fewer characters than this would stay hidden, nothing of the secret is reported."""
 CARRIED = 1 << 16
-"""Characters at the end of a block that are read again with the next: the longest secret that is found whole."""
+"""Characters at the end of a block that are read again with the next one: the maximum length of a secret."""
 BEFORE = 512
-"""Characters before those, for what has to stand before a secret."""
+"""Characters before those, because some patterns depend on the text before a secret."""
 
 
 class Leak(NamedTuple):
-    """A secret in a place where none may be."""
+    """A secret in a place where no secret is allowed."""
 
     line: int
-    """From 1."""
+    """The line, counted from 1."""
     offset: int
-    """Bytes from the start of the text in UTF-8."""
+    """The byte offset in the text as UTF-8."""
     kind: str
     shown: str
-    """Its first characters, or nothing."""
+    """The first characters of the secret, or empty."""
     length: int
 
 
 def find_leaks(blocks: Iterable[str], secrets: Mapping[str, str]) -> Iterator[Leak]:
-    """Yield each secret in the text that the blocks form together; `secrets` maps each value to its kind.
+    """Yield each secret in the text that the blocks form; `secrets` maps each value to its kind.
 
-    Bytes that are not UTF-8 are passed as surrogates (surrogateescape).
+    Bytes that are not UTF-8 must be surrogates (surrogateescape).
     """
     carried = max([CARRIED, *(12 * len(secret) for secret in secrets)])
     window, line, offset, reported_until = "", 1, 0, 0

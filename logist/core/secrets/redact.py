@@ -1,6 +1,4 @@
-"""Removes secrets from text before it is sent or written: known values,
-and text that has the form of a key.
-"""
+"""Removes secrets from text before it is sent or written: known values, and text that looks like a key."""
 
 from __future__ import annotations
 
@@ -11,16 +9,16 @@ from logist.core.secrets.secrets_table import Match
 
 REDACTED = "[redacted]"
 MIN_SECRET = 8
-"""Shorter values are ordinary words too often."""
+"""Shorter values are ignored, because they are too often ordinary words."""
 
-KNOWN = "a known value"
+KNOWN = "known value"
 
 
 def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
     """Return `text` with each secret replaced by `[redacted]`, and the number of replacements.
 
-    `secrets` are known values; those under 8 characters are ignored. Each is found in all the spellings of
-    `spellings`. Overlapping secrets count as one.
+    `secrets` are known values; those under MIN_SECRET characters are ignored. Each is found in all spellings
+    (see `spellings`). Overlapping secrets count as one.
     """
     places = find_secrets(text, dict.fromkeys(secrets, KNOWN))
     pieces: list[str] = []

@@ -1,11 +1,11 @@
-"""Decides by name and value which environment variables contain a secret, and which part of them it is."""
+"""Decides by name and value which environment variables contain a secret, and which part is the secret."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-# A value of these is a secret, whatever it looks like; unless it says where one lies.
+# The value of such a variable is a secret, whatever it looks like, unless it is the path of a secret.
 _PARTS = (
     "SECRET",
     "PASSWORD",
@@ -18,7 +18,7 @@ _PARTS = (
 )
 _ENDINGS = frozenset(("KEY", "TOKEN", "PASS", "PWD", "PAT", "APITOKEN"))
 
-# A value of these is one if it looks like one: `AUTH=required` and `COOKIE_POLICY=lax-by-default` don't.
+# The value of such a variable is a secret only if it looks like one, unlike `AUTH=required`.
 _PERHAPS = frozenset(
     (
         *("AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "CREDS", "JWT", "KEYS", "PRIVATE", "PSK"),
@@ -67,10 +67,10 @@ _BYTE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def find_variable_secrets(name: str, value: str, *, named: bool = False) -> Iterator[str]:
-    """Yield the parts of a variable that must not reach a file; `named`: a model uses this variable as its key.
+    """Yield the parts of a variable that must not be written to a file; `named`: it is the API key of a model.
 
-    The password of an address is a secret in every variable. The rest of an address is not, except for a
-    webhook, whose path is the key.
+    The password in a URL is a secret in every variable. The rest of a URL is not, except for a webhook, whose
+    path is the key.
     """
     value = value.strip()
     if userinfo := _USERINFO.match(value):
@@ -106,9 +106,9 @@ def _classify_name(name: str) -> str | None:
 
 
 def _is_place(value: str) -> bool:
-    """Whether a value is a path: the place of a secret is not a secret.
+    """Whether a value is a path: the path of a secret is not a secret.
 
-    Base64 may begin with `/` too, but has capitals within its words.
+    Base64 may begin with `/` too, but has uppercase letters inside its words.
     """
     words = re.split(r"[/._ -]", value.removeprefix("~"))
     return _PATH_START.match(value) is not None and all(map(_PATH_WORD.fullmatch, words))

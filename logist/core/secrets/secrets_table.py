@@ -1,7 +1,7 @@
-"""Recognizes secrets by their form: a table of patterns, each for one kind of key.
+"""Recognizes secrets by their format: a table of patterns, one for each kind of key.
 
-Every search is linear: bodies are possessive (`++`, no backtracking) or bounded, and what a pattern can't
-express cheaply is left to `plausible`, which checks a value after it was matched.
+Every search is linear: repetitions are possessive (`++`, no backtracking) or bounded. What would be expensive in
+a pattern is checked by `plausible` after a match.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ class Sort(NamedTuple):
     """A kind of secret, with the pattern that finds it."""
 
     kind: str
-    """In words, for people: `GitHub token`."""
+    """The name for people: `GitHub token`."""
     hint: str
-    """Where this is not in the text, nothing is searched."""
+    """A text without this is not searched."""
     pattern: re.Pattern[str]
-    """Group `secret` is what has to go; without one, all of it."""
+    """The group `secret` is removed; without such a group, the complete match."""
     plausible: Callable[[str], bool] = lambda secret: True
     any_case: bool = False
-    """The pattern is for text in lower case, and each match begins with the hint."""
+    """The pattern is for lowercase text, and each match begins with the hint."""
 
 
 class Match(NamedTuple):
@@ -36,8 +36,8 @@ class Match(NamedTuple):
 def _key_pattern(prefix: str, body: str) -> re.Pattern[str]:
     """Build the pattern of a key that does not start in the middle of a word; `prefix` has a fixed length.
 
-    The prefix comes first, which lets the search skip ahead. In JSON and in addresses a key may follow an
-    escape (a backslash with a letter or code, or `%3D`), whose letters are not part of a word.
+    The prefix comes first, so that the search can skip ahead. In JSON and in URLs a key may follow an escape
+    (a backslash with a letter or code, or `%3D`), whose letters are not part of a word.
     """
     starts = (rf"(?<![A-Za-z0-9_-]{prefix})", rf"(?<=\\[bfnrt]{prefix})")
     escapes = (rf"(?<=\\u[0-9A-Fa-f]{{4}}{prefix})", rf"(?<=%[0-9A-Fa-f]{{2}}{prefix})")
@@ -82,7 +82,7 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for a secret: an ordinary word, `YOUR_KEY`, `xxxx`, a variable."""
+    """Whether a value is only a placeholder for a secret: an ordinary word, `YOUR_KEY`, `xxxx`, a variable."""
     return (
         value.lower() in _PLACEHOLDERS
         or _PLACEHOLDER.match(value[:256]) is not None
@@ -101,7 +101,7 @@ _LOCATION = re.compile(r"[a-z][a-z0-9+.-]*://|[~.]{0,2}/")
 
 
 def _is_value(value: str) -> bool:
-    """Whether the text after `password=` is a value, not the name of a variable, a place or a placeholder."""
+    """Whether the text after `password=` is a value, and not the name of a variable, a path or a placeholder."""
     letters = any(c.isalpha() for c in value)
     others = any(not c.isalpha() for c in value)
     if not (letters and others) or is_placeholder(value) or _LOCATION.match(value):
@@ -132,7 +132,7 @@ _NAMES = {
     "secret": "secret",
     "token": rf"(?:(?<![a-z])|{_after_words('access', 'auth', 'refresh', 'session', 'bearer', 'bot', 'api')})token",
 }
-"""What a variable is called that holds a secret; each by a word that is in all of its spellings."""
+"""Patterns for the names of variables that hold a secret, by a word that is in all of their spellings."""
 
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
@@ -141,7 +141,7 @@ _BASE64_LINES = r"(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)"
 _END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 SORTS: tuple[Sort, ...] = (
-    # OpenAI (sk-, sk-proj-), Anthropic (sk-ant-) and others: a long run with a digit, not hyphened words.
+    # OpenAI (sk-, sk-proj-), Anthropic (sk-ant-) and others: a long run with a digit, not hyphenated words.
     Sort(
         "API key (sk-)",
         "sk-",
@@ -230,7 +230,7 @@ SORTS: tuple[Sort, ...] = (
         ),
     ),
     Sort(
-        "password in an address",
+        "password in a URL",
         "://",
         re.compile(r"://[^\s/?#@:\"'<>\\]*+:(?P<secret>[^\s/?#@\"'<>\\]++)@(?=[A-Za-z0-9\[])"),
         _is_password,
@@ -251,14 +251,14 @@ SORTS: tuple[Sort, ...] = (
         _is_token,
     ),
     *(
-        Sort("value of a password or key", word, re.compile(name + _SET + _VALUE), _is_value, any_case=True)
+        Sort("password or key value", word, re.compile(name + _SET + _VALUE), _is_value, any_case=True)
         for word, name in _NAMES.items()
     ),
 )
 
 
 def find_by_pattern(text: str) -> Iterator[Match]:
-    """Yield every secret that the table recognizes by its form; they may overlap."""
+    """Yield every secret that the table recognizes; they may overlap."""
     lower = _to_lower(text)
     for sort in SORTS:
         if sort.hint not in (lower if sort.any_case else text):
@@ -271,7 +271,7 @@ def find_by_pattern(text: str) -> Iterator[Match]:
 
 
 def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
-    """Do the same as finditer, many times faster if each match begins with the hint."""
+    """Like finditer, but much faster if each match begins with the hint."""
     position = lower.find(sort.hint)
     while position >= 0:
         match = sort.pattern.match(lower, position)
@@ -281,6 +281,6 @@ def _find_stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
 
 
 def _to_lower(text: str) -> str:
-    """Convert to lower case without changing the number of characters, so that positions stay the same."""
+    """Convert to lowercase without changing the number of characters, so that positions stay the same."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.translate(_LOWER)

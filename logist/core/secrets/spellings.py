@@ -1,6 +1,4 @@
-"""How a known secret may be spelled: encoded forms of the value, and
-decoded readings of the text around it.
-"""
+"""The spellings of a known secret: encoded forms of the value, and decoded versions of the searched text."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from logist.core.text import invisible_characters
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
-# Escapes of characters that need none: nobody writes them but to hide, or by a careful library.
+# Unnecessary escapes: only written to hide something, or by a very careful library.
 _ODD_ESCAPE = re.compile(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
-# Escapes of what nobody sees, however deep in JSON; and those that split a word, which `\b` in a pattern does not.
-# The backslash comes first, which lets the search skip ahead.
+# Escapes of invisible characters, at any depth of JSON; and those that split a word, which `\b` in a pattern does not.
+# The backslash comes first, so that the search can skip ahead.
 _UNSEEN = (
     r"(?:(?:u00|x)(?:[01][0-9A-Fa-f]|7[fF]|[89][0-9A-Fa-f]|[aA][dD])|[bf]|r(?!\\+n)"
     r"|u(?:034[fF]|061[cC]|115[fF]|1160|17[bB][45]|180[b-fB-F]|3164|[fF][eE]0[0-9A-Fa-f]|[fF]{2}[aA]0|20(?:0[b-fB-F]|2[89a-eA-E]|6[0-9a-fA-F])|[fF][eE][fF]{2}|[fF]{3}[9abAB]|[eE][0-9A-Fa-f]{3}"
@@ -30,24 +28,24 @@ _UNSEEN_ESCAPE = re.compile(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
 _SPLIT_WORD = re.compile(
     rf"\\(?<=[A-Za-z0-9_+/=-]\\)\\*+{_UNSEEN}(?:\\++{_UNSEEN}){{0,8}}+(?=[A-Za-z0-9_+/=-])"
 )
-# What JSON and a shell put a backslash before, too. The two halves of a surrogate pair are one character.
+# Escapes of JSON and of a shell. The two halves of a surrogate pair are one character.
 _ESCAPE = re.compile(
     r"\\(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
     r"|u(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<letter>[bfnrt])|(?P<itself>[ -/:-@\[-`{-~]))"
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-# What a shell quotes, as shlex has it, and JSON may escape.
+# What a shell quotes (see shlex) and JSON may escape.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_@%+=:,./-]+")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 DEEPEST = 3
-"""How often a text is unescaped: JSON in JSON in JSON."""
+"""The maximum depth of unescaping: JSON in JSON in JSON."""
 _PERCENT = re.compile(r"%([0-9A-Fa-f]{2})")
-# A line break, also as JSON or a shell writes it, and what stands before the rest of a value on the next line.
+# A line break, also as in JSON or a shell, and the indentation or quote marks on the next line.
 _BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 
 def list_forms(secret: str) -> frozenset[str]:
-    """Return a value as it is, in JSON, in an address, in HTML, in a shell's quotes, in base64 and in hex."""
+    """Return a value unchanged, in JSON, in a URL, in HTML, in shell quotes, in base64 and in hex."""
     encoded = secret.encode("utf-8", "surrogatepass")
     return frozenset(
         (
@@ -88,7 +86,7 @@ def list_encodings(encoded: bytes) -> Iterator[str]:
     yield encoded.hex().upper()
     for before in range(3):
         whole = base64.b64encode(bytes(before) + encoded).decode()
-        # Only characters that no neighbour has a part in.
+        # Only characters that don't depend on neighboring bytes.
         own = whole[(0, 2, 3)[before] : (before + len(encoded)) * 8 // 6]
         yield own
         yield own.replace("+", "-").replace("/", "_")
@@ -102,7 +100,7 @@ def _percent_encode(encoded: bytes) -> Iterator[str]:
 
 
 class TextReading:
-    """A text with parts decoded or left out, and the position of each of its characters in the original."""
+    """A text with some parts decoded or removed, and the original position of each of its characters."""
 
     def __init__(
         self,
@@ -110,9 +108,8 @@ class TextReading:
         escape: re.Pattern[str],
         decoded: Callable[[re.Match[str]], str] | None = None,
     ) -> None:
-        """Replace each match of `escape` by the one character that `decoded` returns.
-
-        Without `decoded`, leave it out.
+        """Replace each match of `escape` by the single character that `decoded` returns, or remove it without
+        `decoded`.
         """
         self._outer = original if isinstance(original, TextReading) else None
         self._original = original.text if isinstance(original, TextReading) else original
@@ -122,7 +119,7 @@ class TextReading:
 
     def find_span(self, start: int, end: int) -> tuple[int, int]:
         """Return the position of `text[start:end]`, which is not empty, in the first original."""
-        # Not before it is needed: it takes longer than the text alone, and most texts hold no secret.
+        # Computed only when needed: it is slower than the text alone, and most texts contain no secret.
         if self._pieces is None:
             self._pieces = self._locate_pieces()
         begins, originals, widths = self._pieces
@@ -156,23 +153,22 @@ class _Pieces(NamedTuple):
     """The pieces of a reading: unchanged parts of the original, and decoded escapes."""
 
     begins: array[int]
-    """Where each begins in the text."""
+    """The start of each piece in the text."""
     originals: array[int]
-    """Where it begins in the original."""
+    """The start of each piece in the original."""
     widths: array[int]
-    """Of an escape, which is one character in the text: how long it is there. 0 for a part as it was."""
+    """The length of an escape in the original (it is one character in the text); 0 for an unchanged part."""
 
 
 def list_readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextReading]:
-    """Yield the text without the escapes of JSON, JSON in JSON, or a shell.
+    """Yield the text without the escapes of JSON, of JSON in JSON, or of a shell, each also without invisible
+    characters.
 
-    And each of these without invisible characters.
-
-    Yields nothing for a text without escapes and invisible characters. Ordinary escapes, which most JSON is
-    full of, are decoded only if the text contains the longest part of one of `secrets` that needs no escape.
+    Yields nothing for a text without escapes and invisible characters. Ordinary escapes, which are common in
+    JSON, are decoded only if the text contains the longest part of one of `secrets` that needs no escape.
     """
     current: str | TextReading = text
-    # A program or an image, which `verify --secrets` reads too, has backslashes that escape nothing.
+    # In a program or an image, which `verify --secrets` reads too, backslashes are not escapes.
     is_binary = "\0" in text and _NOT_UTF8.search(text)
     deepest = 0 if is_binary else DEEPEST
     for depth in range(deepest + 1):
@@ -188,7 +184,7 @@ def list_readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextRead
 
 
 def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
-    """Whether the escapes of the text may hide a secret; that is so for few texts."""
+    """Whether the escapes of the text may hide a secret; rarely true."""
     if "\\" not in text:
         return False
     if _ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text):
@@ -207,10 +203,10 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def decode_percents(text: str) -> TextReading:
-    """Return the text with each `%41` as the byte it stands for, in Latin-1."""
+    """Return the text with each `%41` decoded to its byte, as Latin-1."""
     return TextReading(text, _PERCENT, lambda match: chr(int(match[1], 16)))
 
 
 def join_lines(text: str) -> TextReading:
-    """Return the text without line breaks and without what indents or quotes the lines after them."""
+    """Return the text without line breaks, and without indentation and quote marks after them."""
     return TextReading(text, _BREAK)

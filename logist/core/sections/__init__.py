@@ -1,7 +1,7 @@
 """Read answers in sections: status, summary, output, next action, metadata, written as Markdown headings.
 
-The format is read tolerantly; the meaning is never guessed. An answer with no status, two
-statuses or an unknown one is left to a person.
+The reader tolerates variants of the format, but never guesses the meaning. An answer without a status, with two
+statuses or with an unknown one is left to a person.
 """
 
 from logist.core.sections.judging import combine_action, judge_sections

@@ -1,4 +1,4 @@
-"""Read the sections that decide nothing alone: output, metadata, evidence."""
+"""Read the sections that don't decide how the job continues: output, metadata, evidence."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _REMARK = re.compile(r"\s+(?:[-–—(#]|←|->).*|:\s.*|:$", re.DOTALL)
 
 KNOWN = frozenset({"confidence", "suggested_tags", "suggested_next_stage"})
 PLACEHOLDERS = frozenset({"stage_name_or_null", "id of a step, or null", "null", "none", "n/a", ""})
-"""What stands for no stage: the words of the templates, and how models spell nothing."""
+"""Values that mean no stage: the placeholders of the templates, and what models write for "none"."""
 
 
 def read_output(text: str, head: str) -> tuple[Any, list[str]]:
-    """Return the value and the warnings. The value is JSON if the whole text
-    or its only fence is, or the part `head` of it.
+    """Return the value and the warnings.
+
+    The value is parsed as JSON if the complete text, its only fence, or its part `head` is JSON.
     """
     warnings: list[str] = []
     if not text:
@@ -45,22 +46,22 @@ def read_output(text: str, head: str) -> tuple[Any, list[str]]:
             value = _parse_json(inside)
         except UnreadableError as error:
             if inside.startswith(("{", "[")) and not warnings:
-                warnings.append(f"`Output` {error}; it is taken as text")
+                warnings.append(f"`Output` {error}; it is used as text")
         else:
             return value, []
     return text, warnings
 
 
 def read_metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, list[str], bool]:
-    """Return the values that can be read, the warnings, and whether the text breaks off inside the JSON.
+    """Return the readable values, the warnings, and whether the text ends inside the JSON.
 
-    If the text starts with a fence, what follows the fence does not count.
+    If the text starts with a fence, the text after the fence is ignored.
     """
     if fence := _FIRST_FENCE.match(text):
         text = fence["inside"]
     spans = [span for span in find_outermost_json(text).spans if text[span.start] == "{"]
     if not spans:
-        return {}, [] if open_fence else ["`Metadata` has no JSON object; it is left out"], open_fence
+        return {}, [] if open_fence else ["`Metadata` has no JSON object; it is ignored"], open_fence
     if spans[-1].ending == "text" and not fence:
         return {}, [], True
     json_objects: list[JsonObject] = []
@@ -69,10 +70,10 @@ def read_metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, l
         try:
             json_objects.append(_parse_leniently(text[span.start : span.end], span))
         except UnreadableError as error:
-            why = "still has the words of the template" if _PLACEHOLDER.search(text) else error
-            warnings.append(f"`Metadata` {why}; it is left out")
+            why = "still contains the placeholders of the template" if _PLACEHOLDER.search(text) else error
+            warnings.append(f"`Metadata` {why}; it is ignored")
     if len(json_objects) > 1:
-        return {}, [f"`Metadata` has {len(json_objects)} JSON objects; none is taken"], False
+        return {}, [f"`Metadata` has {len(json_objects)} JSON objects; all are ignored"], False
     if warnings or not json_objects:
         return {}, warnings[:1], False
     values, warnings = _check_values({_normalize_key(key): value for key, value in json_objects[0].items()})
@@ -80,7 +81,7 @@ def read_metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, l
 
 
 def read_evidence(text: str) -> list[str]:
-    """Return the paths of a list, as they are written; if some lines have bullets, only those lines count."""
+    """Return the paths of a list, unchanged; if some lines have bullets, only those lines count."""
     if (json_paths := _read_json_list(text)) is not None:
         return json_paths
     lines = [line for line in text.split("\n") if line.strip() and not re.match(r"\s*(?:```|~~~)", line)]
@@ -121,15 +122,15 @@ def _split_paths(line: str) -> Iterator[str]:
 
 
 def _parse_json(text: str) -> Any:
-    """Parse any JSON value, by the rules of the exit command."""
+    """Parse any JSON value, with the rules of the exit command."""
     try:
         return answer_faults.parse_json_object(text, JsonSpan(0, len(text), measure_depth(text), "closed"))
-    except ValueError as error:  # what the decoder itself refuses, as a number of too many digits
+    except ValueError as error:  # rejected by the decoder itself, for example a number with too many digits
         raise UnreadableError(f"is not valid JSON: {error}") from None
 
 
 def _parse_leniently(text: str, span: JsonSpan) -> JsonObject:
-    """Parse an object with what models leave in it: comments, and commas before a closing bracket."""
+    """Parse an object that may contain comments, and commas before a closing bracket, as models write them."""
     try:
         return answer_faults.parse_json_object(text, span)
     except UnreadableError:
@@ -142,7 +143,7 @@ def _normalize_key(key: str) -> str:
 
 
 def _check_values(given: JsonObject) -> tuple[JsonObject, list[str]]:
-    """Return the values of the right kind; each other one gets a warning and is left out."""
+    """Return the values of the expected types; the others are ignored, with a warning."""
     values = {key: value for key, value in given.items() if key not in KNOWN}
     warnings = []
     for key in sorted(KNOWN & given.keys()):
@@ -150,7 +151,7 @@ def _check_values(given: JsonObject) -> tuple[JsonObject, list[str]]:
         if value is not None:
             values[key] = value
         elif given[key] is not None and not _is_placeholder(given[key]):
-            warnings.append(f"`{key}` is {describe_value(given[key])}; it is left out")
+            warnings.append(f"`{key}` is {describe_value(given[key])}; it is ignored")
     return values, warnings
 
 

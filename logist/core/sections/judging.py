@@ -1,4 +1,4 @@
-"""Turn an answer in sections into an exit command, by the same rules as one given as JSON."""
+"""Turn an answer in sections into an exit command, with the same rules as for one in JSON."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ ACTIONS: dict[tuple[SectionStatus, NextAction], ExitAction] = {
     (SectionStatus.SUCCESS, NextAction.CONTINUE): ExitAction.COMPLETED,
     (SectionStatus.PARTIAL, NextAction.CONTINUE): ExitAction.RETRY,
 }
-"""Everything else is STUCK."""
+"""All other combinations are STUCK."""
 
 LONGEST_REASON = 300
-"""Characters of the reason that stand for a summary, where an answer has none."""
+"""If an answer has no summary, this many characters of the reason are used instead."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIELDS = (("`summary_for_supervisor`", "`Summary`"), ("`evidence_files", "`Evidence"))
 
 
 LONGEST_STATED = 1_000
-"""Characters of the reason as people and the next agent see it; the whole of it is in the metadata."""
+"""People and the next agent see this many characters of the reason; the metadata contains all of it."""
 
 
 def get_stated_reason(metadata: JsonObject | None) -> str | None:
-    """Return why the agent stops, as an answer in sections says after its
-    next action or status; None if it doesn't.
-    """
+    """Return why the agent stops: the text after its next action or status; None if there is none."""
     fields = metadata or {}
     reason, next_action = fields.get("reason"), fields.get("next_action")
     word = fields.get("status") if next_action in (None, NextAction.COMPLETE) else next_action
@@ -44,7 +42,7 @@ def get_stated_reason(metadata: JsonObject | None) -> str | None:
 
 
 def combine_action(sections: Sections) -> ExitAction:
-    """Return the action that status and next action mean together."""
+    """Return the action for a status and a next action."""
     if sections.next_action is None:
         return ExitAction.STUCK
     return ACTIONS.get((sections.status, sections.next_action), ExitAction.STUCK)
@@ -53,8 +51,8 @@ def combine_action(sections: Sections) -> ExitAction:
 def judge_sections(text: str, schema: JsonObject) -> Verdict:
     """Return the verdict on an answer in sections. `schema` is llm-chat-schema.json, parsed. Never raises.
 
-    `metadata` keeps the rest of the answer: `status`, `next_action` and `reason` (each may be None or empty),
-    and what its metadata holds (`confidence`, `suggested_tags`, `suggested_next_stage`, the agent's own).
+    `metadata` contains the rest of the answer: `status`, `next_action` and `reason` (each may be None or empty),
+    and the answer's own metadata (`confidence`, `suggested_tags`, `suggested_next_stage`, other keys).
     """
     sections = read_sections(text)
     if isinstance(sections, str):
@@ -75,11 +73,9 @@ def judge_sections(text: str, schema: JsonObject) -> Verdict:
 
 
 def _explain_invalid(response: JsonObject, schema: JsonObject) -> str:
-    """Return why the response is not valid by the schema, in the names that
-    the agent used, or an empty string.
-    """
+    """Return why the response does not match the schema, with the names that the agent used; empty if it matches."""
     if _SURROGATE.search(json.dumps(response, ensure_ascii=False)):
-        return "the answer is not valid Unicode text: its JSON has lone surrogates"
+        return "the answer is not valid Unicode text: its JSON contains lone surrogates"
     fault = "; ".join(answer_faults.find_schema_faults({"response": response}, schema))
     for field, name in _FIELDS:
         fault = fault.replace(field, name)

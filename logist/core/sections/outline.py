@@ -1,9 +1,9 @@
 """Cut an answer into its sections: find the lines that are headings and those inside code fences.
 
 Models write headings in several manners (`MANNERS`), so an answer is cut in several ways, the strictest
-first; the reader takes the first in which nothing is missing. If something is still missing,
-fences are read as nested in each other: a fence with a language opens another inside the first,
-which is not Markdown, but models write it.
+first; the reader uses the first result in which nothing is missing. If something is still missing,
+fences are read as nested: a fence with a language opens another one inside the first, which is not Markdown,
+but models write it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Manner = Literal["level", "headings", "bold", "plain"]
 
 
 MANNERS: tuple[Manner, ...] = ("level", "headings", "bold", "plain")
-"""What counts as a heading: a Markdown heading as high as that of the status, any Markdown heading, also a
-line that starts in bold, also a line that starts with the name."""
+"""What counts as a heading: a Markdown heading of the same level as that of the status; any Markdown heading; also a
+line that starts in bold; also a line that starts with the name."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its name (None for one that is not part of the format), its
-    text, and whether the text ends in an open fence.
+    """A section: its name (None if it is not part of the format), its text, and whether the text ends in an open
+    fence.
     """
 
     name: Name | None
     lines: tuple[str, ...]
     open_fence: bool = False
     extra: int | None = None
-    """Of an output: how many lines stand before the first heading inside it."""
+    """Of an output: the number of lines before the first heading inside it."""
 
     @property
     def text(self) -> str:
@@ -47,8 +47,8 @@ class Section:
 
 @dataclass(frozen=True)
 class _Head:
-    """A heading: the first manner that counts it, the section it names
-    (None: none of the format) and its value.
+    """A heading: the first manner that recognizes it, the section that it names (None: not part of the format),
+    and its value.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""Read an answer in sections into its values, or explain to a steward why that is impossible."""
+"""Read the values of an answer in sections, or explain to a steward why that is impossible."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from logist.core.sections.outline import Name, Section, cut_sections, split_line
 from logist.core.sections.words import NextAction, SectionStatus, read_word
 
 DECIDED = frozenset({SectionStatus.BLOCKED, SectionStatus.FAILED})
-"""What needs no next action: a person has to look, whatever it says."""
-OPEN_FENCE = "the answer breaks off inside a code fence: its end is missing"
-BROKEN_OFF = "the answer breaks off inside its metadata: the end of the JSON object is missing"
+"""A status that needs no next action: a person must decide in any case."""
+OPEN_FENCE = "the answer ends inside a code fence: the closing fence is missing"
+BROKEN_OFF = "the answer ends inside its metadata: the end of the JSON object is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +23,29 @@ class Sections:
 
     status: SectionStatus
     next_action: NextAction | None = None
-    """None only where the status alone decides."""
+    """None only if the status alone decides."""
     reason: str = ""
-    """What stands beside the next action, or else beside the status."""
+    """The text after the next action, or else after the status."""
     summary: str = ""
     output: Any = None
     """A JSON value, or the text; None without an output."""
     metadata: JsonObject | None = None
-    """The readable values: `confidence`, `suggested_tags`, `suggested_next_stage`, and the agent's own."""
+    """The readable values: `confidence`, `suggested_tags`, `suggested_next_stage`, and other keys of the agent."""
     evidence: tuple[str, ...] = ()
-    """Paths as the agent wrote them; nobody has checked them yet."""
+    """Paths as the agent wrote them, not checked yet."""
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """A part whose absence makes this way of cutting useless; another way may find it."""
+    """A missing part; another way of cutting the answer may find it."""
 
     reason: str
     lacks_status: bool = False
 
 
 def read_sections(text: str) -> Sections | str:
-    """Return the sections of an answer, or the reason why it has none that can be acted on. Never raises."""
+    """Return the sections of an answer, or the reason why they are not usable. Never raises."""
     if fault := text_fault(text):
         return fault
     lines = split_lines(text)
@@ -56,9 +56,7 @@ def read_sections(text: str) -> Sections | str:
 
 
 def _read_first_complete(lines: list[str]) -> Sections | str | _Missing:
-    """Return the result of the first way of cutting in which nothing is
-    missing, else in which only the next action is.
-    """
+    """Return the result of the first way of cutting in which nothing is missing, or else only the next action."""
     decided: Sections | None = None
     missing: list[_Missing] = []
     for sections in cut_sections(lines):
@@ -74,7 +72,7 @@ def _read_first_complete(lines: list[str]) -> Sections | str | _Missing:
 
 
 def _group_by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
-    """Return one section for each name; a reason if two of one name differ."""
+    """Return one section for each name, or a reason if two sections with the same name differ."""
     if sections[-1].open_fence and sections[-1].name != "metadata":
         return _Missing(OPEN_FENCE, lacks_status=all(section.name != "status" for section in sections))
     groups: dict[Name, list[Section]] = {}
@@ -102,7 +100,7 @@ def _read_named(named: dict[Name, Section]) -> Sections | str | _Missing:
         if status[0] not in DECIDED:
             wanted = ", ".join(NextAction)
             return _Missing(
-                f"no `Next Action`: {status[0]} alone does not say what comes next; expected one of {wanted}"
+                f"no `Next Action`: {status[0]} alone does not decide what happens next; expected one of {wanted}"
             )
         return _read_values(named, status, None)
     action = read_word(named["next action"].text, NextAction, "Next Action")

@@ -1,4 +1,4 @@
-"""The words of the sections format, read from a section without guessing."""
+"""The status and action words of the sections format, read without guessing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logist.core.answer.answer_faults import describe_value
 
 
 class SectionStatus(StrEnum):
-    """How far the agent got."""
+    """How much of the task is done."""
 
     SUCCESS = "SUCCESS"
     PARTIAL = "PARTIAL"
@@ -20,7 +20,7 @@ class SectionStatus(StrEnum):
 
 
 class NextAction(StrEnum):
-    """What the agent says should happen next."""
+    """What should happen next, according to the agent."""
 
     COMPLETE = "COMPLETE"
     CONTINUE = "CONTINUE"
@@ -30,7 +30,8 @@ class NextAction(StrEnum):
 
 Word = TypeVar("Word", bound=StrEnum)
 
-# Before the word: bullets, numbers, bold, a bracket, a ticked box, an emoji. Never what may deny it (`!`, `~~`).
+# Before the word: bullets, numbers, bold, a bracket, a checked box, an emoji. Never a sign that may negate it (`!`,
+# `~~`).
 _DECORATION = r"""(?:\[[xX✓]\]|[\s>*+•\-_`"'“”\[(:：]|\d{1,2}[.)]|[^\w\s!-~¬≠])*+"""
 _SAID = re.compile(rf"{_DECORATION}(?P<word>[A-Za-z]+)(?P<rest>.*)")
 _CLOSED = re.compile(
@@ -39,7 +40,7 @@ _CLOSED = re.compile(
 _TAKEN_BACK = re.compile(r"\W*not\b", re.IGNORECASE)
 _BECAUSE = re.compile(r"\s+(?:with|to|by|until|for|because|since)\b.*")
 _PURSUED = frozenset({NextAction.CONTINUE, NextAction.ESCALATE, NextAction.HOLD})
-"""May be followed by an explanation without a mark between, if they are in capitals."""
+"""In upper case, these words may be followed by an explanation without punctuation in between."""
 _CONDITIONAL = re.compile(
     rf"{_DECORATION}if\s+(?P<word>[A-Za-z]+)[*_`]*\s*[:：]\s*(?P<reason>.*)", re.IGNORECASE
 )
@@ -48,11 +49,10 @@ _NO_WORD = re.compile(r"[\W_]*")
 
 
 def read_word(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:
-    """Return the one word of a section, and the explanation next to it; or, as a string, why there is no such
-    word.
+    """Return the word of a section and the explanation next to it; or, as a string, why there is no such word.
 
-    The word is the first thing of the first line that has one. A second word of the kind makes it ambiguous:
-    on that line in capitals or right after the first, or as the start of a later line.
+    The word is at the start of the first line that has one. A second word of the same kind makes it ambiguous:
+    on that line in upper case or directly after the first, or at the start of a later line.
     """
     lines = [line for line in text.split("\n") if not _UNTICKED.match(line) and not _NO_WORD.fullmatch(line)]
     plain = [line for line in lines if not _CONDITIONAL.fullmatch(line)]
@@ -64,7 +64,7 @@ def read_word(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str
     word, reason = first
     if others := _find_other_words(plain, kind, word):
         words_found = ", ".join(dict.fromkeys([word, *others]))
-        return f"`{title}` names several of its words ({words_found}); expected exactly one"
+        return f"`{title}` has more than one value ({words_found}); expected exactly one"
     pieces = [
         reason,
         *_find_conditional_reasons(lines, word),
@@ -108,7 +108,7 @@ def _find_other_words(lines: list[str], kind: type[Word], word: Word) -> list[Wo
 
 
 def _find_conditional_reasons(lines: list[str], word: Word) -> Iterator[str]:
-    """Yield what the line `- If CONTINUE: ...` of the template says, for the word that was chosen."""
+    """Yield the text of the template's line `- If CONTINUE: ...` for the chosen word."""
     for line in lines:
         line_match = _CONDITIONAL.fullmatch(line)
         if line_match and line_match["word"].upper() == word:

@@ -1,8 +1,8 @@
-"""Makes a recorded history fit to share: what is private in it is replaced, and it still goes the same way.
+"""Prepares a recorded history for sharing: replaces private values, and keeps the result of a replay.
 
-A value has the same stand-in wherever it is, and that is as long as the value. `private_values` says what is
-private in a first reading, `replacing` takes it out in a second one, `entry` knows what in an interaction
-is text; all of them see one text at a time.
+A value has the same stand-in everywhere, with the same length. `private_values` collects private values in a first
+pass, `replacing` replaces them in a second pass, and `entry` knows which parts of an interaction are text. All of
+them process one text at a time.
 """
 
 from logist.core.share.entry import changed, leaks, texts, unmatched

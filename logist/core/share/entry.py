@@ -1,4 +1,4 @@
-"""What in an interaction is text, and what has to stay for it to read."""
+"""Finds the texts of an interaction, and decides which of them must stay unchanged."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9:]{5})
 _HASHES = frozenset(
     {"checkpoint_before", "checkpoint_after", "exchange", "previous", "checksum", "sha256", "found", "schema"}
 )
-"""Fields that hold the name of a commit or a hash."""
+"""Fields that contain a commit or a hash."""
 _SAID = frozenset({"input", "output", "item", "items", "values", "results", "aggregatedResults"})
-"""Fields whose values are of people and agents, whatever they are called."""
+"""Fields whose content comes from people and agents, whatever its keys are."""
 _COUNTED = frozenset({"request.metadata", "observed.checks", "response.tools", "spec.roles"})
-"""Fields whose values are of Logist, whatever they are called."""
+"""Fields whose content comes from Logist, whatever its keys are."""
 
 
 SETTINGS = ("model", "provider_model", "endpoint", "permissions", "tools", "agent")
-"""Metadata of a request that today's files say, too."""
+"""Metadata of a request that is also in the current files."""
 
 
 class Field(NamedTuple):
-    """A text of an interaction, and where it stands: `response.raw_response`."""
+    """A text of an interaction, and its path: `response.raw_response`."""
 
     path: str
     text: str
     is_count: bool = False
-    """Whether it is a number of Logist's own, which no pattern changes: of tokens, an attempt, a place in a text."""
+    """Whether it is a number from Logist (tokens, an attempt, a position), which no pattern may change."""
 
 
 def texts(value: Any, path: str = "", said: bool | None = False) -> Iterator[Field]:
-    """Every text in a value, the keys of its objects too, and the numbers as they are written."""
+    """Yield every text in a value, including the keys of objects, and numbers as text."""
     if isinstance(value, str):
         yield Field(path, value)
     elif isinstance(value, dict):
         for key, inner in value.items():
             if key not in KEPT:
-                yield Field(f"{path}, the name of a field" if path else "the name of a field", key)
+                yield Field(f"{path}, a field name" if path else "a field name", key)
             shown = key if key in KEPT else "*"
             below = f"{path}.{shown}" if path else shown
             yield from texts(inner, below, _is_said(key, below, said))
@@ -59,9 +59,9 @@ def texts(value: Any, path: str = "", said: bool | None = False) -> Iterator[Fie
 
 
 def _is_said(key: str, path: str, said: bool | None) -> bool | None:
-    """Whether the numbers below a field are of people and agents; `said` is that of the value it is in.
+    """Whether the numbers below a field come from people and agents; `said` is the answer for the parent value.
 
-    None where they are of Logist, and all below them too.
+    None if they come from Logist; this also applies to everything below them.
     """
     if said is None or path in _COUNTED:
         return None
@@ -69,12 +69,12 @@ def _is_said(key: str, path: str, said: bool | None) -> bool | None:
 
 
 def _is_large(value: float) -> bool:
-    """Whether a number has so many digits that it may be a secret."""
+    """Whether a number has enough digits to be a secret."""
     return abs(value) >= 10**7
 
 
 def unmatched(entry: JsonObject, replacing: Replacing) -> Iterator[str]:
-    """The fields of a changed interaction in which a pattern still finds something that is no stand-in."""
+    """Yield the fields of a changed interaction in which a pattern still matches something other than a stand-in."""
     told: set[str] = set()
     for path, text, is_count in texts(entry) if replacing.patterns else ():
         name = path.rpartition(".")[2].partition("[")[0]
@@ -84,7 +84,7 @@ def unmatched(entry: JsonObject, replacing: Replacing) -> Iterator[str]:
 
 
 def leaks(entry: JsonObject, line: str, secrets: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each secret in an interaction that is written as `line`: the field it is in, and what it is. No secret itself."""
+    """Yield each secret in an interaction, which is written as `line`: its field and its kind, not the secret itself."""
     told: set[tuple[str, str]] = set()
     secrets = literals.spelled(secrets)
     deep = [field for field in texts(entry) if not literals.is_plain(field.text)]
@@ -94,7 +94,7 @@ def leaks(entry: JsonObject, line: str, secrets: Mapping[str, str]) -> Iterator[
     for match in redact.find_secrets(line, secrets):
         place = _place_of(entry, literals.unescaped(line[match.start : match.end]))
         if place or not any(kind == match.kind for _, kind in told):
-            told.add((place or "the whole of it", match.kind))
+            told.add((place or "the complete entry", match.kind))
     yield from sorted(told)
 
 
@@ -103,9 +103,9 @@ def _place_of(entry: JsonObject, secret: str) -> str | None:
 
 
 def changed(entry: JsonObject, replacing: Replacing, hashes: Mapping[str, str]) -> JsonObject:
-    """The interaction as it is shared; `hashes` are those of its history that have changed, by the old one.
+    """Return the interaction for sharing; `hashes` maps the old hashes of its history to the new ones.
 
-    The parts of its prompt are where they were in it, with new hashes. The store has yet to seal it.
+    The parts of the prompt get new positions and hashes. The store must still compute the checksum.
     """
     if replacing.redacts:
         replacing.look(json.dumps(entry, ensure_ascii=False))
@@ -156,7 +156,7 @@ def _request(request: Any, replacing: Replacing) -> Any:
 
 
 def _others(then: JsonObject, now: JsonObject) -> list[str]:
-    """The names of what else was sent and is another now."""
+    """Return the names of the settings that have changed."""
     before, after = then.get("metadata"), now.get("metadata")
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return []
@@ -164,7 +164,7 @@ def _others(then: JsonObject, now: JsonObject) -> list[str]:
 
 
 def _is_of_a_file(part: JsonObject) -> bool:
-    """Whether today's files say what a part of a prompt has to be, and not the history alone."""
+    """Whether a part of a prompt comes from current files, and not only from the history."""
     return part.get("kind") == "rule" or "step" in str(part.get("source"))
 
 
@@ -173,7 +173,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _value(value: Any, path: str, replacing: Replacing, said: bool | None = False) -> Any:
-    """Any value of JSON, changed; `path` is that of the field it is in, `said` as for `_is_said`."""
+    """Return a JSON value without private values; `path` is the path of its field, `said` as for `_is_said`."""
     if isinstance(value, str):
         return _text(value, path.rpartition(".")[2], replacing)
     if isinstance(value, dict):
@@ -200,7 +200,7 @@ def _text(text: str, name: str, replacing: Replacing) -> str:
 
 
 def _stays(text: str, name: str) -> bool:
-    """Whether a text is one of the format: a word, a time, the hash of something."""
+    """Whether a text is part of the format and stays: a fixed word, a time, or a hash."""
     if text in KEPT or (name == "timestamp" and _TIME.fullmatch(text)):
         return True
     return name in _HASHES and _HASH.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Strings of JSON within a text, as an answer or a quoted output has them."""
+"""JSON strings inside a text, for example in an answer or a quoted output."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 DEEPEST = 4
-"""How many strings within each other are looked into."""
+"""The maximum depth of nested strings that are searched."""
 MOST_BACKSLASHES = 8
-# One without escapes ends before its last quote, which may be the first of the next; one without an end ends
-# with its line. So every character is read once, and a lost quote hides no string.
+# A match without escapes ends before its last quote, which may be the first of the next string; a match without
+# an end stops at the end of the line. So every character is read once, and a missing quote hides no string.
 _LITERAL = re.compile(r'"[^"\\\n]*+(?:(?:\\[^\n][^"\\\n]*+)++(?P<end>")?)?')
 
 
@@ -24,7 +24,7 @@ class StringLiteral(NamedTuple):
 
 
 def escaped(text: str) -> Iterator[StringLiteral]:
-    """The strings of a text that have escapes: only these read otherwise than they are written."""
+    """Yield the strings of a text that contain escapes: only their value differs from what is written."""
     if "\\" not in text or '"' not in text:
         return
     for found in _LITERAL.finditer(text):
@@ -34,7 +34,7 @@ def escaped(text: str) -> Iterator[StringLiteral]:
 
 
 def decoded(literal: str) -> str | None:
-    """The value of a string of JSON with its quotes; None if it is none, or no text."""
+    """Return the value of a JSON string, given with its quotes; None if it is not a valid string."""
     try:
         value = json.loads(literal, strict=False)
         str(value).encode()
@@ -44,26 +44,26 @@ def decoded(literal: str) -> str | None:
 
 
 def unescaped(text: str) -> str:
-    """What a piece of a JSON string stands for; itself if it is no such piece."""
+    """Return the value of a piece of a JSON string; the piece itself if it can't be decoded."""
     value = decoded(f'"{text}"') if "\\" in text else None
     return text if value is None else value
 
 
 def encoded(value: str, like: str) -> str:
-    """The literal of `value`, with escapes for all that is not ASCII if `like` has such."""
+    """Return `value` as a JSON string, with escapes for non-ASCII characters if `like` has such escapes."""
     return json.dumps(value, ensure_ascii="\\u" in like)
 
 
 def is_plain(text: str) -> bool:
-    """Whether nothing in a text is escaped: who has looked through the JSON it is in has seen it all."""
+    """Whether a text contains no escapes, so that a search of the surrounding JSON has covered it."""
     return "\\" not in text
 
 
 def spelled(values: Mapping[str, str]) -> dict[str, str]:
-    """The same values, and as they read in two ways that a search alone does not take.
+    """Return the values and two more spellings of each, which the search for secrets does not cover.
 
-    As they are written in JSON: found in that, they are found in JSON within JSON. And without a backslash of
-    theirs, which is taken for a part of the line break where a value is broken just behind it.
+    The first is the spelling in JSON, to find values in JSON within JSON. The second leaves out one backslash,
+    which the search treats as part of a line break if the value is broken right after it.
     """
     found: dict[str, str] = {}
     for value, kind in values.items():

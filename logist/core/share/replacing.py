@@ -1,4 +1,4 @@
-"""The second reading: every private value gives way to its stand-in."""
+"""The second pass: replaces every private value by its stand-in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logist.core.share.words import NO_NAMES
 
 CACHED = 4096
 LONGEST_CACHED = 500
-"""How many texts are remembered, and of how many characters: names and paths come again and again."""
+"""The number and maximum length of cached texts: names and paths are repeated often."""
 
 
 class Replacement(NamedTuple):
@@ -33,14 +33,14 @@ Pass = Callable[[str, int], Iterable[Replacement]]
 
 
 class Replacing:
-    """Takes out of texts what is private in one history. Without `private` only the paths of `places`."""
+    """Replaces the private values of one history in texts; without `private`, only the paths in `places`."""
 
     def __init__(self, places: Mapping[str, str], private: Private | None = None) -> None:
-        """`places` are directories, each with what is written for it; the longest wins."""
+        """`places` maps directories to their replacements; the longest match counts."""
         longest = sorted(places, key=lambda place: (-len(place), place))
         either = "|".join(map(re.escape, longest))
         self.redacts = private is not None
-        """Whether more than the paths of the job is taken out."""
+        """Whether private values are replaced, and not only the paths of the job."""
         self._quiet = False
         self._places = dict(places)
         self._place = re.compile(rf"(?<![\w.-])(?:{either})(?![\w-]|\.\w)") if longest else None
@@ -68,27 +68,30 @@ class Replacing:
 
     @property
     def patterns(self) -> Sequence[re.Pattern[str]]:
-        """What else is to be found nowhere in the result, stand-ins apart."""
+        """Patterns that must not match anything in the result except stand-ins."""
         return self._private.patterns if self.redacts else ()
 
     @property
     def known(self) -> dict[str, str]:
-        """Every secret that must not be in the result, with what it is."""
+        """Every secret that must not be in the result, with its kind."""
         return self._private.secrets if self.redacts else {}
 
     def look(self, line: str) -> None:
-        """Looks through the JSON of all the texts that come next: where no secret is in it, none of them is asked."""
+        """Search the JSON that contains all of the next texts; if it has no secret, they are not searched again."""
         self._quiet = self.redacts and not redact.find_secrets(line, self._labels)
 
     def text(self, text: str) -> str:
-        """The text without what is private."""
+        """Return the text without private values."""
         return self._short(text) if len(text) <= LONGEST_CACHED else self.marked(text, ())[0]
 
     def number(self, value: float, *, own: bool) -> float:
-        """Another number of the same length, if anything private is in it; of one of the format's `own` a secret."""
+        """Return another number of the same length, if it contains something private.
+
+        In `own` numbers of the format, only secrets are replaced.
+        """
         text = json.dumps(value)
         if self.stand_ins.stands(text):
-            return value  # a fraction that was made shorter has other digits than it was given
+            return value  # a shortened fraction has other digits than its stand-in
         new = _apply(text, self._secrets(text, 0), [])[0] if own else self.text(text)
         if new == text:
             return value
@@ -113,17 +116,17 @@ class Replacing:
         return any(self.is_left(each.value, depth + 1) for each in literals.escaped(text))
 
     def name(self, text: str) -> str:
-        """The same of a field that holds nothing but the name of a person."""
+        """Like `text`, for a field that contains only the name of a person."""
         if not self.redacts:
             return text
         return self.text(WORD.sub(lambda found: self.stand_ins.word("user", found[0]), text))
 
     def hash(self, digest: str) -> str:
-        """Another hash for that of a file, which could be guessed from a short one."""
+        """Return another hash for a file, because the content of a short file could be guessed from its hash."""
         return digest if not self.redacts else self.stand_ins.hash(digest)
 
     def marked(self, text: str, marks: Sequence[int], depth: int = 0) -> tuple[str, list[int]]:
-        """The same, and where the places `marks` of the text are in the result."""
+        """Like `text`, but also return the new positions of `marks`."""
         moved = list(marks)
         for run in self._passes:
             text, moved = _apply(text, run(text, depth), moved)
@@ -190,7 +193,7 @@ class Replacing:
                 yield Replacement(*found.span(), self.stand_ins.word("user", found[0]))
 
     def _words(self, kind: Kind, text: str) -> str:
-        """Each word of a name on its own; one that is a user's keeps that stand-in."""
+        """Replace each word of a name; a word that is a user name gets the stand-in of that user."""
         return WORD.sub(lambda found: self._word(kind, found[0]), text)
 
     def _word(self, kind: Kind, word: str) -> str:
@@ -205,8 +208,8 @@ def _either(values: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _united(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """In order, those that overlap as one: else what is found first would leave a rest of what another pattern finds,
-    and a project could keep the patterns of the user from finding anything."""
+    """Sort the spans and merge those that overlap. Otherwise the first match could hide a part of another match, and
+    the patterns of a project could disable those of the user."""
     start = end = 0
     for begin, stop in sorted(spans):
         if begin < end:
@@ -220,7 +223,7 @@ def _united(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _apply(text: str, changes: Iterable[Replacement], marks: list[int]) -> tuple[str, list[int]]:
-    """The changed text, and where `marks` are in it; one inside a change is moved with its start."""
+    """Return the changed text and the new positions of `marks`; a mark inside a change moves with its start."""
     pieces: list[str] = []
     starts: list[int] = []
     shifts: list[tuple[int, int, int]] = []

@@ -1,8 +1,7 @@
-"""What stands for a private value: as long as it, another for each, the same wherever it is.
+"""Stand-ins for private values: each has the same length as its value, is unique, and is the same everywhere.
 
-Stand-ins are numbers in the order of first use, written in letters; nothing of a value can be read back from
-one but its length. Those of secrets look like what forms hold in the place of a password, so that no later
-search takes them for one.
+Stand-ins are numbers in the order of first use, written in letters; they reveal nothing about a value except its
+length. Stand-ins of secrets look like masked passwords, so that no later search takes them for secrets.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from typing import Literal
 Kind = Literal["secret", "pattern", "user", "host", "email", "address"]
 
 FILLERS: dict[str, str] = {"pattern": "x", "user": "u", "host": "h", "email": "e"}
-"""The letter that a stand-in is filled up with, by kind."""
+"""The letter that pads a stand-in, by kind."""
 _MORE = 0x4E00
-"""Where the characters begin that are used when a value is too short for letters."""
+"""The first of the characters that are used if a value is too short for letters."""
 _NUMBER = re.compile(r"-?(?P<digits>[0-9]+(?:\.[0-9]+)?)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _WORD = re.compile(r"[^\W_]+")
 _GROUP = 8
-"""Every so many characters of a long secret a dot stands: no key has such."""
+"""The distance of dots in the stand-in of a long secret; no key looks like this."""
 
 
 class StandIns:
-    """Gives each value its stand-in; `avoided` are values that none of them may be."""
+    """Assigns a stand-in to each value; no stand-in is one of the values in `avoided`."""
 
     def __init__(self, avoided: Container[str] = ()) -> None:
         self._avoided = avoided
@@ -35,20 +34,20 @@ class StandIns:
         """The words of stand-ins."""
         self._next: dict[tuple[str, int], int] = {}
         self.counts: dict[str, int] = {}
-        """How many values of each kind have one."""
+        """The number of values with a stand-in, by kind."""
 
     def word(self, kind: Kind, value: str) -> str:
-        """For a run of letters and digits; written in capitals where the value is."""
+        """Return the stand-in for a run of letters and digits, with the capitalization of the value."""
         key = value.lower() if len(value.lower()) == len(value) else value
         if key in self._used:
-            return value  # it stands for something already: a text may be looked through twice
+            return value  # it is already a stand-in: a text may be processed twice
         found = self._of.get(key) or self._made(kind, key)
         if key == value:
             return found
         return found.upper() if value.isupper() and len(value) > 1 else found[:1].upper() + found[1:]
 
     def phrase(self, kind: Kind, value: str) -> str:
-        """For a value with spaces and signs, which stay where they are; for a number a number, with its exponent."""
+        """Return the stand-in for a value with spaces and punctuation, which stay; a number for a number."""
         if value in self._used:
             return value
         found = self._of.get(value)
@@ -70,21 +69,21 @@ class StandIns:
         return found
 
     def take(self, text: str) -> None:
-        """Takes the words of a text for stand-ins."""
+        """Treat the words of a text as stand-ins."""
         self._pieces.update(_WORD.findall(text.lower()))
 
     def stands(self, text: str) -> bool:
-        """Whether all of a text is a stand-in."""
+        """Whether the complete text is a stand-in."""
         return text in self._used
 
     def rounded(self, text: str) -> None:
-        """Takes a stand-in as it is written after it was read as a number: long fractions are shorter then."""
+        """Register a stand-in as it is written after parsing it as a number, which shortens long fractions."""
         self.take(text)
         self._used.add(text)
         self._used.update(word for word in _WORD.findall(text) if len(word) >= _GROUP)
 
     def made(self, text: str) -> bool:
-        """Whether nothing in a text is private any more: each word in it is a stand-in, or part of one."""
+        """Whether each word of a text is a stand-in or a part of one."""
         if text in self._used:
             return True
         return all(
@@ -93,31 +92,31 @@ class StandIns:
         )
 
     def secret(self, value: str) -> str:
-        """For a secret: of its characters only the line breaks stay."""
+        """Return the stand-in for a secret; only its line breaks stay."""
         return self._of.get(value) or self._made("secret", value)
 
     def fill(self, value: str, spelled: str) -> str:
-        """For another spelling of a secret, as long as that; line breaks and what quotes a line stay."""
+        """Return the stand-in for another spelling of a secret; line breaks and quote marks of lines stay."""
         code = self.secret(value).replace("\r", "x").replace("\n", "x")
         return "".join(
             sign if sign in "\r\n\t >|#*" else code[at % len(code)] for at, sign in enumerate(spelled)
         )
 
     def address(self, value: str) -> str:
-        """For an address of the internet protocol: its digits are a number."""
+        """Return the stand-in for an IP address: its digits form a number."""
         if value in self._used:
             return value
         found = self._of.get(value)
         if found is None:
             digits = sum(sign.isalnum() for sign in value)
-            number = self._numbered("address", digits) + 1  # 0.0.0.0 is one that stays
+            number = self._numbered("address", digits) + 1  # 0.0.0.0 is never replaced
             code = iter(str(number).zfill(digits)[-digits:])
             found = "".join(next(code) if sign.isalnum() else sign for sign in value)
             self._keep("address", value, found)
         return found
 
     def hash(self, value: str) -> str:
-        """For a digest that could be guessed back; it is not counted."""
+        """Return the stand-in for a hash whose content could be guessed; it is not counted."""
         if value in self._used:
             return value
         found = self._of.get(value)
@@ -136,7 +135,7 @@ class StandIns:
                     if kind == "secret"
                     else _letters(FILLERS.get(kind, "x"), number, len(value))
                 )
-            # Of what is too short for another one, several may have the same.
+            # Values that are too short for a unique stand-in may share one.
             if number > 4096 or (made != value and made not in self._used and made not in self._avoided):
                 self._keep(kind, value if under is None else under, made)
                 return made
@@ -154,7 +153,7 @@ class StandIns:
 
 
 def _letters(filler: str, number: int, length: int) -> str:
-    """`number` in letters, filled up from the left."""
+    """Return `number` in letters, padded on the left."""
     letters = string.ascii_lowercase.replace(filler, "")
     code, rest = letters[number % 25], number // 25
     while rest:
@@ -165,7 +164,7 @@ def _letters(filler: str, number: int, length: int) -> str:
 
 
 def _secret(number: int, length: int, value: str = "") -> str:
-    """`number` in the signs of a placeholder."""
+    """Return `number` in the characters of a masked password."""
     dots = set(range(_GROUP - 1, length - 1, _GROUP)) if length > _GROUP else set()
     free = length - len(dots)
     bits = iter(f"{number % (1 << min(free, 64)):0{free}b}".replace("0", "x").replace("1", "0"))
@@ -175,9 +174,9 @@ def _secret(number: int, length: int, value: str = "") -> str:
 
 
 def _digits(number: int, length: int) -> str:
-    """Digits for digits, of which JSON reads a number; in twos where it is so long that it could be a secret.
+    """Return digits that are a valid number in JSON; in binary if they are so many that they could be a secret.
 
-    None begins or ends with a zero: a fraction would be written without it.
+    They never begin or end with a zero, because JSON would drop it.
     """
     if length < _GROUP:
         front, last = divmod(number, 9)

@@ -1,4 +1,4 @@
-"""The words of the format: they are no names of anybody, even where somebody is called like one."""
+"""The words of the format, which are never treated as names of people."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _GENERIC = _LISTED.findall(
     "null true false work workspace file files data code daemon bin sys www systemd staff wheel docker jenkins vagrant "
     "postgres mysql redis nginx apache nonroot appuser"
 )
-"""Names of accounts, and words that stand behind `/home/`, that say nothing about anybody."""
+"""Generic account names and words after `/home/` that identify nobody."""
 
 
 def _names() -> Iterator[str]:
@@ -58,9 +58,9 @@ def _names() -> Iterator[str]:
 
 
 KEPT = frozenset(map(str, _names()))
-"""A key or a whole value that is one of these stays as it is."""
+"""A key or a complete value that is one of these is not changed."""
 
 NO_NAMES = frozenset(
     part.lower() for name in (*KEPT, *_GENERIC) for part in (name, *name.replace("-", "_").split("_"))
 )
-"""No name of anybody in running text; in small letters."""
+"""Words in text that are not names of people, in lowercase."""

@@ -28,7 +28,7 @@ class RequestBounds:
     min_output_tokens: int = 2048
     redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
     prompt_tokens: int | None = None
-    """Of a whole prompt; a model with a smaller window has less. None: only the window counts."""
+    """The limit of a complete prompt; a model with a smaller window has less. None: only the window counts."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,16 @@ class StepPlan:
     attempt: int
     max_output_tokens: int
     reserved_microcents: int | None
-    """Worst case of one exchange; None where the price is unknown."""
+    """The worst-case cost of one exchange; None if the price is unknown."""
     tools: tuple[Tool, ...] = ()
     agent: str = ""
     warnings: tuple[str, ...] = ()
-    """What of the templates, the role's and the step's, could not be filled."""
+    """Placeholders of the role's and the step's templates that could not be filled."""
     table: tuple[BudgetRow, ...] = ()
-    """The parts of the prompt, and what was cut of them."""
+    """The parts of the prompt, and what was cut from each."""
     allowed: Budget | None = None
     why: str = ""
-    """Why it is this role."""
+    """Why this role does the step."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -155,12 +155,14 @@ def _choose_budget(model: Model, bounds: RequestBounds, output: int, offer: str)
 
 def _budget_of_window(model: Model, window: int, output: int, tools: int) -> Budget:
     """Return what the window of the model leaves for a prompt."""
-    reckoned = f"the window has {window:,} tokens, and the answer may take {output:,} (max_output_tokens)"
-    reckoned += f", the tools {tools:,}" if tools else ""
+    reckoned = f"the context window has {window:,} tokens, of which the answer can use {output:,} (max_output_tokens)"
+    reckoned += f" and the tools {tools:,}" if tools else ""
     fix = "lower max_output_tokens of the role or the model, choose another model"
     left_of_window = max(0, window - output - tools)
     fix += (
-        ", or shorten the task or the role" if left_of_window else f", or correct the window of {model.name}"
+        ", or shorten the task or the role"
+        if left_of_window
+        else f", or correct the context_window of {model.name}"
     )
     return Budget(left_of_window, f"models.{model.name}.context_window", fix, reckoned)
 

@@ -57,14 +57,14 @@ CUT_SHORT = {
     "length": "the answer was cut off at the output limit",
     "content_filter": "the provider's content filter cut the answer off",
     "broken_encoding": exit_command.NOT_UTF8,
-    "turns": "the agent called for tools in its last turn, and did not end",
-    "unknown_tools": "the agent kept calling tools that do not exist",
+    "turns": "the agent still called tools in its last turn and gave no answer",
+    "unknown_tools": "the agent kept calling tools that don't exist",
 }
 
 
 @dataclass(frozen=True)
 class Idle:
-    """No agent is asked, because the job waits for something else."""
+    """No agent is asked because the job waits for something else."""
 
     status: Status
     reason: str
@@ -72,15 +72,15 @@ class Idle:
 
 @dataclass(frozen=True)
 class JudgedAnswer:
-    """What came back, and what its text says: judged once, and handed on."""
+    """A reply and the exit command read from it. The text is read once, and the result is passed on."""
 
     reply: Reply
     verdict: exit_command.Verdict
-    """The exit command in its text, or why there is none. It says nothing of a reply with an error."""
+    """The exit command in the text, or why there is none; empty for a reply with an error."""
 
     @property
     def evidence_files(self) -> tuple[str, ...]:
-        """The evidence that it names: what the workspace has to be asked about."""
+        """The evidence files that the answer names; they must be looked up in the workspace."""
         return self.verdict.command.evidence_files if self.verdict.command else ()
 
 
@@ -94,15 +94,15 @@ class Outcome:
     route: list[JsonObject] = field(default_factory=list)
     """The decisions that were taken on the way to the next step."""
     why_unsure: str = ""
-    """Why a steward is to confirm it, if not at once, then when the reviewer has seen it; empty where nobody has to."""
+    """Why a steward must confirm the answer, at once or after the review; empty if no confirmation is needed."""
     gate: review.Gate | None = None
-    """Of a reviewer that accepts the work or sends it back: what that comes to, with the checks."""
+    """The result of the review, including the checks; None if the answer is not a review."""
 
 
 def recorded(outcome: Outcome, results: list[Any] | None = None) -> AskCommand:
-    """What the interaction records of it, so that a state can be told from the history alone.
+    """Return what the interaction records of the outcome, so that the state follows from the history alone.
 
-    `results`: of an answer given by hand for a step that other jobs do, as these would have given it.
+    `results`: the results that replace those of child jobs, if a person supplied the answer for them.
     """
     gate = outcome.gate if outcome.gate and outcome.gate.verdict else None
     return AskCommand(
@@ -118,13 +118,13 @@ PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
 
 
 def find_due_phase(state: State) -> Phase | None:
-    """Return whose turn it is: the doer's, the reviewer's, or None if no agent is due."""
+    """Return which agent is due: the doer, the reviewer, or None."""
     return None if state.place.spawns else PHASES.get(state.status)
 
 
 def find_owing_phase(state: State) -> Phase | None:
-    """Return who owes the answer that `poststep` supplies: whoever is due,
-    or in STUCK the one that got stuck.
+    """Return whose answer `poststep` supplies: that of the agent that is due, or in STUCK of the one that got
+    stuck.
     """
     return state.place.stuck.phase if state.place.stuck else find_due_phase(state)
 
@@ -134,12 +134,12 @@ def find_idle_reason(state: State) -> Idle | None:
     if find_due_phase(state):
         return None
     if state.place.spawns and state.status is Status.PENDING:
-        return Idle(state.status, "the next step gives this part of the work to other jobs")
-    return Idle(state.status, state.reason or "nothing to ask an agent")
+        return Idle(state.status, "child jobs do this step")
+    return Idle(state.status, state.reason or "no agent is due")
 
 
 def judge_answer(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> JudgedAnswer:
-    """What the text of a reply says, in the form that the step wants; all that follows goes by this."""
+    """Read the exit command from a reply, in the format of the step. Everything that follows uses this result."""
     if reply.error:
         return JudgedAnswer(reply, exit_command.Verdict())
     stuck = state.place.stuck
@@ -150,9 +150,9 @@ def judge_answer(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonOb
 def list_due_checks(
     spec: EffectiveSpec, state: State, phase: Phase, answer: JudgedAnswer, *, touched: bool = False
 ) -> dict[str, Check]:
-    """Return the checks to run after an answer: if it is valid and completes a step that is reviewed.
+    """Return the checks to run after an answer; none unless it is valid and completes a reviewed step.
 
-    `touched`: the workspace has been changed since they ran.
+    `touched`: the workspace has changed since the checks ran.
     """
     reply, command = answer.reply, answer.verdict.command
     if reply.error or reply.refusals or reply.finish in CUT_SHORT or not is_step_reviewed(spec, state.step):
@@ -200,11 +200,12 @@ def _build_event(observed: Observed, action: Action, reason: str) -> Event:
 
 
 def _conclude_breach(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
-    """Conclude a run that did, or tried to do, what it may not: a person has
-    to look at it, whatever the answer.
+    """Conclude a run that did, or tried to do, something that its role may not do.
+
+    Whatever the answer, the job becomes STUCK.
     """
     first, more = observed.refusals[0], len(observed.refusals) - 1
-    reason = "permission: " + (first.message or "refused") + (f" (and {more} more)" if more else "")
+    reason = "permission denied: " + (first.message or "refused") + (f" (and {more} more)" if more else "")
     reply, verdict = answer.reply, answer.verdict
     command = None if reply.finish in CUT_SHORT else verdict.command
     response = (
@@ -314,11 +315,14 @@ def _conclude_question(
     command: exit_command.ExitCommand,
     warnings: tuple[str, ...],
 ) -> Outcome:
-    """Conclude an answer that is a question: it stops the job for a person, even if it is invalid, because
-    its text is all there is to answer.
+    """Conclude an answer that is a question: the job becomes STUCK.
+
+    This includes an invalid question: its text is still what the person has to answer.
     """
     if command.action is not ExitAction.STUCK:
-        warning = f"the answer asks a question and ends with {command.action}; a question stops the job"
+        warning = (
+            f"the answer is a question, but its action is {command.action}; a question always stops the job"
+        )
         warnings = (*warnings, warning)
     reason = command.summary or str(command.output.get(output_schema.QUESTION) or "")
     if fault := output_schema.question_fault(command.output):
@@ -343,7 +347,7 @@ def _build_valid_response(
             "warnings": [
                 *reply.warnings,
                 *warnings,
-                *(f"evidence is not there: {path}" for path in missing),
+                *(f"evidence file not found: {path}" for path in missing),
             ],
         }
     )
@@ -361,10 +365,10 @@ def _choose_action(
     missing = [item.path for item in observed.evidence if not item.exists]
     if command.action is ExitAction.COMPLETED:
         if missing and _is_last_check(spec, here, observed.phase):
-            return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
+            return Action.STUCK, f"COMPLETED, but evidence not found: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
-    return action, _get_stated_reason(command) or command.summary or f"the agent said {command.action}"
+    return action, _get_stated_reason(command) or command.summary or f"{command.action} without a reason"
 
 
 def _get_stated_reason(command: exit_command.ExitCommand) -> str | None:
@@ -373,7 +377,7 @@ def _get_stated_reason(command: exit_command.ExitCommand) -> str | None:
 
 
 def _is_last_check(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:
-    """Whether no reviewer follows the doer, or neither a reviewer nor a steward the reviewer."""
+    """Whether nobody checks the work after this phase: no reviewer after the doer, no steward after the reviewer."""
     return not is_step_reviewed(spec, here.step) if phase is Phase.DOER else spec.approval is Approval.NONE
 
 
@@ -391,14 +395,14 @@ def _build_response(reply: Reply) -> Response:
 
 
 def conclude_in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
-    """Conclude an exchange that was sent and of which nothing came back."""
-    reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
+    """Conclude an exchange that was sent, but whose answer never arrived."""
+    reason = "in doubt: the request was sent, but it is unknown whether it was answered and charged"
     event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
     return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)
 
 
 def conclude_given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
-    """Conclude an exchange whose agent was ended between two turns: the place of the job does not change."""
-    reason = "the agent was ended before it had answered; what it cost is booked"
+    """Conclude an exchange whose agent was stopped between two turns: the job stays where it is."""
+    reason = "the agent was stopped before it answered; its cost is recorded"
     event = Event(Who.SYSTEM, Action.UNANSWERED, role=role, reason=reason)
     return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)

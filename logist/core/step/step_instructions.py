@@ -25,9 +25,9 @@ class Instructed:
     system: list[UnplacedPart]
     user: list[UnplacedPart]
     joint: str
-    """Between the parts."""
+    """The separator between the parts."""
     warnings: tuple[str, ...] = ()
-    """What of the templates, the role's and the step's, could not be filled."""
+    """Placeholders of the role's and the step's templates that could not be filled."""
 
 
 def build_instructions(
@@ -41,24 +41,27 @@ def build_instructions(
     at_step = AtStep(step, text, results) if step else None
     is_sectioned = is_in_sections(spec, state.step)
     filled = role_template.fill_template(spec, state, role, given)
-    if isinstance(filled, str):  # it grew too long: the work is told as to a role without a template
+    if isinstance(filled, str):  # the template failed, so the role gets the default prompt
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements
     return Instructed(
         prompt.system_pieces(
             role, step if phase is Phase.DOER else None, sections=is_sectioned, doing=phase is Phase.DOER
         ),
-        prompt.user_pieces(
-            spec,
-            state,
-            phase,
-            given,
-            at_step,
-            sections=is_sectioned,
-            asked=asked,
-            filled=filled,
-            changes=permissions.can_change_files(role.permissions),
-        ),
+        [
+            *prompt.user_pieces(
+                spec,
+                state,
+                phase,
+                given,
+                at_step,
+                sections=is_sectioned,
+                asked=asked,
+                filled=filled,
+                changes=permissions.can_change_files(role.permissions),
+            ),
+            prompt.contract_piece(sections=is_sectioned),
+        ],
         layers.SEPARATOR if is_sectioned else prompt.JOINT,
         (*warnings, *(filled.warnings if filled else ())),
     )
@@ -74,9 +77,7 @@ def _needs_results(state: State, step: Step) -> bool:
 
 
 def is_in_sections(spec: EffectiveSpec, step_id: str) -> bool:
-    """Whether the answer at this step has to be in sections, by the setting
-    of the step or else of the job.
-    """
+    """Whether the answer at this step must be in sections: set by the step, or else by the job."""
     step = _find_step(spec, step_id)
     step_format = step.response_format if step else None
     return (step_format or spec.response_format) == SECTIONS

@@ -1,14 +1,14 @@
 """Templates: text with `{{path}}`, `{{if}} {{else}} {{end}}` and `{{range}} {{end}}`, filled from JSON data.
 
-- Paths are those of `core.text.paths`. `{{.x}}` is a field of what `.` is: the data, or inside `range` the item. `{{x}}` is
-  looked up in the item, then in what is around it. `{{$.x}}` is always a field of the data.
-- What is found nowhere stays as it is written, with a warning, or is an error where rendering is strict. A declared field
-  that is absent is empty. In `if` it is false, in `range` empty.
-- A text comes in as it is; everything else as JSON, indented by two. What came in is never read for actions again.
-- `if` takes a path, `not` and a path, or `eq` / `ne` and two values (`eq .Kind "bug"`); `else if` is possible. What is empty
-  or zero is false, an empty list too, as in Go (conditions on branches count as JavaScript does).
-- `{{-` and `-}}` trim white space, `{{/* ... */}}` is left out, as in Go. An object is ranged over in the order of its keys.
-- What can't be read as an action (`{{ a b }}`, `{{#each}}`) stays as it is written, with a warning.
+- Paths are those of `core.text.paths`. `{{.x}}` is a field of `.`: of the data, or inside `range` of the item. `{{x}}` is
+  looked up in the item, then in the surrounding items and the data. `{{$.x}}` is always a field of the data.
+- An unknown name is kept unchanged, with a warning; in strict rendering it is an error. A declared field that is absent
+  is empty. In `if` it is false, in `range` empty.
+- Text is inserted unchanged; every other value as JSON, indented by two. Inserted text is never parsed for actions.
+- `if` needs a path, `not` and a path, or `eq` / `ne` and two values (`eq .Kind "bug"`); `else if` is supported. Empty values
+  and zero are false, including an empty list, as in Go (unlike conditions on branches, which follow JavaScript).
+- `{{-` and `-}}` trim white space, and `{{/* ... */}}` is a comment, as in Go. `range` over an object sorts its keys.
+- An invalid action (`{{ a b }}`, `{{#each}}`) is kept unchanged, with a warning.
 """
 
 from __future__ import annotations
@@ -37,23 +37,22 @@ from logist.core.template.tree import (
 from logist.core.text.problem import WorkflowProblem
 
 MAX_PROBLEMS = 100
-"""Of one kind in one template."""
+"""The maximum number of problems of one kind in one template."""
 
 
 def render(text: str, data: Any, strict: bool = False, declared: Collection[str] = ()) -> Rendered:
-    """Return the template filled from the data, with warnings for what could not be filled.
+    """Fill the template from the data; the result has warnings for placeholders that could not be filled.
 
-    `declared` are fields of the data that may be absent. Raises TemplateError for a broken block, for a bound
-    that is reached, and if `strict` for names that are not in the data; nothing else, whatever text and data
-    are.
+    `declared` are fields of the data that may be absent. Raises only TemplateError: for an invalid block, for a
+    limit that is exceeded, and if `strict` for names that are not in the data.
     """
     return Rendering(data, strict=strict, declared=declared).render_text(parse_template(text))
 
 
 def find_template_problems(text: str, known_roots: Collection[str]) -> list[WorkflowProblem]:
-    """Return the problems of a template before there is data, each with line and column.
+    """Return the problems of a template that can be found without data, each with line and column.
 
-    A broken block and an action that can't be read are errors; an unknown first name is a warning.
+    An invalid block or action is an error; an unknown first name is a warning.
     """
     try:
         nodes = parse_template(text)
@@ -64,7 +63,7 @@ def find_template_problems(text: str, known_roots: Collection[str]) -> list[Work
         WorkflowProblem(
             "warning",
             "template",
-            "`{{` is not closed: it stays as it is",
+            "`{{` is not closed: left unchanged",
             line=place.line,
             column=place.column,
         )

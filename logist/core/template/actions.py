@@ -11,12 +11,12 @@ from logist.core.template.tree import ActionPlace, Holds, Name, TemplateError
 from logist.core.text import paths
 
 MAX_CHARACTERS = 1 << 18
-"""Of a template."""
+"""The maximum length of a template."""
 _ACTION = re.compile(r"\{\{([^{}]{0,1000}+)\}\}")
 _QUOTED_ACTION = re.compile(
     r"""\{\{((?>[^{}"\[]{1,200}+|"(?:[^"\\\n]|\\.){0,200}+"|\['(?:[^'\\\n]|\\.){0,200}+'\]|\[){0,200}+)\}\}"""
 )
-"""An action with braces in a text or key; every quantifier is possessive, so that no text takes long."""
+"""An action with braces in a text or key; every quantifier is possessive, so that matching is fast."""
 _COMMENT = re.compile(r"\{\{-?\s{0,100}/\*")
 _COMMENT_END = re.compile(r"\s{0,100}-?\}\}")
 _KEYWORD = re.compile(r"(if|else|end|range|with|define|template|block|break|continue)(?![^\s.])")
@@ -41,9 +41,7 @@ class TemplateAction:
 
 
 def split_pieces(text: str) -> Iterator[str | TemplateAction]:
-    """Yield the texts and actions of a template in order, white space
-    trimmed where `{{-` and `-}}` ask for it.
-    """
+    """Yield the texts and actions of a template in order, with white space trimmed by `{{-` and `-}}`."""
     if len(text) > MAX_CHARACTERS:
         raise TemplateError(
             f"the template is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,}", 1, 1
@@ -67,7 +65,7 @@ def split_pieces(text: str) -> Iterator[str | TemplateAction]:
 
 
 def find_unclosed(text: str) -> Iterator[ActionPlace]:
-    """Yield the places where `{{` is mere text, because no `}}` follows that could end an action."""
+    """Yield the places where `{{` is plain text, because no matching `}}` follows."""
     counter = _Counter(text)
     done = 0
     spans = [*((start, end) for start, end, _ in _find_actions(text)), (len(text), len(text))]
@@ -79,7 +77,7 @@ def find_unclosed(text: str) -> Iterator[ActionPlace]:
 
 
 def _find_actions(text: str) -> Iterator[tuple[int, int, ActionPlace]]:
-    """Yield where each action or comment begins and ends."""
+    """Yield the start and end of each action or comment, and its place."""
     counter = _Counter(text)
     here = text.find("{{")
     while here >= 0:
@@ -110,7 +108,7 @@ def _find_comment_end(text: str, start: int, counter: _Counter) -> int:
 
 
 class _Counter:
-    """Counts lines and columns of places, each after the one before."""
+    """Computes lines and columns of positions, in increasing order."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -133,7 +131,7 @@ def _parse_action(body: str, place: ActionPlace) -> TemplateAction:
         name = _parse_name(body)
         if name is None:
             return TemplateAction(
-                "unknown", place, message=f"`{place.written[:80]}` is neither a path nor a word of ours"
+                "unknown", place, message=f"`{place.written[:80]}` is neither a path nor a known keyword"
             )
         return TemplateAction("look", place, name=name)
     keyword, rest = match[1], body[match.end() :].strip()
@@ -144,15 +142,13 @@ def _parse_action(body: str, place: ActionPlace) -> TemplateAction:
     if keyword == "range":
         name = _parse_name(rest)
         if name is None:
-            raise TemplateError("`range` takes one path, as in `{{range .Items}}`", place.line, place.column)
+            raise TemplateError("`range` needs one path, as in `{{range .Items}}`", place.line, place.column)
         return TemplateAction("range", place, name=name)
     if keyword in ("else", "end"):
         if rest:
-            raise TemplateError(f"nothing stands after `{keyword}`", place.line, place.column)
+            raise TemplateError(f"unexpected text after `{keyword}`", place.line, place.column)
         return TemplateAction("else" if keyword == "else" else "end", place)
-    raise TemplateError(
-        f"`{keyword}` is not offered; there are if, else, range and end", place.line, place.column
-    )
+    raise TemplateError(f"`{keyword}` is not supported; use if, else, range or end", place.line, place.column)
 
 
 def _parse_name(text: str) -> Name | None:
@@ -180,7 +176,7 @@ def _parse_condition(text: str, place: ActionPlace) -> Holds:
         )
     if len(words) != 1:
         raise TemplateError(
-            '`if` takes a path, `not` and a path, or `eq` with a path and a value, as in `{{if eq .Kind "bug"}}`',
+            '`if` needs a path, `not` and a path, or `eq` with a path and a value, as in `{{if eq .Kind "bug"}}`',
             place.line,
             place.column,
         )
@@ -207,5 +203,5 @@ def _parse_operand(word: str, place: ActionPlace) -> Name | str | float | bool |
         return float(word)
     name = _parse_name(word)
     if name is None:
-        raise TemplateError(f"`{word[:80]}` is no path", place.line, place.column)
+        raise TemplateError(f"`{word[:80]}` is not a path", place.line, place.column)
     return name

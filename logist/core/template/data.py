@@ -1,4 +1,4 @@
-"""Build the data that templates and conditions read: one object, made from the spec and the state."""
+"""Build the data for templates and conditions: one object from the spec and the state."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 from logist.core.model import EffectiveSpec, JsonObject, State, Step, StepType, Workflow
 
 FIELDS = ("title", "prompt", "description", "acceptance_criteria", "task_type", "tags")
-"""Of the task, each under its own name."""
+"""The fields of the task that are part of the data."""
 
 
 class _Unchanged:
-    """The type of UNCHANGED: no step has just ended."""
+    """The type of UNCHANGED, which means that no step has just ended."""
 
 
 UNCHANGED: Final = _Unchanged()
@@ -26,11 +26,11 @@ def build_step_data(
     results: Any = None,
     items: list[JsonObject] | None = None,
 ) -> JsonObject:
-    """Return the data at a step. `output`: the output that step `step_id` has just produced, which no state
-    holds yet.
+    """Return the data at a step. `output`: the output that step `step_id` has just produced, which is not in the
+    state yet.
 
-    `results`: the results of the children that have just been collected, and `items` what each worked on.
-    Results that a steward supplies in place of theirs replace them here too.
+    `results`: the results of the children that have just been collected, and `items` the item of each. Results
+    that a steward supplies by hand replace them.
     """
     outputs = dict(state.outputs) if state else {}
     last = outputs.get(state.output_of) if state and state.output_of else None
@@ -57,8 +57,8 @@ def build_step_data(
 
 
 def number_rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:
-    """Return the number of the current round of each loop around a step, by
-    its name; `visits` counts each decision's visits.
+    """Return the number of the current round of each loop around a step, by variable name; `visits` is the number of
+    visits of each decision.
     """
     return {name: visits.get(loop, 0) + _asks_after(flow, loop) for name, loop in step.rounds.items()}
 
@@ -76,9 +76,7 @@ def aggregate_results(results: Sequence[Any], items: Sequence[JsonObject] | None
 
 
 def to_children_results(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:
-    """Return what a steward supplies for a step that other jobs do, in the
-    form of their results; None for another step.
-    """
+    """Return the output that a steward supplies for a step of child jobs, as their results; None for other steps."""
     step = spec.workflow.find_step(step_id) if spec.workflow else None
     if step is None or step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
         return None
@@ -88,8 +86,8 @@ def to_children_results(spec: EffectiveSpec, step_id: str, output: Any) -> list[
 
 
 def _overlay_outputs(spec: EffectiveSpec, outputs: JsonObject) -> Any:
-    """Return the input; in workflows of other programs a variable keeps its
-    value once set, so all outputs are laid over it.
+    """Return the input; in workflows of other programs, variables keep their values, so all outputs are merged into
+    it.
     """
     known = spec.input
     for given in outputs.values() if spec.workflow and spec.workflow.foreign else ():
@@ -102,7 +100,7 @@ def _tuple_to_list(value: Any) -> Any:
 
 
 def _overlay_output(given: Any, last: Any) -> Any:
-    """Return the workflow's input with the last task's output laid over it."""
+    """Return the workflow's input, overridden by the last task's output."""
     if isinstance(given, dict) or given is None:
         return {**(given or {}), **(last if isinstance(last, dict) else {})}
     return last if isinstance(last, dict) else given

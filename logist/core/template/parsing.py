@@ -8,7 +8,7 @@ from logist.core.template.actions import TemplateAction, split_pieces
 from logist.core.template.tree import ActionPlace, Branch, If, Look, Name, Node, Range, TemplateError, Unknown
 
 MAX_DEPTH = 20
-"""Blocks within each other."""
+"""The maximum nesting of blocks."""
 
 
 @dataclass
@@ -17,7 +17,7 @@ class _Block:
 
     action: TemplateAction
     branches: list[tuple[TemplateAction, list[Node]]] = field(default_factory=list)
-    """Each with its own body; an `else` closes them."""
+    """The branches, each with its body, before an `else`."""
     otherwise: list[Node] | None = None
 
     @property
@@ -38,8 +38,8 @@ class _Block:
 
 
 def parse_template(text: str) -> tuple[Node, ...]:
-    """Return the tree of a template. Raises TemplateError for blocks that do not
-    match, and for a template that is too long or deep.
+    """Return the tree of a template. Raises TemplateError for unmatched blocks, and for a template that is too long or
+    too deeply nested.
     """
     top: list[Node] = []
     blocks: list[_Block] = []
@@ -54,7 +54,7 @@ def parse_template(text: str) -> tuple[Node, ...]:
         elif piece.keyword in ("if", "range"):
             _open_block(blocks, piece)
         elif not blocks:
-            raise _make_error(f"`{piece.keyword}` without an `if` or `range` before it", piece.place)
+            raise _make_error(f"`{piece.keyword}` without a matching `if` or `range`", piece.place)
         elif piece.keyword == "end":
             node = blocks.pop().make_node()
             (blocks[-1].body if blocks else top).append(node)
@@ -72,17 +72,17 @@ def _get_name(action: TemplateAction) -> Name:
 
 def _open_block(blocks: list[_Block], action: TemplateAction) -> None:
     if len(blocks) == MAX_DEPTH:
-        raise _make_error(f"blocks are nested too deep: at most {MAX_DEPTH} levels", action.place)
+        raise _make_error(f"blocks are nested too deeply: at most {MAX_DEPTH} levels", action.place)
     blocks.append(_Block(action, [(action, [])]))
 
 
 def _add_else(block: _Block, action: TemplateAction) -> None:
     if block.otherwise is not None:
-        raise _make_error(f"`{action.keyword}` after the `else`", action.place)
+        raise _make_error(f"unexpected `{action.keyword}` after `else`", action.place)
     if action.keyword == "else":
         block.otherwise = []
     elif block.action.keyword == "range":
-        raise _make_error("`else if` belongs to an `if`", action.place)
+        raise _make_error("`else if` is only allowed in an `if` block", action.place)
     else:
         block.branches.append((action, []))
 

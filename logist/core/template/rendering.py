@@ -1,4 +1,4 @@
-"""Render the tree of a template over data, within bounds."""
+"""Render the tree of a template with data, within limits."""
 
 from __future__ import annotations
 
@@ -26,50 +26,48 @@ from logist.core.template.tree import (
 from logist.core.text import paths
 
 MAX_OUTPUT = 1_000_000
-"""Characters of a rendered text."""
+"""The maximum length of a rendered text, in characters."""
 MAX_STEPS = 100_000
-"""Pieces, branches and items of one rendering, all rounds counted."""
+"""The maximum number of pieces, branches and items of one rendering."""
 MAX_WARNINGS = 50
 
 _JSON = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 class RenderedSpan(NamedTuple):
-    """A stretch of a rendered text that comes from one place."""
+    """A part of a rendered text that comes from one source."""
 
     text: str
     source: str | None
-    """Of a value what it says itself (`SourcedText`), else the first name of where it stands; None is the template's own."""
+    """The source of a value (`SourcedText`), or else the first name of its path; None: the template itself."""
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered text, and warnings about what could not be filled in."""
+    """A rendered text, with warnings about placeholders that could not be filled."""
 
     text: str
     warnings: tuple[str, ...] = ()
     spans: tuple[RenderedSpan, ...] = field(default=(), compare=False)
-    """The text again, cut where what it comes from changes; none is empty."""
+    """The same text, divided by source; no span is empty."""
     looked: frozenset[tuple[str, ...]] = field(default=frozenset(), compare=False)
-    """Where the values of the text stand in the data, from the top."""
+    """The paths of the values that were inserted."""
 
     def has_whole_value(self, *path: str | int) -> bool:
-        """Whether the text has all of the value at this path: the value itself,
-        or what holds it, was looked up.
-        """
+        """Whether the text contains the complete value at this path: the value or a parent of it was inserted."""
         keys = tuple(map(str, path))
         return any(keys[:end] in self.looked for end in range(len(keys) + 1))
 
 
 class _Scope(NamedTuple):
-    """The value of `.`, and its path in the data."""
+    """A value of `.` and its path in the data."""
 
     value: Any
     path: paths.Path = ()
 
 
 class Rendering:
-    """One rendering: its data, what it has written, and what it may still spend."""
+    """One rendering: its data, the output so far, and the use of its limits."""
 
     def __init__(self, data: Any, *, strict: bool, declared: Collection[str]) -> None:
         self._scopes = [_Scope(data)]
@@ -82,8 +80,8 @@ class Rendering:
         self._warnings: dict[str, None] = {}
 
     def render_text(self, nodes: Iterable[Node]) -> Rendered:
-        """Return the text of these nodes. Raises TemplateError if a bound is
-        reached, or if a strict rendering lacks a value.
+        """Return the text of these nodes. Raises TemplateError if a limit is exceeded, or if a strict rendering lacks a
+        value.
         """
         self._render_nodes(nodes)
         text = "".join(span.text for span in self._spans)
@@ -109,19 +107,19 @@ class Rendering:
         self._count_step(place)
         self._length += len(text)
         if self._length > MAX_OUTPUT:
-            raise _make_error(f"the text grows too long: more than {MAX_OUTPUT:,} characters", place)
+            raise _make_error(f"the rendered text is too long: more than {MAX_OUTPUT:,} characters", place)
         self._spans.append(RenderedSpan(text, source))
 
     def _count_step(self, place: ActionPlace | None) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise _make_error(f"the template takes too many steps: more than {MAX_STEPS:,}", place)
+            raise _make_error(f"rendering takes too many steps: more than {MAX_STEPS:,}", place)
 
     def _render_value(self, node: Look) -> None:
         value, path = self._find_value(node.name)
         if value is paths.MISSING:
             if not self._is_declared(node.name):
-                self._keep_as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
+                self._keep_as_written(f"`{node.place.written[:80]}` not found in the data", node.place)
             return
         self._looked.add(tuple(map(str, path)))
         if isinstance(value, ToldList | ToldFields):
@@ -133,7 +131,7 @@ class Rendering:
     def _keep_as_written(self, message: str, place: ActionPlace) -> None:
         if self._strict:
             raise _make_error(message, place)
-        self._add_warning(f"{message}; it stays as it is", place)
+        self._add_warning(f"{message}; left unchanged", place)
         self._write_text(place.written, place)
 
     def _add_warning(self, message: str, place: ActionPlace) -> None:
@@ -141,7 +139,7 @@ class Rendering:
             self._warnings[f"line {place.line}, column {place.column}: {message}"] = None
 
     def _value_to_text(self, value: Any, place: ActionPlace) -> str:
-        """Return a text as it is, any other value as indented JSON, no longer than there is room for."""
+        """Return text unchanged, and any other value as indented JSON, up to the limit."""
         if isinstance(value, str):
             return str(value)
         length, pieces = self._length, []
@@ -149,10 +147,12 @@ class Rendering:
             for piece in _JSON.iterencode(value):
                 length += len(piece)
                 if length > MAX_OUTPUT:
-                    break  # _write says so
+                    break  # _write_text raises the error
                 pieces.append(piece)
         except (TypeError, ValueError, RecursionError):
-            raise _make_error(f"`{place.written[:80]}` is no JSON value, or nested too deep", place) from None
+            raise _make_error(
+                f"`{place.written[:80]}` is not a JSON value, or is nested too deeply", place
+            ) from None
         return "".join(pieces) if length <= MAX_OUTPUT else " " * (MAX_OUTPUT + 1)
 
     def _find_value(self, name: Name) -> _Scope:
@@ -169,9 +169,7 @@ class Rendering:
         return _look_up_path(next(around, self._scopes[0]), name.path)
 
     def _is_declared(self, name: Name) -> bool:
-        """Whether the name is a field of the data that may be absent: by its
-        first name, or by its whole path.
-        """
+        """Whether the name is a field of the data that may be absent: by its first name, or by its complete path."""
         path = name.path[1:] if name.from_root else name.path
         of_item = name.dotted and len(self._scopes) > 1
         return (
@@ -212,10 +210,10 @@ class Rendering:
         if isinstance(value, dict):
             return [_Scope(value[key], (*path, str(key))) for key in sorted(value, key=str)]
         if value is not paths.MISSING and value is not None:
-            message = f"`{node.place.written[:80]}` is no list"
+            message = f"`{node.place.written[:80]}` is not a list"
             if self._strict:
                 raise _make_error(message, node.place)
-            self._add_warning(f"{message}; it counts as empty", node.place)
+            self._add_warning(f"{message}; treated as empty", node.place)
         return ()
 
 
@@ -228,13 +226,13 @@ def _name_source(value: Any, path: paths.Path) -> str:
 
 
 def _merge_spans(spans: Iterable[RenderedSpan]) -> Iterable[RenderedSpan]:
-    """Join spans that follow each other and have the same source; leave out empty ones."""
+    """Join consecutive spans with the same source; leave out empty ones."""
     for source, run in groupby((span for span in spans if span.text), key=lambda span: span.source):
         yield RenderedSpan("".join(span.text for span in run), source)
 
 
 def _is_truthy(value: Any) -> bool:
-    """Whether the value is true as in Go's templates: empty or zero is false, also for lists and objects."""
+    """Whether the value is true in Go's templates: empty values and zero are false, also empty lists and objects."""
     if isinstance(value, float) and math.isnan(value):
         return True
     return (
@@ -245,7 +243,7 @@ def _is_truthy(value: Any) -> bool:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two texts, numbers, truths or nulls are the same; a missing value equals nothing."""
+    """Whether two texts, numbers, booleans or nulls are equal; a missing value equals nothing."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):

@@ -1,4 +1,4 @@
-"""The syntax tree of a template, and the error for a broken one."""
+"""The syntax tree of a template, and the error for an invalid template."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logist.core.text import paths
 
 
 class TemplateError(ValueError):
-    """Raised for a template that can't be read or rendered; `line` and `column` count from 1."""
+    """Raised for a template that can't be parsed or rendered; `line` and `column` count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {message}")
@@ -20,7 +20,7 @@ class TemplateError(ValueError):
 
 
 class SourcedText(str):
-    """A text of the data that says where it comes from."""
+    """A text in the data that knows its source."""
 
     source: str
 
@@ -31,7 +31,7 @@ class SourcedText(str):
 
 
 class ToldList(list[Any]):
-    """A list of the data that is rendered in its own words instead of JSON, if it is looked up as a whole."""
+    """A list in the data that is rendered as `shown` instead of JSON, if the complete list is inserted."""
 
     def __init__(self, items: Iterable[Any], shown: Iterable[SourcedText]) -> None:
         super().__init__(items)
@@ -39,9 +39,7 @@ class ToldList(list[Any]):
 
 
 class ToldFields(dict[str, Any]):
-    """An object of the data that is rendered in its own words instead of
-    JSON, if it is looked up as a whole.
-    """
+    """An object in the data that is rendered as `shown` instead of JSON, if the complete object is inserted."""
 
     def __init__(self, fields: dict[str, Any], shown: SourcedText) -> None:
         super().__init__(fields)
@@ -50,7 +48,7 @@ class ToldFields(dict[str, Any]):
 
 @dataclass(frozen=True)
 class ActionPlace:
-    """Line and column of an action, from 1, and its text."""
+    """Line and column of an action, counted from 1, and its text."""
 
     line: int
     column: int
@@ -59,20 +57,20 @@ class ActionPlace:
 
 @dataclass(frozen=True)
 class Name:
-    """A path as an action names it: `.x` is of the item (or the data), `$.x` of the data, `x` of the nearest that has it."""
+    """A path in an action: `.x` is in the item (or the data), `$.x` in the data, `x` in the nearest scope that has it."""
 
     path: paths.Path
     dotted: bool
 
     @property
     def from_root(self) -> bool:
-        """Whether it begins with `$`, the data as a whole."""
+        """Whether the path begins with `$`, the complete data."""
         return not self.dotted and self.path[:1] == ("$",)
 
 
 @dataclass(frozen=True)
 class Holds:
-    """The condition of an `if`: the truth of a value, or whether two are equal."""
+    """The condition of an `if`: whether a value is true, or whether two values are equal."""
 
     left: Name | str | float | bool | None
     right: Name | str | float | bool | None = None
@@ -90,7 +88,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Unknown:
-    """An action that can't be read; it stays as it is written."""
+    """An action that can't be parsed; it is kept unchanged."""
 
     message: str
     place: ActionPlace
@@ -107,7 +105,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class If:
-    """The branches in order, then the body that is rendered if none is taken."""
+    """The branches in order, and the body that is rendered if none of them is taken."""
 
     branches: tuple[Branch, ...]
     otherwise: tuple[Node, ...]
@@ -115,7 +113,7 @@ class If:
 
 @dataclass(frozen=True)
 class Range:
-    """`{{range path}}`, then the body that is rendered if there is no item."""
+    """`{{range path}}`, and the body that is rendered if there are no items."""
 
     name: Name
     body: tuple[Node, ...]

@@ -1,1 +1,1 @@
-"""Text and names: paths into data, patterns, prompt layers, fences, ids, and problems with a place."""
+"""Text and names: paths into data, patterns, prompt layers, fences, ids, and problems with a position."""

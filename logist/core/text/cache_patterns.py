@@ -1,4 +1,4 @@
-"""The directories that a checkpoint leaves out unless a config says otherwise."""
+"""The directories that checkpoints leave out by default."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ DEFAULT_CACHES = (
     ".pytest_cache",
     ".ruff_cache",
 )
-"""Directories a tool can make again. `target` and `build` are not here: they may as well be somebody's work."""
+"""Directories that a tool can create again. Without `target` and `build`, which may contain real work."""
 VOLATILE_CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-"""Those that every run of a program changes: not part of what a setup makes."""
+"""Directories that every run of a program changes; they are not part of a setup's result."""

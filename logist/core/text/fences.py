@@ -1,4 +1,4 @@
-"""Fence text that others wrote, inside a prompt, so that it can't end its own quotation."""
+"""Put untrusted text in a code fence, so that it can't end its own quotation in a prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def make_fence(text: str) -> str:
 
 
 def fence_text(text: str, language: str = "") -> str:
-    """Return the text between two such fences."""
+    """Return the text between two fences."""
     mark = make_fence(text)
     end = "" if text.endswith("\n") else "\n"
     return f"{mark}{language}\n{text}{end}{mark}"

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a field, in plain words: for documents, workflows and files of a job alike."""
+"""Translates pydantic's validation errors to plain words, for documents, workflows and job files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 Problem = Mapping[str, Any]
-"""One of `ValidationError.errors()`."""
+"""An item of `ValidationError.errors()`."""
 
 KINDS = {
     "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing": "an integer",
     "float_type": "a number",
     "bool_type": "true or false",
     "list_type": "a list",
@@ -30,28 +30,29 @@ KINDS = {
     "less_than_equal": "at most {le}",
     "string_too_short": "text of at least {min_length} character(s)",
     "string_too_long": "text of at most {max_length} characters",
-    "too_short": "a list of at least {min_length}",
-    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length} item(s)",
+    "too_long": "a list of at most {max_length} items",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 
 
 def describe_misfit(problems: Iterable[Problem], kinds: Mapping[str, str] = KINDS) -> str:
-    """What is wrong with the value of one field: "must be text or a list, not 5"."""
+    """Describe the problems with one field: "must be text or a list, not 5"."""
     wanted: list[str] = []
     value = None
     for problem in problems:
         value = problem["input"]
         pattern = kinds.get(problem["type"])
         if pattern is None:
-            return f"{str(problem['msg']).removeprefix('Value error, ')}, not {show_value(value)}"
+            message = str(problem["msg"]).removeprefix("Value error, ")
+            return message if isinstance(value, dict | list) else f"{message}, not {show_value(value)}"
         limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in problem.get("ctx", {}).items()}
         wanted.append(pattern.format(**limits))
     return f"must be {join_alternatives(list(dict.fromkeys(wanted)))}, not {show_value(value)}"
 
 
 def find_real_path(data: Any, problem: Problem) -> Path:
-    """Where in `data` the problem is: pydantic's location without the union members that it tried on the way."""
+    """Return the path of the problem in `data`: pydantic's location without the names of union members."""
     path: list[str | int] = []
     for part in problem["loc"]:
         if _holds(data, part):
@@ -69,17 +70,18 @@ def _holds(data: Any, part: str | int) -> bool:
 
 
 def describe_first(problems: Sequence[Problem]) -> str:
-    """`field: message` of the first problem of a file that people don't write, in pydantic's words."""
-    return f"{'.'.join(map(str, problems[0]['loc']))}: {problems[0]['msg']}"
+    """Return `field: message` for the first problem, in pydantic's words, for a file that people don't edit."""
+    field, message = ".".join(map(str, problems[0]["loc"])), problems[0]["msg"]
+    return f"{field}: {message}" if field else str(message)
 
 
 def join_alternatives(words: Sequence[str]) -> str:
-    """`a, b or c`."""
+    """Return `a, b or c`."""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
 def show_value(value: object) -> str:
-    """A value in a message, not too long."""
+    """Format a value for a message, shortened if it is long."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

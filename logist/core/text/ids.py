@@ -1,4 +1,4 @@
-"""The format of job ids and of commit names; free of pydantic, for the commands that must start quickly."""
+"""The format of job ids and commit hashes. Doesn't import pydantic, so that commands start quickly."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 
 JOB_ID_PATTERN = r"^[a-zA-Z0-9_-]{1,128}$"
 LONGEST_ID = 128
-"""Characters of a job id."""
+"""The maximum length of a job id."""
 
 _JOB_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def is_job_id(text: str) -> bool:
-    """True for a whole job id; a trailing newline, which `$` lets pass, is refused."""
+    """Whether the complete text is a job id; unlike with `$`, a trailing newline is not allowed."""
     return _JOB_ID.fullmatch(text) is not None
 
 
 def is_commit(text: str) -> bool:
-    """True for the whole name of a commit, in SHA-1 or SHA-256."""
+    """Whether the text is a complete commit hash, SHA-1 or SHA-256."""
     return _COMMIT.fullmatch(text) is not None

@@ -1,5 +1,5 @@
-"""Find characters that people can't see. They are left out of displayed text, and of text that is searched
-for secrets, which they could split.
+"""Find invisible characters. They are removed from displayed text, and from text that is searched for secrets,
+because they could split a secret.
 """
 
 from __future__ import annotations
@@ -8,31 +8,31 @@ import re
 import unicodedata
 
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-"""Unicode's; the line separators too, which some terminals take for new lines."""
+"""Unicode categories; they include line separators, which some terminals treat as new lines."""
 _IGNORED = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
-"""What Unicode has a text shown without, of other categories: joiners, fillers, and what only varies the one before."""
+"""Invisible characters of other categories: joiners, fillers and variation selectors."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def is_invisible(character: str) -> bool:
-    """Whether the character could steer a terminal or hide: a control,
-    format, surrogate, private or separator character.
+    """Whether the character is invisible or could control a terminal: a control, format, surrogate, private or
+    separator character.
     """
     return character not in "\n\t" and unicodedata.category(character) in _CATEGORIES
 
 
 def _is_hidden(character: str) -> bool:
-    """Whether people can't see the character; emoji and Korean need some of these."""
+    """Whether the character is invisible; emoji and Korean text need some of these."""
     return character in _IGNORED or is_invisible(character)
 
 
 def compile_invisible_pattern(text: str) -> re.Pattern[str] | None:
-    """Return what matches each run of invisible characters in a text; None if it has none.
+    """Return a pattern that matches each run of invisible characters in a text; None if it has none.
 
-    A carriage return at the end of a line does not count: it splits nothing, and whole files are full of it.
+    A carriage return at the end of a line does not count: it is common, and it splits nothing.
     """
     if text.isascii() and not _CONTROLS.search(text):
         return None

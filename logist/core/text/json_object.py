@@ -1,5 +1,5 @@
-"""The type of a JSON object whose shape is defined elsewhere. Imports
-nothing else: the quick commands use it too.
+"""The type of a JSON object whose structure is defined elsewhere. Imports nothing else, so that commands start
+quickly.
 """
 
 from __future__ import annotations

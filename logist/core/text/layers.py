@@ -1,5 +1,5 @@
-"""Build the prompt layers of a workflow's step: the base, the agent, the
-step, the task; exact to the byte.
+"""Build the prompt layers of a workflow step: the base, the agent, the step, the task. Every byte counts, because
+a replay compares prompts.
 """
 
 from __future__ import annotations
@@ -8,27 +8,29 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 SEPARATOR = "\n\n---\n\n"
-"""Between the layers of the flat form."""
+"""The separator between the layers."""
 
 BASE = """\
-You do one task of an automated workflow. A program reads your answer and decides by it what happens next, \
-so the answer must have the five sections below, under these headings, each once, in this order, with no \
-other text around them. Where a line offers alternatives in brackets, \
-write one of them alone, without the brackets.
+## How to answer
+
+You do one task of an automated workflow. A program reads your answer and decides what happens next. Your answer \
+consists of the five sections below: each section once, in this order, with these headings, and without other text \
+around them. If a line has alternatives in [square brackets], write one of them, without the brackets. Replace each \
+description in [square brackets] with your own text.
 
 ## Status
 [SUCCESS | PARTIAL | BLOCKED | FAILED]
 
 ## Summary
-[One or two sentences for a person: what was done and how things stand. At most 1000 characters.]
+[One or two sentences for a person: what you did and what the result is. At most 1000 characters.]
 
 ## Output
-[The result itself. If the task asks for data, write JSON here and nothing else.]
+[The result itself. If the task asks for data, write only JSON here.]
 
 ## Next Action
 [COMPLETE | CONTINUE | ESCALATE | HOLD]
-- If CONTINUE: what has to be done next
-- If ESCALATE: what a person has to decide, and why
+- If CONTINUE: what must be done next
+- If ESCALATE: what a person must decide, and why
 - If HOLD: what you are waiting for
 
 ## Metadata
@@ -40,16 +42,26 @@ write one of them alone, without the brackets.
 }
 ```
 
-SUCCESS: the task is done. PARTIAL: a part of it is. BLOCKED: something outside your reach is missing. \
-FAILED: it cannot be done. PARTIAL with CONTINUE asks for another attempt; BLOCKED, FAILED, ESCALATE and \
-HOLD stop the job for a person. `confidence` is one number from 0 (a guess) to 1 (certain). If you made, \
-changed or examined files, end with a sixth section `## Evidence` that lists them, one `- path` a line, each \
-relative to the workspace. An answer whose status or next action cannot be read stops the job for a person."""
-"""What every agent is told that has to answer in sections."""
+The words for Status:
+
+- SUCCESS: the task is done.
+- PARTIAL: a part of the task is done.
+- BLOCKED: you need something that you can't get.
+- FAILED: the task is impossible.
+
+PARTIAL with CONTINUE starts another attempt. BLOCKED, FAILED, ESCALATE and HOLD stop the job for a person.
+
+`confidence` is one number from 0 (a guess) to 1 (certain).
+
+If you created, changed or examined files, add a sixth section at the end, `## Evidence`. It lists these files: one \
+line `- path` for each file, relative to the workspace.
+
+If Status or Next Action is missing or unclear, the job stops and waits for a person."""
+"""The instructions for every agent that must answer in sections. A copy of them is not a valid answer."""
 
 
 class Layer(NamedTuple):
-    """A layer before it has a place in the prompt; the fields are those of `prompt.Piece`."""
+    """A layer before it has a position in the prompt; it has the fields of `prompt_parts.UnplacedPart`."""
 
     source: str
     kind: Literal["rule", "given"]
@@ -68,9 +80,9 @@ def build_layers(
     tags: Sequence[str] = (),
     additional: str | None = None,
 ) -> list[Layer]:
-    """Return the layers in their order: base, agent, step, task instructions, task context.
+    """Return the layers in order: base, agent, step, task instructions, task context.
 
-    A layer that is empty or None is left out; only the task context is always there, with its defaults.
+    Empty layers are left out; the task context is always included.
     """
     context = "\n".join(
         [
@@ -101,9 +113,7 @@ def build_role_block(agent_role: str | None) -> str:
 
 
 def build_step_layer(agent_role: str | None, guidance: Sequence[str], prompt: str) -> str:
-    """Return what a step tells its agent: how to behave, the hints, the
-    prompt; empty parts get no heading.
-    """
+    """Return the instructions of a step: how to behave, the hints, the prompt; empty parts get no heading."""
     hints = "\n".join(f"- {hint}" for hint in guidance)
     guided = f"## Step Guidance\n{hints}\n\n" if guidance else ""
     return f"{build_role_block(agent_role)}{guided}{prompt}"

@@ -1,4 +1,4 @@
-"""Compare two texts in lines that a person can read: bounded in time, in lines, and in the length of each."""
+"""Compare two texts by lines, for people to read; time, number of lines and line length are limited."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from functools import lru_cache
 from itertools import zip_longest
 
 AROUND = 2
-"""Equal lines that are shown before and after what differs."""
+"""The number of equal lines shown before and after a difference."""
 MOST_LINES = 60
-"""Of one difference; the rest is counted."""
+"""The maximum number of lines of one difference; the rest is counted."""
 COMPARED = 200
-"""Lines of each text that are compared one by one; longer stretches are told as a whole."""
+"""The maximum number of lines that are compared one by one; longer parts are shown as replaced."""
 WIDEST = 200
-"""Characters of a line."""
+"""The maximum length of a line, in characters."""
 REMEMBERED = 100_000
-"""Characters: the difference of shorter texts is found once, for all the prompts of a history that have it."""
+"""Characters. Differences of shorter texts are cached, because many prompts of a history share them."""
 _SHOWN = 25
-"""Of lines that gave way to others, on each side."""
+"""The maximum number of replaced lines shown, on each side."""
 _LED_BY = 40
-"""Characters of a cut line before the place where it differs."""
+"""The number of characters of a cut line before the first difference."""
 
 
 def diff_lines(old: str, new: str) -> tuple[str, ...]:
-    """Return the lines that differ, each with its mark: `-` is old, `+` is new, a blank is in both, `...` was
-    left out.
+    """Return the lines that differ, each with a mark: `-` old, `+` new, a space for both, `...` for omitted lines.
 
-    Empty if the texts are equal. No line has a line break; none is wider than about WIDEST.
+    Empty if the texts are equal. No line has a line break, or is longer than about WIDEST.
     """
     if old == new:
         return ()
@@ -46,7 +45,7 @@ _remembered = lru_cache(maxsize=64)(_compute_diff)
 
 
 def mark_all_lines(mark: str, text: str) -> tuple[str, ...]:
-    """Return the lines of a text that only one side has, each with the mark."""
+    """Return all lines of a text that exists on only one side, each with the mark."""
     lines = text.split("\n")
     marked = [f"{mark}{_cut_line(line, 0)}" for line in lines[:MOST_LINES]]
     more = len(lines) - MOST_LINES
@@ -68,13 +67,13 @@ def _mark_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _count_equal_lines(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many of the first lines are the same."""
+    """Return the number of equal lines at the beginning."""
     same = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(same, min(len(one), len(other)))
 
 
 def _mark_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Yield the lines between the first and the last line that differ."""
+    """Yield the marked lines between the first and the last difference."""
     if max(len(old), len(new)) > COMPARED:
         yield from _mark_replaced(old, new)
         return
@@ -90,9 +89,7 @@ def _mark_middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _mark_replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Yield lines and those that replaced them; a long line is cut around
-    the place where it begins to differ.
-    """
+    """Yield lines and their replacements; a long line is cut around the first difference."""
     places = [
         _count_common_characters(one, other) for one, other in zip(old[:_SHOWN], new[:_SHOWN], strict=False)
     ]
@@ -100,11 +97,11 @@ def _mark_replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         cut_places = zip_longest(lines[:_SHOWN], places[: len(lines)], fillvalue=0)
         yield from (f"{mark}{_cut_line(str(line), place)}" for line, place in cut_places)
         if len(lines) > _SHOWN:
-            yield f"... and {len(lines) - _SHOWN:,} more {'that are gone' if mark == '-' else 'that are new'}"
+            yield f"... and {len(lines) - _SHOWN:,} more {'removed' if mark == '-' else 'added'}"
 
 
 def _count_common_characters(one: str, other: str) -> int:
-    """Return how many of the first characters are the same."""
+    """Return the number of equal characters at the beginning."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

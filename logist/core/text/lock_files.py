@@ -1,6 +1,4 @@
-"""Choose the files that decide what a package manager installs: lock
-files, and if a project has none, its manifests.
-"""
+"""Choose the files that determine what a package manager installs: lock files, or manifests if there are none."""
 
 from __future__ import annotations
 
@@ -38,15 +36,13 @@ ECOSYSTEMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 """Lock files and manifests of each ecosystem."""
 REQUIREMENTS = ("requirements*.txt", "requirements/**/*.txt", "constraints*.txt")
-"""What pip reads. They replace no manifest: many projects have them for their docs alone."""
+"""Files for pip. They don't replace a manifest, because many projects use them only for their docs."""
 VERSIONS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rust-toolchain*")
-"""Files that choose the version of a language."""
+"""Files that set the version of a language."""
 
 
 def choose_lock_files(paths: Iterable[str], patterns: Sequence[str] = ()) -> list[str]:
-    """Return those of `paths` that decide what is installed, sorted; with
-    `patterns`, exactly those that match one.
-    """
+    """Return the `paths` that determine what is installed, sorted; with `patterns`, exactly those that match one."""
     known = sorted(paths)
     if patterns:
         return _match_paths(known, patterns)
@@ -66,9 +62,7 @@ def _get_folder(path: str) -> str:
 
 
 def _is_below(folder: str, folders: Collection[str]) -> bool:
-    """Whether the folder is one of `folders`, or lies in one: a lock file is
-    for the packages below it too.
-    """
+    """Whether the folder is in one of `folders`: a lock file also applies to the packages below it."""
     return any(folder == each or not each or folder.startswith(f"{each}/") for each in folders)
 
 

@@ -1,12 +1,13 @@
 """Finds the outermost JSON objects and lists in free text, in one pass and in linear time.
 
-Prose and code are full of braces, so a brace counts by what follows it:
+Prose and code contain many braces, so what follows a brace decides:
 
-- One that opens like an object (`{"`, `{'`, `{key:`, `{{`) or like a list that holds one (`[{`, `[1, {`)
-  is followed to its partner, with strings skipped. A code fence ends it early, for no JSON value holds one.
-- `{}` and a brace in quotes (`"{"`) are nothing.
-- Any other brace is code or prose. Whatever is between it and its partner is hidden, because it is not
-  outermost; without a partner it is a stray character and hides nothing.
+- A brace that looks like the start of an object (`{"`, `{'`, `{key:`, `{{`), or a bracket of a list with an
+  object (`[{`, `[1, {`), is followed to its closing partner, skipping strings. A code fence ends it early,
+  because a JSON value can't contain one.
+- `{}` and a brace in quotes (`"{"`) are ignored.
+- Any other brace is code or prose. Everything up to its closing partner is hidden, because it is not outermost;
+  without a partner, the brace is ignored.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Ending = Literal["closed", "fence", "text"]
 
 FENCE = r"[ \t]{0,3}(?:```|~~~)"
 
-# Possessive (`++`): what was read is never read again, so the search is linear. Every alternative starts with
-# a plain character, which lets `re` skip prose quickly.
+# Possessive (`++`): no backtracking, so the search is linear. Every alternative starts with a plain character, so
+# that `re` can skip prose quickly.
 _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 _OUTSIDE = re.compile(
     rf"""
@@ -34,14 +35,14 @@ _OUTSIDE = re.compile(
     """,
     re.VERBOSE,
 )
-# A string ends at a line break at the latest: JSON has none inside, and one lost quote must not hide the rest.
+# A string ends at a line break: JSON strings contain none, and a missing quote must not hide the rest.
 _INSIDE = re.compile(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
 _NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSpan:
-    """`text[start:end]`, which opens like a JSON object or list; `ending` is what ended it."""
+    """`text[start:end]`, which starts like a JSON object or list; `ending`: how it ends."""
 
     start: int
     end: int
@@ -52,17 +53,17 @@ class JsonSpan:
 
 @dataclass(frozen=True, slots=True)
 class FoundSpans:
-    """The spans of a text, in order, and those inside the braces of code or prose."""
+    """The spans of a text in order, and those inside braces of code or prose."""
 
     spans: tuple[JsonSpan, ...]
     hidden: tuple[JsonSpan, ...]
 
 
 def find_outermost_json(text: str) -> FoundSpans:
-    """Return everything in `text` that opens like a JSON object or list and is in no other."""
+    """Return everything in `text` that starts like a JSON object or list and is not inside another one."""
     spans: list[JsonSpan] = []
     hidden: list[JsonSpan] = []
-    open_braces: list[int] = []  # of each: how many spans came before it
+    open_braces: list[int] = []  # for each: the number of spans before it
     position = 0
     while match := _OUTSIDE.search(text, position):
         position = match.end()
@@ -83,7 +84,7 @@ def find_outermost_json(text: str) -> FoundSpans:
 
 
 def _follow_span(text: str, start: int) -> JsonSpan:
-    """Return the span from the brace or bracket at `start` to its partner, a code fence or the end."""
+    """Return the span from the brace or bracket at `start` to its partner, a code fence or the end of the text."""
     opener = text[start]
     closer = "}" if opener == "{" else "]"
     own = nesting = deepest = 0
@@ -104,8 +105,7 @@ def _follow_span(text: str, start: int) -> JsonSpan:
 
 
 def measure_depth(text: str, start: int = 0) -> int:
-    """Return the depth of objects and lists in the JSON value that begins at `start`; what follows it doesn't
-    count.
+    """Return the nesting depth of the JSON value that begins at `start`; what follows it doesn't count.
 
     Parsers fail with RecursionError at a depth that depends on the version of Python, so measure first.
     """

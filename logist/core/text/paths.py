@@ -1,10 +1,10 @@
-"""The one syntax for the path of a value in JSON data: conditions, items paths and templates all parse it here.
+"""The syntax for the path of a value in JSON data, used by conditions, items paths and templates.
 
-`output.files[0].path`; a dot before the first name changes nothing (`.Title`). A name may have dashes inside
-(`pr-number`), digits and letters of any script; every other key is quoted: `steps["phase 1.2"].output`. `a.0`
-is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. `.length` counts the
-items of a list and the characters of a text, as JavaScript does: in UTF-16 units. An object has none, unless
-it has such a key.
+`output.files[0].path`; a dot before the first name is optional (`.Title`). A name consists of letters of any
+script and digits, with dashes inside (`pr-number`); every other key is quoted: `steps["phase 1.2"].output`. `a.0`
+is the same as `a[0]`. A path follows only keys of objects and indices of lists, never attributes. `.length` is the
+number of items of a list, or the length of a text in UTF-16 units, as in JavaScript. An object has no length,
+unless it has such a key.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, Final, Literal, TypeAlias
 Path: TypeAlias = tuple[str | int, ...]
 
 MAX_CHARACTERS = 1_000
-"""Of a path as it is written."""
+"""The maximum length of a path."""
 
 _NAME_CHARACTER = r"""[^\s.\[\](){}'"`<>=!&|?:,;+*/%\\^~-]"""
 NAME = rf"{_NAME_CHARACTER}+(?:-+{_NAME_CHARACTER}+)*"
-"""Pattern of a name that needs no quotes."""
+"""The pattern of a name that needs no quotes."""
 _NAME = re.compile(NAME)
 _INDEX = re.compile(r"\[\s*([0-9]{1,9})\s*\]")
 _KEY = re.compile(r"""\[\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*\]""", re.DOTALL)
@@ -50,9 +50,7 @@ class PathError(ValueError):
 
 @lru_cache(maxsize=512)
 def parse(path: str) -> Path:
-    """Return the keys and indices of a path, outermost first; `.` alone is
-    the data itself. Raises PathError.
-    """
+    """Return the keys and indices of a path, outermost first; `.` alone is the data itself. Raises PathError."""
     if len(path) > MAX_CHARACTERS:
         raise PathError(f"the path is too long: {len(path):,} characters, at most {MAX_CHARACTERS:,}", 1)
     text = path.rstrip()
@@ -68,9 +66,7 @@ def parse(path: str) -> Path:
 
 
 def scan_path(text: str, start: int) -> tuple[Path, int]:
-    """Return the longest path that begins at `start`, and where it ends;
-    `((), start)` if none begins there.
-    """
+    """Return the longest path that begins at `start`, and where it ends; `((), start)` if there is none."""
     parts: list[str | int] = []
     here = start
     while True:
@@ -89,14 +85,14 @@ def scan_path(text: str, start: int) -> tuple[Path, int]:
 
 
 def _describe_fault(text: str, here: int) -> str:
-    """Return what is wrong with the path at that place."""
+    """Return the problem with the path at this position."""
     if text[here] == "[":
         return (
-            'after `[` comes a number from 0, or a key in quotes, then `]`, as in `files[0]` or `["a key"]`'
+            'expected a number from 0 or a key in quotes after `[`, then `]`, as in `files[0]` or `["a key"]`'
         )
     if text[here] == ".":
-        return "after `.` comes a name"
-    return f'`{text[here]}` can\'t stand in a path; a key that has it is written in quotes, as `["a key"]`'
+        return "expected a name after `.`"
+    return f'unexpected `{text[here]}` in a path; put a key that contains it in quotes, as in `["a key"]`'
 
 
 def path_to_text(path: Path) -> str:
@@ -114,7 +110,7 @@ def path_to_text(path: Path) -> str:
 
 
 def lookup(data: Any, path: str | Path) -> Any:
-    """Return the value at the path, or MISSING. Raises PathError for a text that is not a path."""
+    """Return the value at the path, or MISSING. Raises PathError for text that is not a path."""
     here = data
     for part in parse(path) if isinstance(path, str) else path:
         here = _get_member(here, part)

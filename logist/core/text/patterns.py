@@ -1,7 +1,7 @@
-"""Patterns as in .gitignore: compiled once, matched in time that grows with the length of a path, whatever they are.
+"""Patterns as in .gitignore: compiled once, and matched in time linear in the length of a path.
 
-Bare names and endings (`build`, `*.log`) are looked up; only the others are regular expressions, made so that they
-never try the same place twice.
+Plain names and extensions (`build`, `*.log`) are looked up in tables; only the others become regular expressions,
+which don't backtrack.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 MAX_PATTERN = 1_000
-"""Characters of a pattern; a longer line is passed over."""
+"""The maximum length of a pattern; longer lines are skipped."""
 
 _PLAIN = re.compile(r"[^*?\[\\]+")
 _ENDING = re.compile(r"\*(\.[^*?\[\\/]+)")
@@ -31,13 +31,13 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Pattern:
-    """One line: the paths it matches, and whether it includes them again (`!`)."""
+    """The pattern of one line; `negated` (`!`) includes matching paths again."""
 
     text: str
     negated: bool = False
     directories_only: bool = False
     anchored: bool = False
-    """It is matched with the whole path, else with the last name of it."""
+    """Whether it is matched with the complete path instead of only the file name."""
 
     @property
     def expression(self) -> str:
@@ -48,7 +48,7 @@ class Pattern:
 
     @property
     def last(self) -> str:
-        """The same expression for the last name of the path."""
+        """The same expression for only the last name of the path."""
         name = self.text.rpartition("/")[2]
         return ".*" if name == "**" else _translate_component(name)
 
@@ -80,9 +80,7 @@ def _parse_line(line: str) -> Pattern | None:
 
 @dataclass
 class _Table:
-    """The patterns that can match files, or those that can match
-    directories, each with its index in the order.
-    """
+    """The patterns that can match files, or those that can match directories, each with its index."""
 
     names: dict[str, int] = field(default_factory=dict)
     endings: dict[str, int] = field(default_factory=dict)
@@ -100,7 +98,7 @@ class _Table:
             (self.of_paths if pattern.anchored else self.of_names).append((pattern.expression, place))
 
     def compile_searches(self) -> None:
-        """Compile the regular expressions; to be called once all patterns are added."""
+        """Compile the regular expressions; call this after all patterns are added."""
         self._ends = tuple(self.endings)
         self._search_names, self._search_paths = _Last(self.of_names), _Last(self.of_paths)
 
@@ -119,7 +117,7 @@ class _Table:
 
 
 class _Last:
-    """Many regular expressions compiled as one, which finds the last of them that matches."""
+    """Many regular expressions compiled into one that finds the last one that matches."""
 
     def __init__(self, expressions: list[tuple[str, int]]) -> None:
         backwards = expressions[::-1]
@@ -138,7 +136,7 @@ class Patterns:
         self._negated: list[bool] = []
         self.files, self.directories = _Table(), _Table()
         self.lasts: list[str] = []
-        """Expressions for the last names of paths that have to be searched."""
+        """Expressions for the last names of the path patterns."""
         for place, pattern in enumerate(patterns):
             self._negated.append(pattern.negated)
             self.directories.add_pattern(pattern, place)
@@ -150,7 +148,7 @@ class Patterns:
         self.files.compile_searches()
         searched = [*self.directories.of_names, *self.directories.of_paths]
         self.effort = sum(len(expression) for expression, _ in searched)
-        """What one character of a path may cost, in steps of a regular expression."""
+        """The maximum cost per character of a path, in steps of a regular expression."""
 
     def __bool__(self) -> bool:
         return bool(self._negated)
@@ -186,7 +184,7 @@ class NameGate:
         ).match
         self._searches = bool(searched)
         self.effort = sum(map(len, searched))
-        """What one character of a name may cost, in steps of a regular expression."""
+        """The maximum cost per character of a name, in steps of a regular expression."""
 
     def can_match(self, name: str) -> bool:
         return (
@@ -205,8 +203,8 @@ def find_parent_directories(path: str) -> Iterator[str]:
 
 
 def compile_exclusions(lines: Iterable[str], directories: Iterable[str] = ()) -> Patterns:
-    """Return the patterns of the setting `context.excluded_paths`, and of
-    directories with exactly these names.
+    """Return the patterns for lines as in the setting `context.excluded_paths`, and for directories with exactly these
+    names.
     """
     directory_patterns = [
         Pattern(re.sub(r"([*?\[\\])", r"\\\1", name), directories_only=True) for name in directories
@@ -217,7 +215,7 @@ def compile_exclusions(lines: Iterable[str], directories: Iterable[str] = ()) ->
 
 
 def _translate_path(components: list[str]) -> str:
-    """Translate components between `/` to a regular expression; `**` is any number of them."""
+    """Translate the components of a path pattern to a regular expression; `**` is any number of components."""
     if components == ["**"]:
         return ".*"
     groups: list[list[str]] = [[]]
@@ -231,7 +229,7 @@ def _translate_path(components: list[str]) -> str:
         groups.pop()
     groups = [groups[0], *(group for group in groups[1:] if group)]
     joined = ["/".join(map(_translate_component, group)) for group in groups]
-    # Where a group first fits is as good as any later place, so it is never given up again.
+    # The first match of a group is as good as any later one, so backtracking is not needed.
     expression = f"{joined[0]}/" if joined[0] and (len(joined) > 1 or inside) else joined[0]
     for number, group in enumerate(joined[1:], start=2):
         last = number == len(joined) and not inside
@@ -260,9 +258,7 @@ def _translate_component(text: str) -> str:
 
 
 def _translate_character(text: str, here: int) -> tuple[str, int]:
-    """Return the expression for one character of the pattern, and where that
-    ends; `""` for one that matches nothing.
-    """
+    """Return the expression for one character of the pattern, and where it ends; `""` if it matches nothing."""
     character = text[here]
     if character == "?":
         return "[^/]", here + 1

@@ -1,4 +1,4 @@
-"""A problem with a workflow, and its place; all problems of a workflow are reported at once."""
+"""A problem with a workflow and its position; all problems of a workflow are reported together."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class WorkflowProblem:
-    """One problem: an error stops a workflow from being used, a warning does not."""
+    """One problem. A workflow with an error can't be used; a warning is only reported."""
 
     severity: Literal["error", "warning"]
     code: str
-    """A word for programs, as `no_branch`, `unknown_field`."""
+    """A stable code for programs, such as `no_branch`, `unknown_field`."""
     message: str
     path: str = ""
-    """The field, as `steps[2].agentRole`, or the step, as `@C`."""
+    """The field, such as `steps[2].agentRole`, or the step, such as `@C`."""
     line: int | None = None
-    """From 1, in the file the workflow was read from."""
+    """The line in the workflow file, counted from 1."""
     column: int | None = None
     fix: str = ""
 

@@ -1,4 +1,4 @@
-"""What if: a recorded job taken through other rules, by the answers and decisions that were recorded."""
+"""What if: replays a recorded job under other rules, with the recorded answers and decisions."""
 
 from logist.core.whatif.keys import KEYS, read_permissions, read_settings
 from logist.core.whatif.rules import ChangedRules

@@ -16,7 +16,7 @@ _TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off
 _CHECK = re.compile(r"review\.checks\.(?P<name>.+)\.(?P<field>enabled|severity)")
 _CAN = "can_"
 NOTHING = "none"
-"""Stands for no permission at all."""
+"""Means: no permissions."""
 
 
 def _amount(text: str) -> float | None:
@@ -52,32 +52,44 @@ def _one_of(*words: str) -> Callable[[str], str | None]:
     return lambda text: text if text in words else None
 
 
-_AMOUNT = "a number from 0 on"
-_COUNT = "a whole number from 0 on"
+_AMOUNT = "a number of at least 0"
+_COUNT = "an integer of at least 0"
 _BOOLEAN = "true or false"
 _READS: dict[str, tuple[Callable[[str], Any], str, str]] = {
-    "limits.cost_threshold": (_amount, _AMOUNT, "US cents that a job may cost; short: limits.cost"),
-    "limits.time_threshold_minutes": (_amount, _AMOUNT, "minutes of work; short: limits.minutes"),
-    "limits.max_allowed_iterations": (_count, _COUNT, "runs of agents; short: limits.iterations"),
+    "limits.cost_threshold": (_amount, _AMOUNT, "maximum cost of a job in US cents; short: limits.cost"),
+    "limits.time_threshold_minutes": (
+        _amount,
+        _AMOUNT,
+        "maximum working time in minutes; short: limits.minutes",
+    ),
+    "limits.max_allowed_iterations": (
+        _count,
+        _COUNT,
+        "maximum number of agent runs; short: limits.iterations",
+    ),
     "limits.max_attempts": (
         _attempts,
-        "a whole number from 1 on",
-        "attempts at a step; short: limits.attempts",
+        "an integer of at least 1",
+        "maximum number of attempts at a step; short: limits.attempts",
     ),
-    "review.enabled": (_truth, _BOOLEAN, "whether a reviewer follows the doer; short: review"),
+    "review.enabled": (_truth, _BOOLEAN, "whether a reviewer checks the work; short: review"),
     "review.mode": (
         _one_of("strict", "normal", "yolo"),
         "strict, normal or yolo",
-        "which findings send work back",
+        "which findings send the work back",
     ),
-    "review.auto_merge": (_truth, _BOOLEAN, "whether work is merged by itself; short: auto_merge"),
-    "approval": (_approval, "none, end, each, true or false", "when a steward has the last word"),
-    "on_doubt": (_one_of("stuck", "retry"), "stuck or retry", "what follows a request of unknown outcome"),
-    "response_format": (_one_of("json", "sections"), "json or sections", "how answers are read"),
+    "review.auto_merge": (_truth, _BOOLEAN, "whether work is merged automatically; short: auto_merge"),
+    "approval": (_approval, "none, end, each, true or false", "when a steward must approve"),
+    "on_doubt": (
+        _one_of("stuck", "retry"),
+        "stuck or retry",
+        "what to do after a request with an unknown outcome",
+    ),
+    "response_format": (_one_of("json", "sections"), "json or sections", "format of the answers"),
 }
 _CHECK_READS: dict[str, tuple[Callable[[str], Any], str, str]] = {
-    "enabled": (_truth, _BOOLEAN, "whether a review looks at it"),
-    "severity": (_one_of("error", "warning"), "error or warning", "how grave it is"),
+    "enabled": (_truth, _BOOLEAN, "whether reviews include the check"),
+    "severity": (_one_of("error", "warning"), "error or warning", "severity of its findings"),
 }
 _SHORT = {
     "limits.cost": "limits.cost_threshold",
@@ -92,16 +104,19 @@ KEYS: Mapping[str, str] = {
     **{key: told for key, (_, _, told) in _READS.items()},
     **{f"review.checks.NAME.{field}": told for field, (_, _, told) in _CHECK_READS.items()},
 }
-"""What can be set, and what it is."""
+"""The settings that can be changed, with their descriptions."""
 
 
 def read_settings(given: Sequence[str]) -> dict[str, Any]:
-    """`KEY=VALUE` each -> values by whole key. Raises UsageError for what is none of KEYS, or no value of it."""
+    """Parse `KEY=VALUE` texts.
+
+    Return the values by full key. Raises UsageError for an unknown key or a bad value.
+    """
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"{text!r} has no =", where="--set", fix="--set KEY=VALUE")
+            raise UsageError(f"{text!r} has no `=`", where="--set", fix="use --set KEY=VALUE")
         key = _SHORT.get(name.strip(), name.strip())
         _put(found, key, _read(key, name.strip(), value.strip()), "--set")
     return found
@@ -109,7 +124,9 @@ def read_settings(given: Sequence[str]) -> dict[str, Any]:
 
 def _put(found: dict[str, Value], key: str, value: Value, option: str) -> None:
     if key in found and found[key] != value:
-        raise UsageError(f"`{_LONG.get(key, key)}` is given two values", where=option, fix="give it once")
+        raise UsageError(
+            f"`{_LONG.get(key, key)}` has two different values", where=option, fix="set it only once"
+        )
     found[key] = value
 
 
@@ -118,27 +135,30 @@ def _read(key: str, name: str, text: str) -> Any:
     reads = _CHECK_READS[check["field"]] if check else _READS.get(key)
     if reads is None:
         fix = f"one of: {', '.join(_LONG.get(known, known) for known in KEYS)}"
-        raise UsageError(f"there is no rule `{name}` that can be changed here", where="--set", fix=fix)
+        raise UsageError(f"unknown setting `{name}`", where="--set", fix=fix)
     value = reads[0](text)
     if value is None:
-        raise UsageError(f"`{name}` takes {reads[1]}, not {text!r}", where="--set")
+        raise UsageError(f"`{name}` must be {reads[1]}, not {text!r}", where="--set")
     return value
 
 
 def check_of(key: str) -> tuple[str, str] | None:
-    """The check and its field that a key is about."""
+    """Return the check and the field that a key sets; None for any other key."""
     found = _CHECK.fullmatch(key)
     return (found["name"], found["field"]) if found else None
 
 
 def read_permissions(given: Sequence[str]) -> dict[str, Permissions]:
-    """`ROLE:PERMISSION,PERMISSION` each, or `ROLE:none` -> permissions by role. Raises UsageError."""
+    """Parse `ROLE:PERMISSION,PERMISSION` or `ROLE:none` texts.
+
+    Return the permissions by role. Raises UsageError.
+    """
     found: dict[str, Permissions] = {}
     for text in given:
         role, colon, names = text.rpartition(":")
         if not colon or not role.strip():
-            fix = "as in --permissions Worker:read_files,write_files"
-            raise UsageError(f"{text!r} names no role", where="--permissions", fix=fix)
+            fix = "for example: --permissions Worker:read_files,write_files"
+            raise UsageError(f"{text!r} has no `ROLE:` part", where="--permissions", fix=fix)
         _put(found, role.strip(), _permissions(names), "--permissions")
     return found
 
@@ -150,6 +170,6 @@ def _permissions(names: str) -> Permissions:
     known = [permission.value for permission in Permission]
     for word in words:
         if word not in known:
-            fix = f"of: {', '.join(known)}; or {NOTHING}"
-            raise UsageError(f"there is no permission {word!r}", where="--permissions", fix=fix)
+            fix = f"one of: {', '.join(known)}; or {NOTHING}"
+            raise UsageError(f"unknown permission {word!r}", where="--permissions", fix=fix)
     return Permissions.from_names(words)

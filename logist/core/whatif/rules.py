@@ -1,4 +1,4 @@
-"""The changed rules, and what they make of a recorded spec."""
+"""The changed rules, and how they change a recorded spec."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ BROUGHT: dict[Literal["strict", "normal", "yolo"], Approval] = {
     "normal": Approval.END,
     "yolo": Approval.NONE,
 }
-"""The approval that a mode of the review brings along."""
+"""The approval that comes with each review mode."""
 _LIMITS = "limits."
 _OWN = {"review.enabled": "review", "approval": "approval", "on_doubt": "on_doubt"}
-"""Keys that are a field of the spec as they are."""
+"""Keys that set a field of the spec directly."""
 _OF_THE_WHOLE = frozenset(
     {
         *("limits.cost_threshold", "limits.time_threshold_minutes", "limits.max_allowed_iterations"),
         *("approval", "review.auto_merge"),
     }
 )
-"""Keys that say nothing of a job that does a part of another: its limits hold for both, and it has the last word."""
+"""Keys that don't apply to a child job: its parent has the limits for both, and is approved and merged."""
 
 
 @dataclass(frozen=True)
 class ChangedRules:
-    """What is to hold; all but the schema is left as it was recorded where nothing is said."""
+    """The rules to apply; except for the schema, what is not set stays as recorded."""
 
     schema: JsonObject
     """Of the exit command."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """By key, as `read_settings` gives them."""
+    """Values by key, as `read_settings` returns them."""
     workflow: Workflow | None = None
-    """In place of the one of that name, in all jobs that follow it."""
+    """Replaces the workflow of that name in all jobs that follow it."""
     permissions: Mapping[str, Permissions] = field(default_factory=dict)
     """By role."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """sha256 of each role that has another file, by name."""
+    """sha256 of each role with a changed file, by name."""
     today: JsonObject | None = None
-    """The schema that holds now, if another is tried out."""
+    """The current schema, if another one is tried."""
 
     def unchanged(self) -> ChangedRules:
-        """The rules of today."""
+        """Return the rules without any changes."""
         return ChangedRules(self.schema if self.today is None else self.today)
 
     def spec(self, recorded: EffectiveSpec) -> EffectiveSpec:
-        """The recorded spec as it would have been."""
+        """Return the recorded spec as it would have been under these rules."""
         changes = {**self._set(recorded), **self._flow(recorded)}
         return recorded.model_copy(update=changes) if changes else recorded
 
@@ -103,7 +103,10 @@ def _doer(recorded: EffectiveSpec, step: Step, role: str) -> Doer:
 
 
 def _mode(recorded: EffectiveSpec, mode: Literal["strict", "normal", "yolo"]) -> dict[str, Any]:
-    """The mode, with the approval and the merge where the recorded ones are those that its mode brought along."""
+    """Return the changes for a review mode.
+
+    Approval and merge change too if they were those of the recorded mode.
+    """
     before = get_review_mode(recorded)
     changes: dict[str, Any] = {"review_mode": None if mode == "normal" else mode}
     if recorded.parent is not None:
@@ -127,9 +130,9 @@ def _checks(recorded: EffectiveSpec, given: Mapping[str, Any]) -> dict[str, Chec
 
 
 def replaced(flow: Workflow, other: Workflow, *, is_part: bool) -> Workflow:
-    """`flow` with `other` for the workflow of that name, be it the outermost or one within; itself without one.
+    """Return `flow` with `other` in place of the workflow of that name, outermost or nested, if there is one.
 
-    `is_part`: the job does a part of another, which may be a single step of a workflow.
+    `is_part`: it is a child job, which may do a single step of a workflow.
     """
     if flow.name == other.name:
         alone = flow.steps[0] if is_part and len(flow.steps) == 1 and flow.steps[0].rendered else None
@@ -141,7 +144,7 @@ def replaced(flow: Workflow, other: Workflow, *, is_part: bool) -> Workflow:
 
 
 def _part(flow: Workflow, alone: Step, other: Workflow) -> Workflow:
-    """The one step that a child does, as that of the other workflow would be given to it."""
+    """Return the single step of a child job as the other workflow defines it."""
     step = other.find_step(alone.id)
     if step is None:
         return flow

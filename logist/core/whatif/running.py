@@ -1,8 +1,8 @@
-"""One recorded job through other rules: a replay under another spec, which goes on from where that has led.
+"""Runs one recorded job under other rules: a replay under another spec that continues from its own results.
 
-A replay judges each interaction from the state that it was recorded at. Other rules lead elsewhere; so this keeps a
-state of its own beside that one, and what is here is what a replay never needs: whether a recorded interaction still
-has its place there, a limit that stands before a call, and what was saved, or would be needed.
+A replay judges each interaction from the recorded state. Other rules lead to other states, so this module also
+keeps the state that they lead to. It adds what a replay never needs: whether a recorded interaction still applies in
+that state, whether a limit stops a call, and which calls would be saved or needed.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from logist.core.whatif.told import RoleCalls, WhatIfRun, WhatIfSpending, alike,
 from logist.errors import Damaged, LogistError
 
 METERED = "litellm"
-"""The agent whose calls are made only if there is room for them."""
+"""The agent whose calls are made only if their cost fits the budget."""
 REVIEWED = ("verdict", "findings", "unsure", "why_unsure", "results")
-"""What an `AskCommand` holds of the judgement of an answer."""
+"""Fields of an `AskCommand` that record how the answer was judged."""
 
 
 def run(
@@ -51,11 +51,11 @@ def run(
     *,
     shared: int = 0,
 ) -> WhatIfRun:
-    """Where a job would have ended under `rules`: a replay that goes on from where they have led.
+    """Return where a job would have ended under `rules`.
 
-    What the beginning saves that a fork has from another job is that one's, and is not in the sums; nor is that of
-    the first `shared` interactions. `targets` as for `replay.walk`. Raises Damaged for a history that does not begin
-    with a create interaction that holds the spec, and what reading `interactions` raises.
+    The sums leave out the beginning that a fork shares with another job, and the first `shared` interactions: they
+    count for that job. `targets` as for `replay.walk`. Raises Damaged for a history that does not begin with a
+    create interaction that contains the spec, and what reading `interactions` raises.
     """
     running = _SideBySide(rules, targets)
     for moment in replay.walk(interactions, targets):
@@ -68,45 +68,47 @@ def run(
 
 
 class _SideBySide:
-    """Two states side by side: what was recorded, and what would have been."""
+    """Tracks two states: the recorded one, and the one under the other rules."""
 
     def __init__(self, rules: ChangedRules, targets: Collection[int]) -> None:
         self.rules = rules
         self.spec: EffectiveSpec
         self.recorded_spec: EffectiveSpec
         self.folding = Folding(targets)
-        """What would have been: it takes each interaction as it would have been recorded, if at all."""
+        """The state under the other rules: takes each interaction as it would have been recorded, if at
+        all."""
         self.then: State | None = None
         self.count = 0
         self.ended = ""
-        """Why the run went no further than `own`; empty while it goes on."""
+        """Why the run ended at `own`; empty while it continues."""
         self.differs_at: int | None = None
         self.first = ""
         """Why it differs there."""
         self.saved, self.spared = WhatIfSpending(), 0
         self.held, self.held_decisions = WhatIfSpending(), 0
-        """Of interactions that were passed over since the last one that fitted."""
+        """Sums of the interactions skipped since the last one that applied."""
         self.calls: dict[str, RoleCalls] = {}
         self.moved = True
-        """False where it stands where another job's beginning would have led: what that needs, is needed there."""
+        """False while it is where the shared beginning has led: calls needed there count for the other
+        job."""
         self.roles: set[str] = set()
         self.checks: set[str] = set()
         self.notes: dict[str, None] = {}
 
     @property
     def own(self) -> State | None:
-        """Where the job would stand."""
+        """The state of the job under the other rules."""
         return self.folding.state
 
     def forget(self) -> None:
-        """Everything before is another job's, and is counted there."""
+        """Drop the sums so far: they belong to another job and are counted there."""
         self.saved, self.spared = WhatIfSpending(), 0
         self.held, self.held_decisions = WhatIfSpending(), 0
         self.calls = {}
         self.moved = self.differs_at is None
 
     def feed(self, moment: replay.Moment) -> None:
-        """Takes the next interaction."""
+        """Process the next interaction."""
         if moment.is_no_beginning:
             raise Damaged(replay.NO_BEGINNING)
         entry, then, own = moment.entry, moment.before, self.own
@@ -128,13 +130,13 @@ class _SideBySide:
             self._differs(entry, otherwise(entry, own, self.then))
 
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
-        """One more interaction from `own`: applied, passed over, or the end of what can be told."""
+        """Apply or skip an interaction at `own`, or end the run if the result is unknown."""
         together = self.differs_at is None
         if newer_versions.list_unknown_words(entry):
             if together:
                 self._apply(entry, {})
             else:
-                self._end(entry, f"only a newer Logist knows interaction {entry.sequence}")
+                self._end(entry, f"interaction {entry.sequence} needs a newer Logist")
             return
         takes_part = together and entry.kind is not Kind.MERGE
         if self.ended or not (takes_part or _fits(own, then, entry)) or self._halted(own, then, entry):
@@ -151,7 +153,7 @@ class _SideBySide:
             self._apply(entry, changes)
 
     def _judged(self, own: State, entry: Interaction, back: State | None) -> dict[str, Any] | None:
-        """The fields of the interaction as it would have been recorded; None where it would not have been."""
+        """Return the changed fields of the interaction; None if it would not have been recorded."""
         if entry.kind is Kind.ASK:
             return self._answered(own, entry)
         if entry.kind is Kind.RESTEP and back is None and self.differs_at is None:
@@ -166,7 +168,7 @@ class _SideBySide:
             return {}
         books = isinstance(command, BookingCommand) and command.used is not None
         if entry.kind is Kind.HALT and judged.place.status is own.status and not books:
-            return None  # one that books what the children have used is applied, and moves the job nowhere
+            return None  # a halt that records the usage of children is applied without moving the job
         return {**_placed(judged), "command": entry.command}
 
     def _answered(self, own: State, entry: Interaction) -> dict[str, Any]:
@@ -197,14 +199,14 @@ class _SideBySide:
     def _judge(
         self, own: State | None, entry: Interaction, back: State | None = None
     ) -> replay.Judged | None:
-        """By the rules that it was recorded under, so that nothing differs but by those that are tried."""
+        """Judge by the recorded rules, so that only the changed rules make a difference."""
         return replay.judge_interaction(
             self.spec, own, entry, back, self.rules.schema, find_recorded_rules(entry)
         )
 
     def _cut_short(self, own: State, entry: Interaction, found: ObservedFacts) -> dict[str, Any]:
-        """The call was made, and the rest of it is missing: the job stands where it stood."""
-        reason = f"the tool {found.cut_short} would have been run, and what came of it is not recorded"
+        """Return the fields of a call whose remaining part is unknown: the job stays in its state."""
+        reason = f"the refused tool ({found.cut_short}) would have run, but its result is not recorded"
         empty = entry.response.model_copy(update={"actions": [], "status": "ERROR"})
         return {
             "state_after": own.status,
@@ -216,15 +218,17 @@ class _SideBySide:
         }
 
     def _halted(self, own: State, then: State, entry: Interaction) -> bool:
-        """Whether a limit stands before a call, which stood not before it then; then the job is halted."""
+        """Halt the job if a limit stops a call that it did not stop in the recorded run.
+
+        Return whether it did.
+        """
         asks = entry.kind is Kind.SPAWN or (_asks(entry) and not entry.simulated)
         if not asks or not _waits_for_call(own):
             return False
         runs = max(1, len(SpawnCommand.read(entry.command).children)) if entry.kind is Kind.SPAWN else 1
         metered = entry.request.metadata.get("agent", METERED) == METERED
-        for needed in (
-            (fold.usage_microcents(entry.usage), 0) if metered else (0,)
-        ):  # at worst it cost what it did cost
+        # The worst case of the call is taken to be its recorded cost.
+        for needed in (fold.usage_microcents(entry.usage), 0) if metered else (0,):
             halt = limits.find_reached_limit(self.spec, own.usage, needed, runs)
             if (
                 halt is None
@@ -247,7 +251,7 @@ class _SideBySide:
             )
             self._apply(told, {})
             if needed and entry.response.tools:
-                self._note(entry, ("a part of the call may have been made before the limit",))
+                self._note(entry, ("part of the call may have been made before the limit was reached",))
             return True
         return False
 
@@ -264,14 +268,14 @@ class _SideBySide:
             self.held, self.held_decisions = WhatIfSpending(), 0
 
     def _pass(self, entry: Interaction, why: str = "") -> None:
-        """What was recorded has no place here."""
+        """Skip an interaction that does not apply here."""
         self.held += _spent(entry)
         if entry.actor is Actor.STEWARD:
             self.held_decisions += 1
         if self.differs_at is None:
             self._differs(entry, why or f"{what(entry)} is not needed")
         if entry.kind in kinds.RETURNS and not self.ended:
-            self._end(entry, f"a steward's {entry.kind} was decided on another outcome")
+            self._end(entry, f"a steward's {entry.kind} was based on another outcome")
 
     def _end(self, entry: Interaction, why: str) -> None:
         self.ended = self.ended or why
@@ -300,9 +304,7 @@ class _SideBySide:
         if entry.kind is Kind.ASK and role:
             self.roles.add(role)
             if self.rules.roles.get(role, "") not in ("", self.recorded_spec.roles.get(role)):
-                note = (
-                    f"the file of {role} is another than then: its answers are those to what it was told then"
-                )
+                note = f"the role file of {role} has changed, but its recorded answers are to the old prompts"
                 self.notes[note] = None
         if fold.is_agent_asked(entry):
             self.calls[role] = self.calls.get(role, RoleCalls()) + RoleCalls(
@@ -310,13 +312,15 @@ class _SideBySide:
             )
 
     def result(self) -> WhatIfRun:
-        """What it came to."""
+        """Return the result of the run."""
         if self.own is None or self.then is None:
             raise Damaged("the history is empty")
         own, then = self.own.place, self.then.place
         same = alike(own, then) and not self.ended
         if self.own.merge == "due" and self.then.merge is None:
-            self.notes["it would be merged by itself; whether the work fits there is not recorded"] = None
+            self.notes["it would be merged automatically; not recorded whether there would be conflicts"] = (
+                None
+            )
         settled = same or (_ends_there(self.own) and not self.ended)
         free = same or (self.own.status in TERMINAL and not self.ended)
         return WhatIfRun(
@@ -347,13 +351,13 @@ class _SideBySide:
             return (own.place.stuck.reason if own.place.stuck else own.reason) or self.first
         if phase is not None:
             who = "reviewer" if phase is Phase.REVIEWER else "doer"
-            return f"{self.first}; there is no recorded answer of the {who}{_at(own)}"
+            return f"{self.first}; no answer of the {who} is recorded{_at(own)}"
         if own.status is Status.APPROVAL_REQUIRED:
-            return f"it waits for a steward, whose word on it is not recorded{_at(own)}"
+            return f"it waits for a steward, but no decision is recorded{_at(own)}"
         return self.first
 
     def _needs(self, own: State) -> tuple[str, ...]:
-        """Who would be asked next."""
+        """Return the roles that would be called next."""
         if not _waits_for_call(own):
             return ()
         reviewing = step.find_due_phase(own) is Phase.REVIEWER
@@ -384,9 +388,9 @@ def _asks(entry: Interaction) -> bool:
 
 
 def _fits(own: State, then: State, entry: Interaction) -> bool:
-    """Whether `entry`, recorded where the job stood at `then`, would come where it stands at `own`.
+    """Whether `entry`, recorded in the state `then`, also applies in the state `own`.
 
-    An answer has to be of the phase and the step that is asked; a decision was made on a place, and holds for it.
+    An answer must be of the current phase and step; a decision applies only in the place it was made for.
     """
     if entry.kind in kinds.NOT_JUDGED:
         return True
@@ -404,7 +408,7 @@ def _fits(own: State, then: State, entry: Interaction) -> bool:
 
 
 def _waits_for_call(own: State) -> bool:
-    """Whether an agent is asked next, of this job or of those that a step is given to."""
+    """Whether the next thing is an agent call, of this job or of its child jobs."""
     return step.find_due_phase(own) is not None or (bool(own.place.spawns) and own.status is Status.PENDING)
 
 
@@ -422,7 +426,7 @@ def _merges(own: State, then: State, entry: Interaction) -> bool:
 
 
 def _moves(entry: Interaction) -> bool:
-    """Whether it is more than a note of what was asked for."""
+    """Whether it can move the job, and is not only a note."""
     return entry.kind not in kinds.STAYS
 
 

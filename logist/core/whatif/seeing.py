@@ -1,4 +1,4 @@
-"""What was observed of a recorded answer, as it would have been observed under other rules."""
+"""Adapts what was observed of a recorded answer to other rules."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ DELETED = "deleted"
 
 @dataclass(frozen=True)
 class ObservedFacts:
-    """What `conclude` is given besides the answer."""
+    """The input of `conclude` besides the answer."""
 
     observed: Observed
     notes: tuple[str, ...] = ()
     cut_short: str = ""
-    """The tool that would have been run, and was refused: what the agent would have answered is not recorded."""
+    """A refused tool that would now run: what the agent would have answered is not recorded."""
 
 
 def seen(rules: ChangedRules, spec: EffectiveSpec, entry: Interaction, answer: JudgedAnswer) -> ObservedFacts:
-    """The same as recorded, but for what the rules say otherwise: refusals, checks, and evidence nobody looked for."""
+    """Return the recorded facts with what the rules change: refusals, checks, and evidence that was not
+    checked.
+    """
     recorded = entry.observed or Observed()
     found = _with_permissions(rules, entry, recorded)
     observed = found.observed
     checks = [result for result in observed.checks if _is_on(spec, result)]
     if len(checks) != len(observed.checks):
         observed = observed.model_copy(update={"checks": checks})
-    was_valid = bool(entry.response.actions)  # then all that it names was looked for
+    was_valid = bool(entry.response.actions)  # then all named files were checked
     named = () if was_valid or observed.refusals else answer.evidence_files
     unseen = [path for path in named if path not in {item.path for item in observed.evidence}]
     if not unseen:
@@ -54,7 +56,7 @@ def seen(rules: ChangedRules, spec: EffectiveSpec, entry: Interaction, answer: J
     there = {change.path: change.kind != DELETED for change in observed.changes}
     more = [Evidence(path=path, exists=there.get(path, True)) for path in unseen]
     unknown = [path for path in unseen if path not in there]
-    note = f"whether {', '.join(unknown)} was there is not recorded: taken as there"
+    note = f"not recorded whether the evidence {', '.join(unknown)} existed: assumed that it did"
     observed = observed.model_copy(update={"evidence": [*observed.evidence, *more]})
     return ObservedFacts(observed, (*found.notes, *([note] if unknown else [])), found.cut_short)
 
@@ -83,7 +85,7 @@ def _with_permissions(rules: ChangedRules, entry: Interaction, recorded: Observe
 
 
 def _recorded(entry: Interaction) -> Permissions:
-    """What the role could do then; an earlier Logist does not say."""
+    """Return the recorded permissions of the role; all of them if an earlier Logist did not record them."""
     names = entry.request.metadata.get("permissions")
     known = {permission.value for permission in Permission}
     if not isinstance(names, list):
@@ -92,9 +94,9 @@ def _recorded(entry: Interaction) -> Permissions:
 
 
 def _judged_again(recorded: Observed, may: Permissions) -> tuple[list[Refusal], str]:
-    """The refusals of tools that would be so again, and the first tool that would now be run.
+    """Return the tool refusals that would happen again, and the first tool that would now run.
 
-    Those of changes in the workspace are left out: the changes themselves tell.
+    Refused changes of the workspace are left out: they are judged from the changes themselves.
     """
     kept: list[Refusal] = []
     lifted = ""
@@ -118,7 +120,7 @@ def _permissions_of(refusal: Refusal) -> tuple[Permission, ...]:
 
 
 def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator[Refusal]:
-    """The tools that were called and are not for the role."""
+    """Yield a refusal for each called tool that the role may not use."""
     for name in sorted(entry.response.tools):
         tool = TOOLS.get(name)
         missing = may.find_missing(tool.required_permissions) if tool else ()
@@ -127,7 +129,7 @@ def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator
 
 
 def _evidence(recorded: Observed, refusals: list[Refusal]) -> list[Evidence]:
-    """With what was undone then and would stay now."""
+    """Return the evidence; files that were undone then and would be kept now exist."""
     if refusals or not any(refusal.kind == "workspace" for refusal in recorded.refusals):
         return list(recorded.evidence)
     there = {change.path for change in recorded.changes if change.kind != DELETED}
@@ -139,17 +141,17 @@ def _evidence(recorded: Observed, refusals: list[Refusal]) -> list[Evidence]:
 def _omitted(recorded: Observed, may: Permissions) -> tuple[str, ...]:
     if not recorded.changes_omitted or not permissions.list_forbidden_changes(may):
         return ()
-    return (f"{recorded.changes_omitted} changes of the workspace are not recorded one by one",)
+    return (f"workspace changes that are not recorded individually: {recorded.changes_omitted}",)
 
 
 def gathered(
     spec: EffectiveSpec, own: State, command: CollectCommand
 ) -> tuple[CollectCommand, tuple[str, ...]]:
-    """What a collect records where another share of the children has to succeed, with notes."""
+    """Return what a collect records if a different share of the children must succeed, with notes."""
     outcome, lack = replay_checks.gathered(spec, own, command)
     if outcome == command.gathered:
         return command, ()
     if lack:
         return command.model_copy(update={"gathered": outcome, "lack": lack}), ()
-    note = "whether the work of the children fits is not recorded: taken so"
+    note = "not recorded whether the work of the child jobs can be merged: assumed that it can"
     return command.model_copy(update={"gathered": outcome, "lack": None}), (note,)

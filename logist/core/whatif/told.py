@@ -1,4 +1,4 @@
-"""What a run through other rules came to."""
+"""The result of a run under other rules."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from logist.core.model import TERMINAL, Interaction, Kind, Observed, Place, Stat
 
 @dataclass(frozen=True)
 class WhatIfSpending:
-    """What calls of agents cost."""
+    """The cost of agent calls."""
 
     calls: int = 0
     microcents: int = 0
-    """Less than nothing where a booking stands that a steward took back then."""
+    """Negative if a steward released more than was spent in these interactions."""
     seconds: float = 0.0
 
     def __add__(self, other: WhatIfSpending) -> WhatIfSpending:
@@ -27,7 +27,7 @@ class WhatIfSpending:
 
 @dataclass(frozen=True)
 class RoleCalls:
-    """The calls of one role that an archive holds."""
+    """The recorded calls of one role."""
 
     count: int = 0
     microcents: int = 0
@@ -37,7 +37,7 @@ class RoleCalls:
 
     @property
     def mean(self) -> int | None:
-        """Microcents of one of them, rounded to the nearest; None where there is none."""
+        """Average cost of a call in microcents, rounded; None if there are no calls."""
         return (self.microcents + self.count // 2) // self.count if self.count else None
 
 
@@ -46,33 +46,33 @@ class WhatIfRun:
     """One recorded job under other rules."""
 
     ended: Place
-    """Where it would stand."""
+    """Where it would have ended."""
     recorded_end: Place
     interactions: int
     differs_at: int | None = None
-    """The first interaction that would have led elsewhere, or would not have been."""
+    """The first interaction that would have led to another state, or would not have happened."""
     reason: str = ""
-    """Why it ends elsewhere, or goes another way to the same end; empty where it does neither."""
+    """Why it ends in another state, or reaches the same one in a different way; empty if neither applies."""
     saved: WhatIfSpending = WhatIfSpending()
     """Recorded calls that would not have been made."""
     open: WhatIfSpending = WhatIfSpending()
-    """Recorded calls of which nobody can tell whether they would have been made."""
+    """Recorded calls of which it is unknown whether they would have been made."""
     needs: tuple[str, ...] = ()
-    """The roles of calls that it would have made, at least, and that the archive has no answer for."""
+    """The roles of the calls that it would have made, at least, without a recorded answer."""
     spared: int = 0
     """Decisions of stewards that would not have been needed."""
     calls: Mapping[str, RoleCalls] = field(default_factory=dict)
-    """All that were recorded, by role."""
+    """All recorded calls, by role."""
     roles: frozenset[str] = frozenset()
-    """Whose answers were recorded, given ones too."""
+    """The roles with recorded answers, including answers supplied by hand."""
     checks: frozenset[str] = frozenset()
-    """The checks that its reviews have, or that a finding was of."""
+    """The checks of its reviews and of its findings."""
     follows: bool = False
-    """The workflow that is tried out is one of its own."""
+    """Whether the job uses the workflow that is tried."""
     notes: tuple[str, ...] = ()
-    """What the archive does not hold, and how it was taken."""
+    """What is not recorded, and what was assumed instead."""
     broken_off: bool = False
-    """What came after `ended` can't be told; `reason` says why."""
+    """What happens after `ended` is unknown; `reason` says why."""
 
     @property
     def same_end(self) -> bool:
@@ -81,7 +81,7 @@ class WhatIfRun:
 
 
 def alike(one: Place, other: Place) -> bool:
-    """Whether two places are the same to a person: how many attempts were used, and other words, do not count."""
+    """Whether two places are the same for a person, ignoring the number of attempts and the wording."""
     if one.status is not other.status:
         return False
     if one.status in TERMINAL:
@@ -104,14 +104,14 @@ def _alike_before(one: Place, other: Place) -> bool:
 
 
 def named(place: Place) -> str:
-    """A place in a few words: `STUCK (attempts)`, `APPROVAL_REQUIRED (end)`; the step where there are several."""
+    """Describe a place: `STUCK (attempts)`, `APPROVAL_REQUIRED (end)`; with the step if there are several."""
     more = place.stuck.kind if place.stuck else place.awaiting
     at = f" at {place.step}" if place.step != "task" and place.status not in TERMINAL else ""
     return f"{place.status}{f' ({more})' if more else ''}{at}"
 
 
 def what(entry: Interaction) -> str:
-    """A recorded interaction in a few words."""
+    """Describe a recorded interaction."""
     if entry.kind is Kind.ASK:
         phase = (entry.observed or Observed()).phase
         return f"the answer of the {phase}"
@@ -119,7 +119,7 @@ def what(entry: Interaction) -> str:
 
 
 def otherwise(entry: Interaction, own: State, then: State) -> str:
-    """Where the job would stand after an interaction instead of where it stood, and why."""
+    """Describe where the job would be after an interaction, instead of where it was, and why."""
     instead = f"{named(own.place)} instead of {named(then.place)}"
     said = own.place.stuck.reason if own.place.stuck else own.reason if entry.kind is Kind.ASK else ""
     return f"{instead}: {said}" if said else instead

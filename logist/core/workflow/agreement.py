@@ -1,4 +1,4 @@
-"""Compare the branches that a decision has in the diagram with those in its config: the two have to agree."""
+"""Check that the branches of a decision are the same in the diagram and in its config."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Way = tuple[str, str | None]
 def match_branches(
     step_id: str, ways: Sequence[Way], form: StepForm, place: Place
 ) -> tuple[list[Any], list[WorkflowProblem]]:
-    """Return the condition of every edge, taken from the config where it has
-    one, and the problems where the two disagree.
+    """Return the condition of every edge, from the config if it has one, and the problems where the two
+    disagree.
     """
     branches = [*(form.branches or ())]
     if form.default_branch is not None and all(branch.condition is not None for branch in branches):
@@ -28,7 +28,7 @@ def match_branches(
     problems: list[WorkflowProblem] = []
 
     def report_difference(message: str) -> None:
-        fix = "let the diagram say it: remove the branches from the config"
+        fix = "remove the branches from the config: the diagram defines them"
         problems.append(make_problem("error", "disagree", f"decision `{step_id}`: {message}", place, fix))
 
     conditions: list[Any] = []
@@ -38,10 +38,10 @@ def match_branches(
             (branch for branch in unmatched_branches if _is_branch_of_edge(branch, target, label)), None
         )
         if matching_branch is None:
-            label_text = f" labelled `{label}`" if label else ""
+            label_text = f" labeled `{label}`" if label else ""
             if form.branches is not None:
                 report_difference(
-                    f"the diagram has an edge to `{target or 'the end'}`{label_text}, the config has no such branch"
+                    f"the diagram has an edge to `{target or 'the end'}`{label_text}, but the config has no such branch"
                 )
             conditions.append(None if label is None or is_default_word(label) else label)
             continue
@@ -50,19 +50,17 @@ def match_branches(
     for branch in unmatched_branches:
         condition = render_condition(branch.condition)
         report_difference(
-            f"the config has a branch to `{branch.target_step_id}` on `{condition}`, the diagram has none"
+            f"the config has a branch to `{branch.target_step_id}` with the condition `{condition}`, but the diagram has no such edge"
         )
     diagram_conditions = [condition for condition in conditions if condition is not None]
     config_conditions = [branch.condition for branch in branches if branch.condition is not None]
     if form.branches is not None and not problems and diagram_conditions != config_conditions:
-        report_difference("the branches of the config stand in another order than in the diagram")
+        report_difference("the branches are in a different order in the config and in the diagram")
     return conditions, problems
 
 
 def _is_branch_of_edge(branch: BranchForm, target: str, label: str | None) -> bool:
-    """Whether the branch is this edge: same target, and the same condition
-    or a label that is only a caption.
-    """
+    """Whether the branch is this edge: same target, and same condition or a label that is only a caption."""
     wanted = END if branch.target_step_id == "end" else branch.target_step_id
     if wanted != target and branch.target_step_id != target:
         return False

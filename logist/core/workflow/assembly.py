@@ -1,4 +1,4 @@
-"""Put steps and edges, as they are read one by one, together into a workflow."""
+"""Build a workflow from steps and edges that are read one by one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from logist.core.workflow.steps import StepRead
 
 @dataclass
 class Assembly:
-    """The steps and edges read so far; a broken step leaves a gap, which
-    `finish_workflow` takes into account.
-    """
+    """The steps and edges read so far; `finish_workflow` takes into account that broken steps are missing."""
 
     lines: Mapping[str, int]
     steps: list[Step] = field(default_factory=list)
@@ -41,12 +39,12 @@ class Assembly:
         if step.id in self.paths:
             line = self.find_line(self.paths[step.id])
             first = f"{self.paths[step.id]}{f' (line {line})' if line else ''}"
-            message = f"the id `{step.id}` is there twice: first at {first}"
-            self.problems.append(make_problem("error", "duplicate_id", message, place, "give it another id"))
+            message = f"duplicate id `{step.id}`: first used at {first}"
+            self.problems.append(make_problem("error", "duplicate_id", message, place, "choose another id"))
             self.whole = False
             return None
         if not step.id.isprintable() or step.id != step.id.strip():
-            message = "an id must be printable text without spaces around it"
+            message = "an id must be printable text without leading or trailing spaces"
             self.problems.append(make_problem("error", "bad_id", message, place))
         self.steps.append(step)
         self.forms[step.id] = read.form
@@ -75,7 +73,7 @@ class Assembly:
         self._check_targets()
         start = start or self._find_declared_start()
         if start is not None and self.whole and start not in self.paths:
-            message = f"`start` names `{start}`, which is no step"
+            message = f"`start` names `{start}`, which is not a step"
             self.problems.append(
                 make_problem(
                     "error",
@@ -102,7 +100,7 @@ class Assembly:
         for edge, place in zip(self.edges, self.edge_places, strict=True):
             if edge.target == END or edge.target in self.paths or not self.whole:
                 continue
-            message = f"`{edge.source}` leads to `{edge.target}`, which is no step"
+            message = f"`{edge.source}` leads to `{edge.target}`, which is not a step"
             self.problems.append(
                 make_problem("error", "unknown_step", message, place, self._suggest_step(edge.target))
             )
@@ -111,8 +109,10 @@ class Assembly:
         declared = [step_id for step_id, form in self.forms.items() if form.start]
         if len(declared) > 1:
             place = (self.paths[declared[1]], self.find_line(self.paths[declared[1]]))
-            message = f"{len(declared)} steps say `start`: {', '.join(declared)}"
-            self.problems.append(make_problem("error", "several_starts", message, place, "keep one of them"))
+            message = f"{len(declared)} steps are marked as `start`: {', '.join(declared)}"
+            self.problems.append(
+                make_problem("error", "several_starts", message, place, "mark only one of them")
+            )
         return declared[0] if declared else None
 
     def _suggest_step(self, word: str) -> str:
@@ -126,6 +126,6 @@ def find_entrances(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tup
 
 
 def choose_start(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> str:
-    """Return where a workflow begins that doesn't say it: its one entrance, else its first step."""
+    """Return the start of a workflow that does not declare one: its first entrance, else its first step."""
     starts = find_entrances(steps, edges)
     return starts[0] if starts else steps[0].id

@@ -27,13 +27,13 @@ class Around:
     roles: Collection[str] | None = None
     """The names of all roles; None if they are not known."""
     delegates: Delegates | None = None
-    """The roles that a role may give work to, by its name; one that is not there may give it to any."""
+    """The roles that a role may delegate to, by its name; a role without an entry may delegate to any."""
     job_role: str | None = None
-    """Whose steps name no role."""
+    """The role of steps that name none."""
     find: Find | None = None
-    """Looks for other workflows; None finds only those within this one."""
+    """Finds other workflows; without it, only workflows within this one are found."""
     roots: Collection[str] = ()
-    """Names that templates and conditions know besides the usual ones."""
+    """More names that templates and conditions may use."""
     allowance: Allowance | None = None
     """What a job may use; None if that is not known."""
 
@@ -41,8 +41,8 @@ class Around:
 def check_workflow(
     workflow: Workflow, around: Around | None = None, places: Places | None = None
 ) -> list[WorkflowProblem]:
-    """Return every problem of a workflow, and the errors of those within it,
-    in the order of its steps where they have one.
+    """Return every problem of a workflow, and the errors of those within it, in the order of its steps if
+    possible.
     """
     around, places = around or Around(), places or Places()
     inside = find_nested_workflows(workflow, around.find, places)
@@ -80,26 +80,26 @@ def _check_fields(step: Step, given: Collection[str], places: Places) -> Iterato
     if step.step_type == StepType.FOREACH:
         place = places.locate_step(step.id, "itemsPath")
         if not step.items_path:
-            message = f"foreach `{step.id}` has no `itemsPath`: it has to say where its list is"
-            yield make_problem("error", "missing", message, place, "as in itemsPath: output.files")
+            message = f"foreach `{step.id}` has no `itemsPath`: the path of its list"
+            yield make_problem("error", "missing", message, place, "for example itemsPath: output.files")
         else:
             yield from _check_path(step.items_path, step, given, place)
         yield from _check_item_names(step, places)
     yield from _check_unread_fields(step, places)
     if step.step_type == StepType.SUBFLOW and not step.subflow:
-        message = f"subflow `{step.id}` has no `subflowId`: it has to name another workflow"
+        message = f"subflow `{step.id}` has no `subflowId`: the workflow to run"
         yield make_problem("error", "missing", message, places.locate_step(step.id, "subflowId"))
 
 
 def _check_item_names(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     if step.item_variable in roots.TASK_FIELDS | ROOTS:
-        message = f"the item can't be called `{step.item_variable}`: that name means something else"
+        message = f"the item can't be called `{step.item_variable}`: the name is already in use"
         yield make_problem(
             "error", "bad_name", message, places.locate_step(step.id, "itemVariable"), "call it `item`"
         )
     for field, name in (("indexVariable", step.index_variable), ("numberVariable", step.number_variable)):
         if name in roots.TASK_FIELDS | ROOTS | {step.item_variable}:
-            message = f"`{field}` can't be `{name}`: that name means something else"
+            message = f"`{field}` can't be `{name}`: the name is already in use"
             yield make_problem(
                 "error", "bad_name", message, places.locate_step(step.id, field), "choose another name"
             )
@@ -110,21 +110,22 @@ def _check_rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[Wo
     for name, loop in step.rounds.items():
         decision = workflow.find_step(loop)
         if name in roots.TASK_FIELDS | ROOTS:
-            message = f"the round of `{loop}` can't be called `{name}`: that name means something else"
+            message = f"the round of `{loop}` can't be called `{name}`: the name is already in use"
             yield make_problem("error", "bad_name", message, place, "choose another name")
         if decision is None or decision.step_type != StepType.DECISION:
-            message = f"`rounds` of `{step.id}` names `{loop}`, which is no decision"
+            message = f"`rounds` of `{step.id}` names `{loop}`, which is not a decision"
             yield make_problem("error", "unknown_step", message, place, "name the decision that leads back")
 
 
 TAG = "foreach:"
-"""What the tag of a foreach's children begins with; the id of the job that waits for them follows."""
+"""Prefix of the tag of a foreach's children; the id of the job that waits for them follows."""
 _ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 def _check_await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
-    """Check that a job could have the tag that a join waits for; the result
-    of a template is not known here.
+    """Check that a job could have the tag that a join waits for.
+
+    The result of a template is not known here.
     """
     if not step.await_tag or step.step_type != StepType.JOIN:
         return
@@ -132,13 +133,13 @@ def _check_await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     known = step.await_tag[: first.start()] if first else step.await_tag
     fits = TAG.startswith(known) or known.startswith(TAG) if first else is_job_id(known.removeprefix(TAG))
     if not fits or (first is None and not known.startswith(TAG)):
-        message = f"no job has the tag `{step.await_tag}` that join `{step.id}` waits for"
+        message = f"no job can have the tag `{step.await_tag}` that join `{step.id}` waits for"
         yield make_problem(
             "error",
             "await_tag",
             message,
             places.locate_step(step.id, "awaitTag"),
-            "write foreach:{{parentId}}",
+            "use foreach:{{parentId}}",
         )
 
 
@@ -158,11 +159,11 @@ def _check_unread_fields(step: Step, places: Places) -> Iterator[WorkflowProblem
     """Warn of fields that have no effect on a step of this kind."""
     is_delegated = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
     unread = tuple(_OF_A_PROMPT) if is_delegated else _OF_AN_AGENT if step.is_manual else ()
-    who = "the steps of its workflow say that" if is_delegated else "a person does this step"
+    who = "the steps of its workflow define it" if is_delegated else "a person does this step"
     for field in unread:
         if getattr(step, field):
             name = _OF_A_PROMPT.get(field, field)
-            message = f"`{name}` of `{step.id}` is not read: {who}"
+            message = f"`{name}` of `{step.id}` has no effect: {who}"
             yield make_problem("warning", "unread", message, places.locate_step(step.id, name), "remove it")
 
 
@@ -170,14 +171,14 @@ def _check_path(text: str, step: Step, given: Collection[str], place: Place) -> 
     try:
         path = paths.parse(text)
     except paths.PathError as error:
-        message = f"`{text}` of step `{step.id}` is no path: column {error.column}: {error.message}"
+        message = f"`{text}` of step `{step.id}` is not a valid path: column {error.column}: {error.message}"
         yield make_problem("error", "bad_path", message, place)
         return
     if not path or path[0] not in given:
         known = ", ".join(sorted(given))
-        message = f"`{text}` of step `{step.id}` begins with nothing that is known: {known}"
+        message = f"`{text}` of step `{step.id}` begins with an unknown name; known names: {known}"
         yield make_problem(
-            "error", "unknown_root", message, place, f"a field of the last answer is `output.{text}`"
+            "error", "unknown_root", message, place, f"for a field of the last answer, use `output.{text}`"
         )
 
 
@@ -188,13 +189,13 @@ def _check_input_mapping(step: Step, names: Collection[str], places: Places) -> 
             path = paths.parse(source)
         except paths.PathError as error:
             yield make_problem(
-                "error", "bad_path", f"inputMapping: `{source}` is no path: {error.message}", place
+                "error", "bad_path", f"inputMapping: `{source}` is not a valid path: {error.message}", place
             )
             continue
         if not path or path[0] not in names:
             name_path = paths.scan_path(name, 0)[0][:1]
-            fix = f'the other way round? "{name}": "{source}"' if name_path and name_path[0] in names else ""
-            message = f"inputMapping: `{source}` begins with nothing that is known"
+            fix = f'did you mean "{name}": "{source}"?' if name_path and name_path[0] in names else ""
+            message = f"inputMapping: `{source}` begins with an unknown name"
             yield make_problem("error", "unknown_root", message, place, fix)
 
 
@@ -206,7 +207,7 @@ def _check_roles(step: Step, around: Around, places: Places) -> Iterator[Workflo
             continue
         if role and around.roles is not None and role not in around.roles:
             place = places.locate_step(step.id, field)
-            message = f"step `{step.id}` names the role `{role}`, which nobody knows"
+            message = f"step `{step.id}` has the unknown role `{role}`"
             yield make_problem(
                 "error", "unknown_role", message, place, _suggest_role(step, field, role, around.roles)
             )
@@ -218,23 +219,21 @@ def _suggest_role(step: Step, field: str, role: str, roles: Collection[str]) -> 
     if field != "role" or step.step_type != StepType.TASK or fix.startswith("did"):
         return fix
     if "{{" in role:
-        return "; ".join(filter(None, ("only a foreach can have a template there", fix)))
-    return "; ".join(filter(None, (fix, "a person needs `execution: manual`")))
+        return "; ".join(filter(None, ("only a foreach can have a template as its role", fix)))
+    return "; ".join(filter(None, (fix, "for a person, set `execution: manual`")))
 
 
 LONGEST_ASSIGNEE = 128
-"""Characters."""
+"""The maximum length in characters."""
 
 
 def _check_assignee(step: Step, name: str, places: Places) -> Iterator[WorkflowProblem]:
-    """Check that listings can show the assignee of a manual step: a role, or
-    a person, whose name is not known here.
-    """
+    """Check that listings can show the assignee of a manual step: a role, or a person who is not known here."""
     is_line = name.isprintable() and name == name.strip() and len(name) <= LONGEST_ASSIGNEE
     if is_line and "{{" not in name:
         return
-    message = f"the assignee of step `{step.id}` is no name: it has to be one line of printable text"
-    fix = f"at most {LONGEST_ASSIGNEE} characters, without spaces around it, and no template"
+    message = f"the assignee of step `{step.id}` must be one line of printable text"
+    fix = f"use at most {LONGEST_ASSIGNEE} characters, no leading or trailing spaces, and no template"
     yield make_problem("error", "invalid", message, places.locate_step(step.id, "role"), fix)
 
 
@@ -284,9 +283,10 @@ def _find_leading_steps(workflow: Workflow, inside: Nested) -> dict[str, Step]:
 def _template_problems(
     step: Step, names: Collection[str], places: Places, *, lenient: bool
 ) -> Iterator[WorkflowProblem]:
-    """What is wrong with its prompt, the role of each item, and the tag that a join waits for; the line is the field's, the place inside stands in the message.
+    """Yield the template problems of a prompt, of the role of each item, and of the tag that a join waits for.
 
-    `lenient` is for prompts that were not written for our templates: nothing in them is an error.
+    The line is that of the field; the message has the place inside it. `lenient` is for prompts that were not
+    written for our templates: their problems are only warnings.
     """
     role = step.role if step.has_role_template else None
     for field, text in (("prompt", step.prompt), ("role", role or ""), ("awaitTag", step.await_tag or "")):

@@ -6,8 +6,8 @@
     %% }
     %% === END_CONFIG ===
 
-An entry spans as many `%%` lines as its JSON needs. `%% @step(ID): {...}` says the same, and may also stand
-on one line anywhere in the diagram. Mermaid reads none of this.
+An entry spans as many `%%` lines as its JSON needs. `%% @step(ID): {...}` means the same, and may also
+be on one line anywhere in the diagram. Mermaid ignores all of these comments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from logist.core.text.outermost_json import measure_depth
 from logist.core.text.problem import WorkflowProblem
 
 MAX_DEPTH = 64
-"""Levels of an entry: as many as `documents` reads of a workflow in YAML or JSON."""
+"""Maximum nesting of an entry, the same as `documents` allows in YAML or JSON."""
 
 _BEGIN = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*WORKFLOW_CONFIG[ \t]*=+[ \t]*")
 _END = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*END_CONFIG[ \t]*=+[ \t]*")
@@ -64,10 +64,10 @@ def read_config_entries(text: str) -> tuple[list[ConfigEntry], list[WorkflowProb
         if entry is None:
             continue
         if entry.id in entries_by_id:
-            where = f"it stands in line {entries_by_id[entry.id].line} already"
+            where = f"the first is in line {entries_by_id[entry.id].line}"
             problems.append(
                 _make_error(
-                    "config_twice", f"there are two entries for `{entry.id}`: {where}", entry.id, entry.line
+                    "config_twice", f"duplicate entry for `{entry.id}`: {where}", entry.id, entry.line
                 )
             )
         else:
@@ -96,12 +96,10 @@ def _find_block(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Workfl
             if begin is None:
                 begin = index
             else:
-                problems.append(
-                    _make_error("config_block", "there is a second config block", "", line.number)
-                )
+                problems.append(_make_error("config_block", "duplicate config block", "", line.number))
         elif _END.fullmatch(line.text) and begin is None:
             problems.append(
-                _make_error("config_block", "END_CONFIG has no WORKFLOW_CONFIG before it", "", line.number)
+                _make_error("config_block", "END_CONFIG without a WORKFLOW_CONFIG before it", "", line.number)
             )
         elif _END.fullmatch(line.text) and end is None:
             end = index
@@ -130,7 +128,7 @@ def _group_entry_lines(
         elif inside and _MARKED.match(line.text):
             column = line.text.index("@") + 1
             problems.append(
-                _make_error("config_entry", "this is no entry", "", line.number, column, fix=_SPELLING)
+                _make_error("config_entry", "invalid entry", "", line.number, column, fix=_SPELLING)
             )
         elif inside and piece:
             piece.append(line)
@@ -154,7 +152,7 @@ def _parse_entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigE
         data, end = _parse_json_object("\n".join(texts))
         row = bisect_right(starts, end - 1) - 1
         if rest := texts[row][end - starts[row] :].strip():
-            raise _BrokenError(f"`{rest[:20]}` stands after the end of its JSON", end)
+            raise _BrokenError(f"unexpected `{rest[:20]}` after the JSON", end)
     except _BrokenError as error:
         row = bisect_right(starts, error.position) - 1
         line = piece[row]
@@ -169,21 +167,22 @@ def _parse_entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigE
 
 
 def _parse_json_object(text: str) -> tuple[dict[str, object], int]:
-    """Return the object that the text begins with, and where it ends. Raises
-    _BrokenError if there is none.
+    """Return the object that the text begins with, and where it ends.
+
+    Raises _BrokenError if there is none.
     """
     begin = len(text) - len(text.lstrip(_BLANK))
     if (depth := measure_depth(text, begin)) > MAX_DEPTH:
-        raise _BrokenError(f"its JSON is nested {depth} levels deep, and {MAX_DEPTH} is the most", begin)
+        raise _BrokenError(f"the JSON is nested {depth} levels deep; the limit is {MAX_DEPTH}", begin)
     try:
         data, end = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
         position = min(error.pos, max(len(text) - 1, 0))
-        raise _BrokenError(f"broken JSON: {error.msg.removesuffix(' at')}", position) from None
+        raise _BrokenError(f"invalid JSON: {error.msg.removesuffix(' at')}", position) from None
     except ValueError as error:
         raise _BrokenError(str(error), begin) from None
     if not isinstance(data, dict):
-        raise _BrokenError("it has to be a JSON object", begin)
+        raise _BrokenError("expected a JSON object", begin)
     return data, end
 
 
@@ -203,20 +202,20 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, item in pairs:
         if key in value:
-            raise ValueError(f"the key `{key}` stands twice")
+            raise ValueError(f"duplicate key `{key}`")
         value[key] = item
     return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"`{name}` is no JSON")
+    raise ValueError(f"`{name}` is not valid JSON")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_constant)
 
 
 def _warn_of_text(line: _Line) -> WorkflowProblem:
-    message = "this text of the config block belongs to no entry"
+    message = "this text in the config block is not part of an entry"
     return WorkflowProblem("warning", "config_text", message, line=line.number, column=1, fix=_SPELLING)
 
 

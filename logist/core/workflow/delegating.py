@@ -1,6 +1,4 @@
-"""Check that no role gives work to a role that is missing from its
-`can_delegate_to_roles`, however deep the work is nested.
-"""
+"""Check that roles delegate only to roles in their `can_delegate_to_roles`, however deep the work is nested."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Place, Places, make_problem
 
 Delegates = Mapping[str, Collection[str]]
-"""The roles that a role may give work to, by its name; one that is not there may give it to any."""
+"""The roles that a role may delegate to, by its name; a role without an entry may delegate to any."""
 
 _GIVEN_AWAY = frozenset({StepType.FOREACH, StepType.SUBFLOW})
-"""Steps that other jobs do."""
+"""Steps that child jobs do."""
 
 
 def check_delegation(
@@ -45,7 +43,9 @@ def check_delegation(
             if name not in subflows:
                 continue
             yield from _check_targets(delegates, doer, roles[name], step, place, holder)
-            bound = doer if doer in delegates else None  # all that are not bound are alike further in
+            bound = (
+                doer if doer in delegates else None
+            )  # further in, roles without restrictions are all the same
             if (name, bound) not in seen:
                 seen.add((name, bound))
                 ways += [
@@ -81,6 +81,6 @@ def _check_targets(
     for target in sorted({*targets} - {*delegates[giver], giver}):
         within = f"in the workflow `{holder}`: " if holder else ""
         listed = ", ".join(sorted(delegates[giver])) or "none"
-        rule = f"the role `{giver}` may not give work to `{target}`; it may to: {listed}"
-        fix = f"add it to can_delegate_to_roles of `{giver}`, or name another role"
+        rule = f"the role `{giver}` is not allowed to delegate to `{target}`; allowed: {listed}"
+        fix = f"add it to can_delegate_to_roles of `{giver}`, or use another role"
         yield make_problem("error", "delegation", f"{within}step `{step.id}`: {rule}", place, fix)

@@ -1,6 +1,4 @@
-"""Turn a diagram and its config block into workflows: shapes and
-prefixes become types, labels become conditions.
-"""
+"""Turn a diagram and its config block into workflows: shapes and prefixes become types, labels conditions."""
 
 from __future__ import annotations
 
@@ -35,9 +33,9 @@ def read_diagram(
     """
     name = graph.title or name
     if not graph.nodes:
-        return [Read(name, None, (make_problem("error", "no_steps", "the diagram has no node", ("", 1)),))]
+        return [Read(name, None, (make_problem("error", "no_steps", "the diagram has no nodes", ("", 1)),))]
     if len(graph.nodes) > MAX_STEPS or len(graph.links) > MAX_LINKS:
-        message = f"{len(graph.nodes):,} nodes and {len(graph.links):,} edges are too many"
+        message = f"the diagram is too large: {len(graph.nodes):,} nodes and {len(graph.links):,} edges"
         return [Read(name, None, (make_problem("error", "too_large", message, ("", 1)),))]
     resolved_graph, problems = resolve_edges(graph)
     problems += _check_entries(resolved_graph, entries)
@@ -56,11 +54,11 @@ def _check_entries(graph: Graph, entries: Sequence[ConfigEntry]) -> list[Workflo
     for entry in entries:
         place = (f"@{entry.id}", entry.line)
         if entry.id not in nodes:
-            message = f"the config names `{entry.id}`, which is no node of the diagram"
+            message = f"the config has an entry for `{entry.id}`, which is not a node of the diagram"
             fix = suggest_name(entry.id, nodes) or "remove it, or draw the node"
             problems.append(make_problem("error", "no_node", message, place, fix))
         elif is_end(nodes[entry.id]):
-            message = f"`{entry.id}` is drawn as the end, (((...))), which is no step"
+            message = f"`{entry.id}` is drawn as the end, (((...))), which is not a step"
             problems.append(make_problem("error", "no_node", message, place, "give it another shape"))
     return problems
 
@@ -79,7 +77,7 @@ def _read_part(
         step = assembly.add_step(_read_node_step(node, data, assembly.lines), f"@{node.id}")
         ids[node.id] = step.id if step else node.id
         if node.shape == "subroutine" and step and step.step_type == StepType.TASK and "stepType" not in data:
-            message = f"`[[{node.label}]]` is a task, as it has no prefix"
+            message = f"`[[{node.label}]]` is a task because its label has no prefix"
             fix = "write [[Each: ...]] for a foreach, [[Run: ...]] for a subflow, or [...]"
             place = (f"@{node.id}", node.line)
             assembly.problems.append(make_problem("warning", "no_prefix", message, place, fix))
@@ -121,7 +119,7 @@ def _add_edges(assembly: Assembly, step: Step, links: Sequence[Link]) -> None:
     targets_and_labels = [(link.target, _strip_label(link)) for link in links]
     form = assembly.forms[step.id]
     if "next" in form.model_fields_set:
-        message = "`next` is for lists of steps: in a diagram, the edges say it"
+        message = "`next` is only for lists of steps; a diagram has edges instead"
         place = assembly.collect_places().locate_step(step.id, "next")
         assembly.problems.append(make_problem("error", "other_type", message, place, "remove it"))
     if step.step_type == StepType.DECISION and (form.branches is not None or form.default_branch is not None):
@@ -137,7 +135,7 @@ def _add_edges(assembly: Assembly, step: Step, links: Sequence[Link]) -> None:
         place = (assembly.paths[step.id], link.line)
         if label is not None and condition is None and not is_default_word(label):
             message = (
-                f"the label `{label}` has no effect: it is the only way on from a step that decides nothing"
+                f"the label `{label}` has no effect: this is the only edge from a step that is not a decision"
             )
             assembly.problems.append(make_problem("warning", "label_no_effect", message, place))
         if (

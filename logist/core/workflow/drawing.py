@@ -13,7 +13,7 @@ from logist.core.workflow.written import dump_step
 from logist.errors import Refused
 
 DRAWN = "%% Drawn by Logist from the steps"
-"""Stands in a diagram that nobody wrote: what is read from it keeps no text of its own."""
+"""Marks a diagram that Logist drew: a workflow read from it does not keep the text of the diagram."""
 
 
 _ID = re.compile(r"(?=.{1,64}\Z)[^\W\d_]\w*(?:-\w+)*")
@@ -26,8 +26,9 @@ def is_drawn(text: str) -> bool:
 
 
 def get_diagram_source(workflow: Workflow) -> str:
-    """Return the diagram that the workflow was read from, byte for byte, or one
-    that says the same. Raises Refused if it is too large.
+    """Return the diagram that the workflow was read from, byte for byte, or an equivalent one.
+
+    Raises Refused if it is too large.
     """
     return workflow.mermaid if workflow.mermaid is not None else _draw_workflow(workflow)
 
@@ -42,7 +43,7 @@ def _draw_workflow(workflow: Workflow) -> str:
     try:
         graph = mermaid.write_graph(Graph("TB", (*nodes, *ends), tuple(links)))
     except ValueError as error:
-        raise Refused(f"`{workflow.name}` can't be drawn: {error}") from error
+        raise Refused(f"can't draw `{workflow.name}`: {error}") from error
     entries = [_format_entry(node, step, workflow) for node, step in zip(nodes, workflow.steps, strict=True)]
     block = ["%% === WORKFLOW_CONFIG ===", *entries, "%% === END_CONFIG ==="]
     return "\n".join([graph.rstrip("\n"), "", DRAWN, *block, ""])
@@ -87,7 +88,7 @@ def _format_entry(node: Node, step: Step, workflow: Workflow) -> str:
 
 
 def _list_branches(step: Step, workflow: Workflow) -> JsonObject:
-    """Return the branches, if some label does not say its condition."""
+    """Return the branches, if a label differs from its condition."""
     edges = workflow.find_edges_from(step.id)
     if all(edge.condition in (None, edge.label) for edge in edges):
         return {}

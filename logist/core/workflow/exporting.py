@@ -20,8 +20,9 @@ VERSION = "2.0"
 
 
 def export_workflow(workflow: Workflow, roles: Mapping[str, Role], time: str) -> JsonObject:
-    """Return the workflow as a document: `time` as YYYY-MM-DDTHH:MM:SSZ.
-    Importing it gives an equal workflow.
+    """Return the workflow as a document.
+
+    Importing it gives an equal workflow. `time`: YYYY-MM-DDTHH:MM:SSZ.
     """
     role_names = dict.fromkeys(name for name in _find_role_names(workflow) if name in roles)
     return {
@@ -38,8 +39,9 @@ def is_export(data: JsonObject) -> bool:
 
 
 def import_workflow(data: JsonObject, lines: Mapping[str, int], name: str) -> Read:
-    """Return the workflow of an export. Its diagram decides; a step that
-    differs from the diagram is reported.
+    """Return the workflow of an export.
+
+    The diagram takes precedence; steps that differ from it are reported.
     """
     return _import_data(data["workflow"], lines, name, "workflow", _check_version(data, lines))
 
@@ -94,7 +96,7 @@ def _check_version(data: JsonObject, lines: Mapping[str, int]) -> tuple[Workflow
     version = data.get("exportVersion", VERSION)
     if version == VERSION:
         return ()
-    message = f"exportVersion is {version!r}; this Logist knows {VERSION} and reads it as that"
+    message = f"unknown exportVersion {version!r}: reading the file as version {VERSION}"
     return (make_problem("warning", "version", message, ("exportVersion", lines.get("exportVersion"))),)
 
 
@@ -132,8 +134,8 @@ def _import_data(
 def _relocate_problems(
     problems: Sequence[WorkflowProblem], at: str, lines: Mapping[str, int]
 ) -> list[WorkflowProblem]:
-    """Return the problems with places in the document: the diagram is one text
-    of it, so its own lines are named in the path.
+    """Return the problems with places in the document: the diagram is a single
+    text in it, so the line inside the diagram is part of the path.
     """
     line = lines.get(f"{at}.mermaidSource")
     return [
@@ -141,9 +143,7 @@ def _relocate_problems(
             found.severity,
             found.code,
             found.message,
-            f"{at}.mermaidSource{f', line {found.line} of it' if found.line else ''}: {found.path}".rstrip(
-                ": "
-            ),
+            f"{at}.mermaidSource{f', line {found.line}' if found.line else ''}: {found.path}".rstrip(": "),
             line,
             None,
             found.fix,
@@ -178,11 +178,13 @@ def _compare_steps(
             yield from _compare_fields(read.step, drawn, raw, lines, place[0])
             if read.form is not None and read.form.branches and not _has_same_branches(read.form, workflow):
                 yield _make_disagreement(
-                    f"`branches` of step `{read.step.id}` is not what the diagram says", place
+                    f"`branches` of step `{read.step.id}` differs from the diagram", place
                 )
     for step in workflow.steps:
         if steps and step.id not in seen:
-            yield _make_disagreement(f"step `{step.id}` of the diagram is missing here", (at, lines.get(at)))
+            yield _make_disagreement(
+                f"step `{step.id}` of the diagram is missing in the list", (at, lines.get(at))
+            )
 
 
 def _has_same_branches(form: StepForm, workflow: Workflow) -> bool:
@@ -203,11 +205,13 @@ def _compare_fields(
             continue
         if ours.get(name) != theirs.get(name):
             place: Place = (f"{path}.{field}", lines.get(f"{path}.{field}"))
-            yield _make_disagreement(f"`{field}` of step `{step.id}` is not what the diagram says", place)
+            yield _make_disagreement(f"`{field}` of step `{step.id}` differs from the diagram", place)
 
 
 def _make_disagreement(message: str, place: Place) -> WorkflowProblem:
-    return make_problem("warning", "disagree", message, place, "the diagram holds: make the steps like it")
+    return make_problem(
+        "warning", "disagree", message, place, "the diagram takes precedence: change the step to match it"
+    )
 
 
 def _import_subflows(

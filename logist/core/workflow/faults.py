@@ -1,4 +1,4 @@
-"""Describe in plain words what pydantic finds wrong with a part of a workflow file."""
+"""Convert the validation errors of pydantic to problems of a workflow file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from logist.core.workflow.places import Place, make_problem
 
 Form = TypeVar("Form", bound=BaseModel)
 
-_KINDS = {**KINDS, "string_pattern_mismatch": "a name: letters, digits and _"}
-_ROLE_LENGTH = "`{field}` must be text of 10 to 1024 characters, not of {length}"
+_KINDS = {**KINDS, "string_pattern_mismatch": "a name of letters, digits and _"}
+_ROLE_LENGTH = "`{field}` must be text of 10 to 1024 characters, not {length}"
 
 
 def validate_form(
@@ -43,5 +43,7 @@ def _describe_faults(path: Path, faults: list[dict[str, Any]], place: Place) -> 
         return make_problem("error", "invalid", f"unknown key `{field}`", place)
     if path[-1:] == ("agentRole",) and isinstance(value, str):
         message = _ROLE_LENGTH.format(field=field, length=len(value))
-        return make_problem("error", "agent_role", message, place, "say in a sentence or two how to behave")
+        return make_problem(
+            "error", "agent_role", message, place, "describe the behavior in one or two sentences"
+        )
     return make_problem("error", "invalid", f"`{field}` {describe_misfit(faults, _KINDS)}", place)

@@ -22,9 +22,9 @@ MAX_IDLE = 10_000
 def find_next_step(workflow: Workflow, completed: Iterable[str], context: Mapping[str, Any]) -> JsonObject:
     """Return `{"step", "guidance": {"prompt"}, "isComplete"}`; at the end, the step is null.
 
-    `completed` names the steps that were done, each once for every time; `context` is what is known by now:
-    conditions find it as `input` and as `output`, or by root, if it has these. Raises UsageError for an
-    unknown step, Refused where no branch holds.
+    `completed` lists the steps that were done, one item for each time; `context` is the data known so far:
+    conditions read it as `input` and as `output`, or by root if it has these. Raises UsageError for an
+    unknown step, Refused if no branch can be taken.
     """
     done = Counter(completed)
     _check_known_steps(workflow, done)
@@ -49,16 +49,14 @@ def _check_known_steps(workflow: Workflow, done: Counter[str]) -> None:
     for step_id in done:
         if step_id not in ids:
             raise UsageError(
-                f"`{step_id}` is no step of `{workflow.name}`", fix=suggest_name(step_id, ids) or None
+                f"`{step_id}` is not a step of `{workflow.name}`", fix=suggest_name(step_id, ids) or None
             )
 
 
 def _limit_idle_steps(workflow: Workflow) -> int:
-    """Return how many steps may be passed with nothing to do: a loop in
-    which every step is skipped ends by itself.
-    """
+    """Return how many steps may be passed without work; more means a loop that never ends."""
     if any(step.rounds for step in workflow.steps):
-        return MAX_IDLE  # loops within each other
+        return MAX_IDLE  # nested loops
     visits = max((step.max_visits or 0 for step in workflow.steps), default=0)
     return min(MAX_IDLE, len(workflow.steps) * (visits + 2))
 
@@ -86,8 +84,8 @@ class _GuidanceWalk:
                 return due_step
             idle = 0 if self.left.total() < before else idle + 1
             if idle > patience:
-                message = f"the steps of `{workflow.name}` go round in circles from `{here}` on: nothing is left to do"
-                raise Refused(message, fix="tell more: what the last step found out")
+                message = f"`{workflow.name}` loops forever from `{here}` on: no step is left to do"
+                raise Refused(message, fix="add the result of the last step to the context")
             here = self._choose_target(step, workflow, names)
         return None
 
@@ -111,8 +109,8 @@ class _GuidanceWalk:
         return self._find_next_within(step, inner, known, depth)
 
     def _find_next_within(self, step: Step, inner: Workflow, known: JsonObject, depth: int) -> Step | None:
-        """Return the next step in the workflow of a step: gone through once for
-        each item of a known list, else once.
+        """Return the next step in the workflow of a step, which runs once for each item of a known list, else
+        once.
         """
         items = paths.lookup(known, step.items_path) if step.items_path else None
         outer, visits = self.data, self.visits
@@ -152,7 +150,8 @@ class _GuidanceWalk:
             return END
         conditions = "; ".join(f"`{edge.label}`" for edge in ways)
         raise Refused(
-            f"no branch of `{step.id}` holds: {conditions}", fix="tell what the last step found out"
+            f"no condition of `{step.id}` is true: {conditions}",
+            fix="add the result of the last step to the context",
         )
 
     def _is_condition_met(self, form: Any, names: frozenset[str], known: JsonObject) -> bool:
@@ -164,6 +163,4 @@ class _GuidanceWalk:
                 self.compiled[key] = compile_condition(form, names)
             return self.compiled[key].judge_data(known).taken
         except ConditionError as error:
-            raise InvalidFile(
-                f"the condition `{render_condition(form)}` can't be read: {error.message}"
-            ) from error
+            raise InvalidFile(f"invalid condition `{render_condition(form)}`: {error.message}") from error

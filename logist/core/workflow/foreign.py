@@ -34,7 +34,7 @@ _OURS = frozenset(
     written for written, name in SPELLINGS.items() if name in {"stepType", "branches", "next", "execution"}
 )
 _CONTINUE: JsonObject = {"var": "output.decision", "equals": "continue"}
-"""What a loop asks whose end an agent decides: the artifact `loop_control` has this field."""
+"""Condition of a loop that an agent ends: the artifact `loop_control` has this field."""
 _MAX_ITERATIONS = 100
 _LOOP = frozenset(
     {
@@ -50,11 +50,11 @@ _LOOP = frozenset(
     }
 )
 _ITERATION, _ITEM, _INDEX = "currentIteration", "currentItem", "currentIndex"
-"""What the variables of a loop are called that names none."""
+"""Names of the variables of a loop that does not name them."""
 
 
 def is_foreign(data: JsonObject) -> bool:
-    """Whether a list of steps uses the words of an agent-guidance server, and none of ours."""
+    """Whether a list of steps uses the field names of an agent-guidance server, and none of ours."""
     steps = [step for step in data["steps"] if isinstance(step, dict)]
     if any(step.keys() & _OURS for step in steps):
         return False
@@ -97,7 +97,7 @@ class _ForeignReader:
     subflows: dict[str, Workflow] = field(default_factory=dict)
     first: str | None = None
     given: frozenset[str] = frozenset()
-    """The variables of the forEach loops around all of it."""
+    """Variables of the forEach loops around this sequence."""
     loop_names: set[str] = field(default_factory=lambda: {_ITERATION, _ITEM, _INDEX})
     """Every name of a variable that a loop of the file sets."""
     inner: list[_ForeignReader] = field(default_factory=list)
@@ -128,8 +128,9 @@ class _ForeignReader:
         return _Segment(segments[0].first, segments[-1].last)
 
     def _add_way_out(self, last: str) -> None:
-        """Give a decision at the very end an edge to the end; a sequence inside
-        a loop is linked on by its loop.
+        """Add an edge to the end if the last step is a decision.
+
+        Inside a loop, the loop replaces that edge.
         """
         if self._is_loop_end(last):
             self._link_steps(last, END)
@@ -147,9 +148,7 @@ class _ForeignReader:
             return _Segment(step.id, step.id) if step else None
         body = self._find_body(raw, by_id)
         for key in sorted(raw.data["loop"].keys() - _LOOP):
-            self._add_warning(
-                raw, f"`{key}` of the loop is not known to Logist: it is kept and has no effect"
-            )
+            self._add_warning(raw, f"unknown field `{key}` of the loop: it is kept but has no effect")
         if raw.data["loop"].get("type") == "forEach":
             return self._read_for_each(raw, body)
         return self._read_while(raw, body)
@@ -164,7 +163,7 @@ class _ForeignReader:
         if body in by_id:
             return [by_id[body]]
         place = (f"{raw.path}.body", self.lines.get(f"{raw.path}.body"))
-        message = f"the loop's body `{body}` is no step"
+        message = f"the loop's body `{body}` is not a step"
         self.assembly.problems.append(make_problem("error", "unknown_step", message, place))
         self.assembly.whole = False
         return []
@@ -203,8 +202,8 @@ class _ForeignReader:
         return _Segment(step.id, step.id)
 
     def _read_while(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
-        """Read a loop as a decision with an edge back; if an agent ends the loop, the
-        decision comes after the body, otherwise before it.
+        """Read a loop as a decision with an edge back: after the body if an agent ends the loop, else before
+        it.
         """
         loop = raw.data["loop"]
         condition, after = self._read_condition(raw)
@@ -242,29 +241,35 @@ class _ForeignReader:
         by_contract = isinstance(source, dict) and source.get("kind") == "artifact_contract"
         if by_contract or (isinstance(condition, dict) and "artifact" in condition):
             self._add_warning(
-                raw, "an agent ends this loop: it goes on while `output.decision` is `continue`"
+                raw, "an agent ends this loop: it continues while `output.decision` is `continue`"
             )
             return _CONTINUE, True
         if loop.get("type") == "for":
             if _to_positive_int(loop.get("count")) is None:
                 self._add_warning(
-                    raw, f"`count` is no number: it runs {_get_max_rounds(loop)} times, as maxIterations says"
+                    raw,
+                    f"`count` is not a number: the loop runs {_get_max_rounds(loop)} times (maxIterations)",
                 )
             return True, False
         if condition is None:
-            self._add_warning(raw, "the loop has no condition: it goes on until maxIterations")
+            self._add_warning(raw, "the loop has no condition: it runs until maxIterations")
             return True, False
         own = translate_condition(condition)
         return ({"unless": own} if loop.get("type") == "until" else own), False
 
     def _count_rounds(self, raw: _Raw, decision: Step | None, begin: int) -> None:
-        """Gives the decision and the steps of its body, which are those from `begin` on, the number of the round."""
+        """Give the round number to the decision and to the steps of its body, which are those from `begin`
+        on.
+        """
         names = dict.fromkeys((_ITERATION, self._choose_variable(raw, "iterationVar", _ITERATION)))
         self.loop_names |= names.keys()
         steps = self.assembly.steps
         for number, step in enumerate(steps):
             if decision is not None and (number >= begin or step is decision):
-                rounds = {**dict.fromkeys(names, decision.id), **step.rounds}  # the innermost loop holds
+                rounds = {
+                    **dict.fromkeys(names, decision.id),
+                    **step.rounds,
+                }  # the innermost loop takes precedence
                 steps[number] = step.model_copy(update={"rounds": rounds})
 
     def _choose_variable(self, raw: _Raw, key: str, default: str) -> str:
@@ -275,7 +280,7 @@ class _ForeignReader:
         if is_name(name) or (key, name) == ("indexVar", "index"):
             return str(name)
         self._add_warning(
-            raw, f"`{key}` can't be {show_value(name)} here: the variable is called `{default}`"
+            raw, f"`{key}` can't be {show_value(name)}: the variable is called `{default}` instead"
         )
         return default
 
@@ -289,7 +294,7 @@ class _ForeignReader:
             for name in sorted(unset):
                 path = f"{self.assembly.paths[step.id]}.{'runCondition' if field_name == 'when' else 'loop'}"
                 message = (
-                    f"a condition of `{step.id}` looks at `{name}`, which a loop sets only for its own steps"
+                    f"a condition of `{step.id}` reads `{name}`, which a loop sets only for its own steps"
                 )
                 place = (path, self.assembly.find_line(path))
                 self.assembly.problems.append(make_problem("warning", "loop", message, place))

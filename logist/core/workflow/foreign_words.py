@@ -20,8 +20,9 @@ def translate_path(path: str) -> str:
 
 
 def translate_confirmation(rule: Any) -> JsonObject:
-    """Return whether a person approves the result, or under which condition;
-    a rule that a program checks becomes a review.
+    """Return whether, or on which condition, a person approves the result.
+
+    A rule that a program checks becomes a review.
     """
     if not isinstance(rule, dict) or not rule.keys() & {"kind", "condition"}:
         return {"confirm": rule}
@@ -32,8 +33,9 @@ def translate_confirmation(rule: Any) -> JsonObject:
 
 
 def translate_condition(form: Any) -> Any:
-    """Return their condition in our terms. What can't be judged is false
-    there, so that its `not` is true: our `unless`.
+    """Return their condition in our terms.
+
+    A condition that can't be judged is false there, so that its `not` is true: our `unless`.
     """
     if isinstance(form, list):
         return [translate_condition(part) for part in form]

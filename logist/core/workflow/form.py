@@ -1,4 +1,5 @@
-"""The fields that a workflow file in Logist's own format may have:
+"""The fields of a workflow file in Logist's own format.
+
 `schemas/workflow.json` is generated from these models.
 """
 
@@ -14,10 +15,10 @@ from logist.core.model.flow import AgentRole
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, LIMIT_SPELLINGS, SPELLINGS
 
 MAX_CHILDREN = 1000
-"""What `maxItems` may be raised to."""
+"""The upper limit of `maxItems`."""
 TITLE = "Logist workflow"
 MAX_STEPS = 1000
-"""Of one workflow."""
+"""The maximum number of steps of a workflow."""
 Condition = str | bool | dict[str, Any] | None
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -36,101 +37,119 @@ class _Form(BaseModel):
 class BranchForm(_Form):
     """An edge out of a decision."""
 
-    condition: Condition = Field(None, description="What has to hold; null is the default.")
+    condition: Condition = Field(None, description="The condition of the branch; null is the default branch.")
     target_step_id: str = Field(min_length=1, description="The step to go to, or `end`.")
 
 
 class ItemLimitsForm(_Form):
-    """What an item may use at most, within what its parent has left."""
+    """The limits of an item, within what its parent has left."""
 
     model_config = ConfigDict(extra="forbid")
 
     cost_threshold: float | None = Field(None, ge=0, description="US cents.")
-    time_threshold_minutes: float | None = Field(None, ge=0, description="Minutes that agents work.")
-    max_allowed_iterations: int | None = Field(None, ge=0, description="Runs of agents.")
+    time_threshold_minutes: float | None = Field(None, ge=0, description="Working time of agents in minutes.")
+    max_allowed_iterations: int | None = Field(None, ge=0, description="Number of agent runs.")
     max_attempts: int | None = Field(None, ge=1, description="Attempts at a step.")
 
 
 class StepForm(_Form):
-    """A step as it is written in a file; `config` and every unknown key are kept, and decide nothing."""
+    """A step as it is written in a file; `config` and every unknown key are kept but have no effect."""
 
     id: str = Field(min_length=1, max_length=128, description="Unique in the workflow.")
-    name: str | None = Field(None, description="What people call it; the id where it is missing.")
+    name: str | None = Field(None, description="The name that people see; default: the id.")
     step_type: Literal["task", "decision", "foreach", "join", "subflow", "flow"] | None = Field(
-        None, description="What kind of node it is: `task` where it is missing; `flow` is `subflow`."
+        None, description="The type of the step; default: `task`. `flow` means `subflow`."
     )
     execution: Literal["automated", "manual"] | None = Field(
-        None, description="Of a task: an agent does it, or a person."
+        None, description="Of a task: whether an agent or a person does it."
     )
-    description: str | None = Field(None, description="For those who read the file.")
-    prompt: str | None = Field(None, description="The work, as people and agents read it.")
+    description: str | None = Field(None, description="A description for readers of the file.")
+    prompt: str | None = Field(None, description="The task, for people and agents.")
     agent_role: AgentRole = Field("", description=_ROLE)
     guidance: list[str] = Field([], description="Hints for the agent, one line each.")
     role: str | None = Field(
         None,
-        description="Who does it; the job's role where it is missing. Of a manual step a person or a role; "
-        "of a foreach a role or a template that names one for each item.",
+        description="The role that does the step; default: the job's role. Of a manual step, a person or a role; "
+        "of a foreach, a role or a template that names one for each item.",
     )
-    review: bool | None = Field(None, description="Whether a reviewer looks at the result.")
-    review_role: str | None = Field(None, description="Who reviews it.")
+    review: bool | None = Field(None, description="Whether a reviewer checks the result.")
+    review_role: str | None = Field(None, description="The role that reviews the step.")
     confirm: bool | str | dict[str, Any] | None = Field(
-        None, description="Whether a steward approves the result: true, or a condition."
+        None, description="Whether a steward must approve the result: true, or a condition."
     )
     start: bool | None = Field(None, description="Whether the workflow begins here.")
     next: str | list[str] | None = Field(
         None,
-        description="The step after it: the following one where it is missing; null or `end` is the end.",
+        description="The next step; default: the following one. null or `end` ends the workflow.",
     )
-    branches: list[BranchForm] | None = Field(None, description="Of a decision: tried in this order.")
-    default_branch: str | None = Field(None, description="Of a decision: where to go if no branch holds.")
-    items_path: str | None = Field(None, description="Of a foreach: where its list is, as `output.files`.")
+    branches: list[BranchForm] | None = Field(
+        None, description="Of a decision: its branches, tried in this order."
+    )
+    default_branch: str | None = Field(
+        None, description="Of a decision: the next step if no condition is true."
+    )
+    items_path: str | None = Field(
+        None, description="Of a foreach: the path of its list, for example `output.files`."
+    )
     item_variable: str | None = Field(
-        None, pattern=_NAME, description="Of a foreach: what templates call the item."
+        None, pattern=_NAME, description="Of a foreach: the name of the item in templates."
     )
     index_variable: str | None = Field(
         None, pattern=_NAME, description="Of a foreach: another name for `index`."
     )
     number_variable: str | None = Field(
-        None, pattern=_NAME, description="Of a foreach: the number of the item, from 1."
+        None, pattern=_NAME, description="Of a foreach: a name for the number of the item, from 1."
     )
     max_items: int | None = Field(
-        None, ge=1, le=MAX_CHILDREN, description=f"Of a foreach: more are refused; {MAX_ITEMS} if missing."
+        None,
+        ge=1,
+        le=MAX_CHILDREN,
+        description=f"Of a foreach: the maximum number of items; default: {MAX_ITEMS}.",
     )
     item_limits: ItemLimitsForm | None = Field(
-        None, description="Of a foreach: what each item may use at most, of what the job has left."
+        None, description="Of a foreach: the limits of each item, within what the job has left."
     )
     min_success_percent: float | None = Field(
-        None, ge=0, le=100, description="Of a foreach or join: the share of children that must succeed."
+        None,
+        ge=0,
+        le=100,
+        description="Of a foreach or join: the percentage of child jobs that must succeed.",
     )
-    await_tag: str | None = Field(None, description="Of a join: the tag of the children it waits for.")
-    subflow_id: str | None = Field(None, description="Of a subflow, or for each item: the other workflow.")
+    await_tag: str | None = Field(None, description="Of a join: the tag of the child jobs it waits for.")
+    subflow_id: str | None = Field(None, description="Of a subflow or a foreach: the workflow to run.")
     input_mapping: dict[str, str] | None = Field(
-        None, description="Of a subflow: path in this job's data to name in the child's input."
+        None, description="Of a subflow: maps paths in this job's data to names in the child's input."
     )
-    response_format: Literal["json", "sections"] | None = Field(None, description="How the agent answers.")
+    response_format: Literal["json", "sections"] | None = Field(
+        None, description="The format of the agent's answer."
+    )
     confidence: float | None = Field(
-        None, ge=0, le=1, description="An answer less sure than this goes to a steward."
+        None, ge=0, le=1, description="A steward must approve an answer with a lower confidence."
     )
-    when: Condition = Field(None, description="Where it does not hold, the step is passed over.")
+    when: Condition = Field(None, description="The step is skipped if this condition is not true.")
     max_visits: int | None = Field(
-        None, ge=1, description="Of a decision: after so many visits it takes its default."
+        None, ge=1, description="Of a decision: after this many visits it takes its default branch."
     )
     rounds: dict[Annotated[str, StringConstraints(pattern=_NAME)], str] | None = Field(
         None,
-        description="Of a step in a loop: a name for the number of the round, and the decision that leads back.",
+        description="Of a step in a loop: maps a name for the number of the round to the decision that leads back.",
     )
     asks_after: bool | None = Field(
-        None, description="Of a decision that leads back: a round comes before it is first asked."
+        None, description="Of a decision that leads back: it is evaluated only after the first round."
     )
-    external: bool | None = Field(None, description="Drawn as something outside.")
+    external: bool | None = Field(None, description="Draw the step as an external one.")
 
 
 class HeadForm(_Form):
     """The fields of a workflow besides its steps."""
 
-    name: str | None = Field(None, min_length=1, description="The file's name where it is missing.")
+    name: str | None = Field(
+        None, min_length=1, description="The name of the workflow; default: the name of the file."
+    )
     description: str | None = None
-    start: str | None = Field(None, description="The step it begins with: the first where it is missing.")
+    start: str | None = Field(
+        None, description="The step that the workflow begins with; default: the first one."
+    )
 
 
 class WorkflowForm(HeadForm):
@@ -164,7 +183,7 @@ def _add_spellings(properties: JsonObject, table: Any) -> JsonObject:
 
 
 def _remove_defaults_and_titles(value: Any) -> Any:
-    """Remove the titles and defaults that pydantic adds: a default of the form is no default of the step."""
+    """Remove the titles and defaults that pydantic adds: defaults of the form are not defaults of the step."""
     if isinstance(value, list):
         return [_remove_defaults_and_titles(item) for item in value]
     if not isinstance(value, dict):

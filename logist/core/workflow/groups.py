@@ -12,7 +12,7 @@ from logist.core.workflow.places import make_problem
 
 @dataclass(frozen=True)
 class DiagramPart:
-    """The nodes and edges of one workflow of a diagram; `title` is empty where it is the whole diagram."""
+    """The nodes and edges of one workflow of a diagram; `title` is empty if it is the complete diagram."""
 
     title: str
     nodes: tuple[Node, ...]
@@ -22,8 +22,8 @@ class DiagramPart:
 def resolve_edges(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
     """Return the diagram with edges between steps only, each in the direction it points.
 
-    An edge to a subgraph leads to the step it begins with, one from a subgraph leaves where it ends; an
-    invisible edge is no edge, one with two heads is two.
+    An edge to a subgraph leads to its first step; an edge from a subgraph starts at its last steps. Invisible
+    edges are dropped; an edge with two heads becomes two.
     """
     inside = _find_members(graph)
     nodes = tuple(node for node in graph.nodes if node.id not in inside)
@@ -44,9 +44,9 @@ def _has_ends(link: Link, known: Collection[str], problems: list[WorkflowProblem
     """Whether both ends are nodes: mermaid lets an edge name the id of another edge, and draws nothing."""
     missing_ends = [end for end in (link.source, link.target) if end not in known]
     for end in missing_ends:
-        message = f"an edge names `{end}`, which is the id of an edge and no node"
+        message = f"an edge refers to `{end}`, which is the id of an edge, not of a node"
         problems.append(
-            make_problem("error", "no_node", message, (f"@{end}", link.line), "draw it to a step")
+            make_problem("error", "no_node", message, (f"@{end}", link.line), "connect it to a step")
         )
     return not missing_ends
 
@@ -77,9 +77,9 @@ def _expand_link(
         targets = _find_border_steps(graph, inside[link.target], leaving=False)
     if len(targets) != 1 or not sources:
         name = link.target if len(targets) != 1 else link.source
-        message = f"an edge ends at the subgraph `{name}`, in which it fits no single step"
+        message = f"can't connect an edge to the subgraph `{name}`: the step that it belongs to is ambiguous"
         place = (f"@{link.source}", link.line)
-        problems.append(make_problem("error", "edge_to_group", message, place, "draw it to a step"))
+        problems.append(make_problem("error", "edge_to_group", message, place, "connect it to a step"))
         return
     for source in sources:
         yield replace(link, source=source, target=targets[0])

@@ -1,4 +1,4 @@
-"""Warn of limits that can't be enough for a workflow, however well its agents work."""
+"""Warn of limits that are too low for a workflow even if no agent needs a second attempt."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def check_limits(
     most = allowance.limits.max_allowed_iterations
     least = needs.count_runs(workflow)
     if least > most:
-        message = f"this workflow takes at least {least} runs of agents, and {RUNS} is {most}"
+        message = f"this workflow needs {RUNS} of at least {least}, but it is {most}"
         yield make_problem("warning", CODE, message, ("", None), "raise the limit")
     for name in ("cost_threshold", "time_threshold_minutes"):
         if least and not getattr(allowance.limits, name):
-            yield make_problem("warning", CODE, f"limits.{name} is 0, so no agent can be asked", ("", None))
+            yield make_problem("warning", CODE, f"limits.{name} is 0, so no agent can run", ("", None))
     for step in workflow.steps:
         if step.step_type == StepType.FOREACH:
             yield from _check_item_limits(step, needs, most, places)
@@ -56,17 +56,17 @@ def _check_item_limits(step: Step, needs: _Needs, most: int, places: Places) -> 
     allowed = own.max_allowed_iterations if own else None
     runs = "1 run" if least == 1 else f"{least} runs"
     if allowed is not None and allowed < least:
-        message = f"an item of `{step.id}` takes at least {runs}, and its itemLimits allow {allowed}"
+        message = f"an item of `{step.id}` needs at least {runs}, but its itemLimits allow {allowed}"
         yield make_problem(
             "warning", CODE, message, places.locate_step(step.id, "itemLimits"), "raise maxAllowedIterations"
         )
     for name in ("cost_threshold", "time_threshold_minutes"):
         if least and own and getattr(own, name) == 0:
-            message = f"`{name}` of the itemLimits of `{step.id}` is 0, so no agent can be asked"
+            message = f"`{name}` of the itemLimits of `{step.id}` is 0, so no agent can run"
             yield make_problem("warning", CODE, message, places.locate_step(step.id, "itemLimits"))
-    # The default is not looked at: it says nothing about how many items the author expects.
+    # The default is not checked: it says nothing about how many items the author expects.
     if step.max_items != MAX_ITEMS and needs.count_items(step) is None and step.max_items * least > most:
-        message = f"`{step.id}` may have {step.max_items} items of at least {runs} each, and {RUNS} is {most}"
+        message = f"`{step.id}` may have {step.max_items} items of at least {runs} each, but {RUNS} is {most}"
         yield make_problem(
             "warning", CODE, message, places.locate_step(step.id, "maxItems"), "raise the limit"
         )
@@ -81,7 +81,7 @@ class _Needs:
         self.allowance = allowance
         self.subflows = subflows
         self.known = {} if known is None else known
-        """What subflows need, each looked at once, however many steps name it."""
+        """Runs that each subflow needs, counted once per subflow."""
 
     def count_runs(self, workflow: Workflow) -> int:
         """Return the runs that a workflow needs on the cheapest way through it."""

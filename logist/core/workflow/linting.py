@@ -1,4 +1,4 @@
-"""Warn the author of things in a workflow that works: no warning stops a job."""
+"""Warn the author of a valid workflow about possible mistakes: no warning stops a job."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from logist.core.workflow.places import Places, make_problem
 
 
 def lint_workflow(workflow: Workflow, places: Places | None = None) -> list[WorkflowProblem]:
-    """Return the warnings about its steps, and about those of the loops in it;
-    problems found while reading it are not included.
+    """Return the warnings about its steps and the steps of its loops, without the problems found while
+    reading it.
     """
     places = places or Places()
     warnings = [problem for step in workflow.steps for problem in _lint_step(step, places)]
@@ -23,17 +23,17 @@ def lint_workflow(workflow: Workflow, places: Places | None = None) -> list[Work
 
 def _lint_step(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     if MENTION.search(step.prompt):
-        message = f"the prompt of `{step.id}` tells people how the agent should behave"
+        message = f"the prompt of `{step.id}` contains the role of the agent"
         leads = find_leading_role(step.prompt) is not None
         fix = "move it to agentRole" + (": logist workflow migrate" if leads else " by hand")
         yield make_problem("warning", "mixed_prompt", message, places.locate_step(step.id, "prompt"), fix)
     if not step.prompt.strip() and _is_asked(step):
-        message = f"`{step.id}` has no prompt: all its agent gets is the task and the name `{step.name}`"
+        message = f"`{step.id}` has no prompt: its agent gets only the task and the name `{step.name}`"
         yield make_problem(
-            "warning", "no_prompt", message, places.locate_step(step.id), "say what is to be done"
+            "warning", "no_prompt", message, places.locate_step(step.id), "describe what to do"
         )
     if "." in step.id:
-        message = f'the id `{step.id}` has a dot, so its output is read as `steps["{step.id}"].output`'
+        message = f'the id `{step.id}` contains a dot, so its output is read as `steps["{step.id}"].output`'
         yield make_problem("warning", "dotted_id", message, places.locate_step(step.id, "id"))
     if step.agent_role and step.is_manual:
         message = f"agentRole of `{step.id}` has no effect: a person does this step"

@@ -1,5 +1,5 @@
-"""Read a workflow from a list of steps: our own YAML and JSON, the older
-shape, and files of agent-guidance servers.
+"""Read a workflow from a list of steps: our own YAML and JSON, the older format, files of agent-guidance
+servers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from logist.core.workflow.steps import read_step
 
 _HEAD = frozenset({"name", "description", "start", "steps"})
 _KNOWN = _HEAD | {"id", "version", "tags", "author", "$schema", "exportVersion", "mermaidSource", "subflows"}
-"""What stands at the top without being worth a word."""
+"""Top-level keys that are accepted without a warning."""
 _END = "end"
 
 
 def read_step_list(data: JsonObject, lines: Mapping[str, int], name: str, at: str = "") -> Read:
     """Return the workflow at `at` of a document; `name` is used if the document has none.
 
-    A step without `next` leads to the one after it in the list, a decision only where its branches say.
+    A step without `next` leads to the one after it in the list, a decision only to the targets of its branches.
     """
     prefix = f"{at}." if at else ""
     head, problems = _read_head(data, lines, prefix)
@@ -40,7 +40,7 @@ def read_step_list(data: JsonObject, lines: Mapping[str, int], name: str, at: st
         place: Place = (f"{prefix}steps", lines.get(f"{prefix}steps") or lines.get(at) or 1)
         return Read(name, None, (*problems, make_problem("error", "no_steps", message, place)))
     if len(steps) > MAX_STEPS:
-        message = f"{len(steps):,} steps are too many; at most {MAX_STEPS:,} are read"
+        message = f"too many steps: {len(steps):,}; the limit is {MAX_STEPS:,}"
         place = (f"{prefix}steps", lines.get(f"{prefix}steps"))
         return Read(name, None, (*problems, make_problem("error", "too_large", message, place)))
     lenient = foreign.is_foreign(data)
@@ -72,7 +72,7 @@ def _report_unknown_fields(data: JsonObject, lines: Mapping[str, int], prefix: s
         make_problem(
             "warning",
             "unknown_field",
-            f"`{prefix}{key}` is not known to Logist and has no effect",
+            f"unknown field `{prefix}{key}` has no effect",
             (f"{prefix}{key}", lines.get(f"{prefix}{key}")),
         )
         for key in data
@@ -106,7 +106,9 @@ def _add_branches(assembly: Assembly, step_id: str) -> None:
         target = _resolve_target(assembly, branch.target_step_id)
         is_default = branch.condition is None or is_default_word(branch.condition)
         if is_default and default is not None and default != branch.target_step_id:
-            message = f"two defaults: `{branch.target_step_id}` and, in `defaultBranch`, `{default}`"
+            message = (
+                f"two defaults: `{branch.target_step_id}` in `branches`, and `{default}` in `defaultBranch`"
+            )
             assembly.problems.append(
                 make_problem("error", "two_defaults", message, place, "keep one of them")
             )
@@ -119,10 +121,10 @@ def _add_branches(assembly: Assembly, step_id: str) -> None:
         place = (at, assembly.find_line(at) or assembly.find_line(path))
         assembly.add_edge(step_id, _resolve_target(assembly, default), place, label=DEFAULT)
     if "next" in form.model_fields_set:
-        message = "a decision has no `next`: it goes where its branches say"
+        message = "a decision can't have `next`: its branches choose the next step"
         place = (f"{path}.next", assembly.find_line(f"{path}.next"))
         assembly.problems.append(
-            make_problem("error", "other_type", message, place, "use branches, defaultBranch")
+            make_problem("error", "other_type", message, place, "use branches and defaultBranch")
         )
 
 

@@ -35,9 +35,7 @@ class Page:
 
 
 def read_page(text: str) -> Page:
-    """Return the diagrams and the front matter of a Markdown text. A fence
-    that is never closed reaches to the end.
-    """
+    """Return the diagrams and the front matter of a Markdown text. An unclosed fence extends to the end."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     front, here = _read_front_matter(lines)
     blocks: list[DiagramBlock] = []

@@ -1,5 +1,6 @@
-"""Move the text that is addressed to the agent out of prompts, in JSON and in
-the config block of a diagram; nothing else changes.
+"""Move the agent's role out of prompts, in JSON and in the config block of a diagram.
+
+Nothing else changes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def migrate_json(text: str) -> Migrated:
 
 
 def migrate_mermaid(text: str) -> Migrated:
-    """Migrate the prompts in the config block of a diagram. Text there that is not JSON stays as it is."""
+    """Migrate the prompts in the config block of a diagram. Text there that is not JSON is not changed."""
     blank = _MARGIN.sub(lambda margin: " " * len(margin[0]), text)
     prompts: list[Prompt] = []
     for entry in _ENTRY.finditer(text):
@@ -87,7 +88,9 @@ def _migrate_prompts(text: str, prompts: list[Prompt]) -> Migrated:
         if reason := explain_refusal(value, leading_role, prompt.has_role):
             line = text.count("\n", 0, prompt.start) + 1
             problems.append(
-                WorkflowProblem("warning", "not_moved", f"`{prompt.path}` stays: {reason}", prompt.path, line)
+                WorkflowProblem(
+                    "warning", "not_moved", f"`{prompt.path}` is not changed: {reason}", prompt.path, line
+                )
             )
             continue
         if leading_role is None:
@@ -101,9 +104,7 @@ def _migrate_prompts(text: str, prompts: list[Prompt]) -> Migrated:
 
 
 def _find_separator(text: str, key: int) -> str:
-    """Return the text between one pair and the next: a new line like the one
-    the key is on, or just a space.
-    """
+    """Return the text between one pair and the next: a new line with the indent of the key, or just a space."""
     line = text.rfind("\n", 0, key) + 1
     margin = text[line:key]
     newline = "\r\n" if text[:line].endswith("\r\n") else "\n"
@@ -130,13 +131,13 @@ class _Object:
     key: str = ""
     key_at: int = 0
     index: int = -1
-    """Of a list: the item it is at; -1 in an object."""
+    """The current item of a list; -1 in an object."""
     wants_key: bool = True
     prompt: tuple[int, int, int] | None = None
     has_role: bool = False
 
     def find_inner_path(self) -> str:
-        """Return the path of the value that comes now."""
+        """Return the path of the next value."""
         if self.index >= 0:
             return f"{self.path}[{self.index}]"
         return f"{self.path}.{self.key}" if self.path else self.key

@@ -1,6 +1,4 @@
-"""Find the role in prompts that begin with `**Agent's Role:** ...`, and
-what is left of the prompt without it.
-"""
+"""Find the role in prompts that begin with `**Agent's Role:** ...`, and the prompt without it."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 MENTION = re.compile(r"\*\*\s*Agent(?:['’]?s)?\s+Role\s*(?::\s*\*\*|\*\*\s*:)", re.IGNORECASE)
-"""Words to the agent, anywhere in a prompt."""
+"""The heading of an agent's role, anywhere in a prompt."""
 _LEADING = re.compile(rf"\s*{MENTION.pattern}[ \t]*", re.IGNORECASE)
 _PARAGRAPH_END = re.compile(r"\s*(?:\r?\n[ \t]*){2,}|\s*\Z")
 MIN, MAX = 10, 1024
@@ -24,9 +22,7 @@ class Mixed:
 
 
 def find_leading_role(prompt: str) -> Mixed | None:
-    """Return where the role at the beginning of the prompt is, or None if
-    the prompt does not begin with one.
-    """
+    """Return where the role at the beginning of the prompt is; None if the prompt does not begin with one."""
     lead = _LEADING.match(prompt)
     if lead is None:
         return None
@@ -44,16 +40,17 @@ NOT_LEADING = (
 
 
 def explain_refusal(prompt: str, found: Mixed | None, has_role: bool) -> str:
-    """Return why the role can't be moved, or an empty string; `found` is the
-    result of `find_leading_role`.
+    """Return why the role can't be moved, or an empty string.
+
+    `found` is the result of `find_leading_role`.
     """
     if found is None:
         return NOT_LEADING if MENTION.search(prompt) else ""
     length = found.role_end - found.role_start
     if has_role:
-        return "the step has an agentRole already: put the two together by hand"
+        return "the step already has an agentRole: combine the two by hand"
     if not MIN <= length <= MAX:
-        return f"the role has {length} characters; an agentRole has {MIN} to {MAX}"
+        return f"the role has {length} characters; an agentRole must have {MIN} to {MAX}"
     if not prompt[found.rest :].strip():
-        return "nothing would be left of the prompt: say there what is to be done"
+        return "the prompt would be empty: describe there what to do"
     return ""

@@ -1,6 +1,4 @@
-"""Find the workflows that the steps of a workflow name, directly or
-through each other; none may contain itself.
-"""
+"""Find the workflows that the steps of a workflow name, directly or indirectly; none may contain itself."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places, make_problem
 
 Find = Callable[[str], Workflow]
-"""The workflow of a name. LookupError, with the reason and maybe advice, where there is none that can be used."""
+"""Returns the workflow of a name; raises LookupError, with the reason, if there is none that can be used."""
 
 
 @dataclass
@@ -22,7 +20,7 @@ class Nested:
     subflows: dict[str, Workflow] = field(default_factory=dict)
     problems: list[WorkflowProblem] = field(default_factory=list)
     heights: dict[str, int] = field(default_factory=dict)
-    """How many workflows are within each other from this one on, itself counted."""
+    """How deep the workflows are nested from this one on, counting itself."""
 
 
 def find_nested_workflows(
@@ -50,9 +48,7 @@ class _NestingWalk:
         for step in find_subflow_steps(self.workflow):
             height = self._visit_workflow(str(step.subflow), step)
             if height + 1 > MAX_DEPTH:
-                message = (
-                    f"`{step.subflow}` is {height} workflows deep; with this one, at most {MAX_DEPTH} may be"
-                )
+                message = f"`{step.subflow}` contains {height} levels of workflows; the limit is {MAX_DEPTH}, including this one"
                 self._report_problem("too_deep", message, step)
         return self.found
 
@@ -88,16 +84,16 @@ class _NestingWalk:
         try:
             if self.find is not None:
                 return self.find(name)
-            reason = f"there is no workflow `{name}`"
+            reason = f"workflow `{name}` not found"
         except LookupError as error:
-            reason = str(error.args[0]) if error.args else f"there is no workflow `{name}`"
+            reason = str(error.args[0]) if error.args else f"workflow `{name}` not found"
         self.missing.add(name)
         within = f"in `{self.way[-1]}`: " if self.way else ""
         self._report_problem("no_subflow", within + reason, step)
         return None
 
     def _report_problem(self, code: str, message: str, step: Step) -> None:
-        fix = "" if code == "no_subflow" else "let a step of the inner workflow do that work"
+        fix = "" if code == "no_subflow" else "do that work in a step of the inner workflow"
         self.found.problems.append(
             make_problem("error", code, message, self.places.locate_step(step.id, "subflowId"), fix)
         )

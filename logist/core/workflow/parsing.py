@@ -1,6 +1,4 @@
-"""Read workflows from the text of a diagram and its config block; report
-what can't be read, with its place.
-"""
+"""Read workflows from the text of a diagram and its config block; report invalid parts with their place."""
 
 from __future__ import annotations
 
@@ -40,16 +38,14 @@ def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -
 
 
 def _check_stray_entries(text: str, seen: Collection[int | None]) -> Iterator[WorkflowProblem]:
-    """Warn of comments that look like an entry but have no effect, because
-    they are outside the config block.
-    """
+    """Warn of comments that look like an entry but have no effect outside the config block."""
     inside = False
     for number, line in enumerate(text.splitlines(), start=1):
         if mark := _MARK.match(line):
             inside = mark[1] == "WORKFLOW_CONFIG"
         elif not inside and number not in seen and (entry := _ENTRY.match(line)):
-            message = f"`@{entry[1]}` stands outside the config block, so it is only a comment"
-            fix = f"put it between the marks of the block, or write %% @step({entry[1]}): {{...}}"
+            message = f"`@{entry[1]}` is outside the config block, so it is only a comment"
+            fix = f"move it into the block, or write %% @step({entry[1]}): {{...}}"
             yield WorkflowProblem("warning", "outside_block", message, f"@{entry[1]}", number, fix=fix)
 
 

@@ -42,7 +42,7 @@ class Places:
 class Read:
     """One workflow of a file, and its problems.
 
-    With errors, it is only good for finding more of them: the faulty parts are left out of it, or it is None.
+    With errors, the workflow lacks the faulty parts or is None, and is only used to find more errors.
     """
 
     name: str
@@ -64,9 +64,7 @@ def make_problem(
 
 
 def suggest_name(word: str, known: Iterable[str]) -> str:
-    """Return advice for an unknown name: the nearest known ones, the list of
-    all if it is short, or an empty string.
-    """
+    """Return advice for an unknown name: similar names, the list of all if it is short, or an empty string."""
     names = sorted(set(known))
     folded = {name.casefold(): name for name in reversed(names)}
     close = difflib.get_close_matches(word.casefold(), folded, n=2, cutoff=0.6)

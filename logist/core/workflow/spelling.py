@@ -1,6 +1,4 @@
-"""How the fields of a step may be spelled: one name each in Logist,
-other names in the files of other programs.
-"""
+"""How the fields of a step may be spelled: one name each in Logist, other names in files of other programs."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ SPELLINGS: Mapping[str, str] = {
     for name in (*FIELDS, *_OTHERS)
     for written, name in ((name, _OTHERS.get(name, name)), (_to_snake_case(name), _OTHERS.get(name, name)))
 }
-"""What may be written, and the field it means."""
+"""Each allowed spelling, and the field it means."""
 BRANCH_SPELLINGS: Mapping[str, str] = {
     spelled: name for written, name in _BRANCH.items() for spelled in (written, _to_snake_case(written))
 }
@@ -88,7 +86,7 @@ class Spelled:
     written: dict[str, str] = field(default_factory=dict)
     """How each known field is spelled there."""
     twice: tuple[str, ...] = ()
-    """Fields that are there in two spellings; the first one holds."""
+    """Fields that are written in two spellings; the first one applies."""
 
 
 def normalize_keys(data: Mapping[str, object], table: Mapping[str, str] = SPELLINGS) -> Spelled:

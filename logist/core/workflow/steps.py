@@ -15,7 +15,7 @@ from logist.core.workflow.places import Place, make_problem, suggest_name
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, normalize_keys
 
 STRICT = frozenset({"id", "agentRole", "guidance"})
-"""What is an error in any format; other fields of the wrong kind are kept and reported in foreign ones."""
+"""Fields that must be valid in any format; in foreign formats, other invalid fields are kept and reported."""
 
 _ONLY: Mapping[str, frozenset[str]] = {
     "execution": frozenset({"task"}),
@@ -35,7 +35,7 @@ _ONLY: Mapping[str, frozenset[str]] = {
     "subflowId": frozenset({"subflow", "foreach"}),
     "inputMapping": frozenset({"subflow", "foreach"}),
 }
-"""The types of step that have a field; the others have it all."""
+"""The types of step that may have a field; fields that are not listed are allowed in all types."""
 _ASKED = (
     "prompt",
     "agentRole",
@@ -47,11 +47,11 @@ _ASKED = (
     "confidence",
     "responseFormat",
 )
-"""What says how somebody is asked: a decision asks nobody."""
+"""Fields about the work of an agent or a person: a decision has none."""
 KEPT = "kept"
-"""Where an export puts what was kept under a name that means something in our format."""
+"""Where an export puts kept keys whose names have a meaning in our format."""
 _QUIET = frozenset({"config", "hitlPhase"})
-"""Keys of the older format, kept without a word."""
+"""Keys of the older format that are kept without a warning."""
 _EXECUTIONS = frozenset({"automated", "manual"})
 _TYPES = frozenset({"task", "decision", "foreach", "join", "subflow", "flow"})
 
@@ -73,9 +73,7 @@ def read_step(
     lenient: bool = False,
     given: Mapping[str, Any] | None = None,
 ) -> StepRead:
-    """Return the step at `path`. `given` are the fields that a diagram says
-    of it; the step's own fields override them.
-    """
+    """Return the step at `path`. `given` are fields from a diagram; the step's own fields override them."""
     if not isinstance(raw, dict):
         place = (path, lines.get(path))
         wrong = make_problem("error", "invalid", f"`{path}` must be a mapping, not {show_value(raw)}", place)
@@ -91,7 +89,7 @@ class _StepReader:
         self.written: dict[str, str] = {}
         self.problems: list[WorkflowProblem] = []
         self.faulty: set[str] = set()
-        """Fields with a value they can't have; the step is read without them, so that the rest is checked too."""
+        """Fields with an invalid value; the step is read without them, so that the rest is checked too."""
 
     def read_fields(self, raw: Mapping[str, Any], given: Mapping[str, Any]) -> StepRead:
         kept = raw.get(KEPT)
@@ -100,7 +98,7 @@ class _StepReader:
         )
         self.written = own.written
         for name in own.twice:
-            self._report_problem("error", "twice", f"`{name}` stands there twice, in two spellings", name)
+            self._report_problem("error", "twice", f"duplicate field `{name}` in two spellings", name)
         known = {**given, **own.known}
         form, others = self._validate_step(known, own.others)
         if form is None:
@@ -128,9 +126,9 @@ class _StepReader:
             return own
         if field == "execution":
             fix = f"write `execution: {kind}`"
-            self._report_problem("warning", "deprecated", f"`type: {kind}` is the old spelling", "type", fix)
+            self._report_problem("warning", "deprecated", f"`type: {kind}` is deprecated", "type", fix)
         if field in own.known and own.known[field] != kind:
-            self._report_problem("warning", "twice", f"`{field}` goes before `type: {kind}`", "type")
+            self._report_problem("warning", "twice", f"`{field}` overrides `type: {kind}`", "type")
         return replace(own, known={field: kind, **own.known}, written={field: "type", **own.written})
 
     def _validate_step(self, known: JsonObject, others: JsonObject) -> tuple[StepForm | None, JsonObject]:
@@ -142,7 +140,7 @@ class _StepReader:
             others[self.written.get(name, name)] = known[name]
             if known[name] is not None:
                 message = (
-                    f"`{self._locate_field((name,))[0]}` is {show_value(known[name])}, and has no effect"
+                    f"`{self._locate_field((name,))[0]}` can't be {show_value(known[name])}: it has no effect"
                 )
                 self._report_problem("warning", "odd_value", message, name)
         self.problems.extend(found for name, found in faults if name not in soft)
@@ -169,13 +167,13 @@ class _StepReader:
             allowed = _ONLY.get(name) if "stepType" not in self.faulty else None
             if allowed and kind not in allowed and known[name] is not None:
                 severity: Literal["error", "warning"] = "warning" if self.lenient else "error"
-                message = f"`{self._locate_field((name,))[0]}` belongs to {_join_types(allowed)}, but this is a {kind}"
+                message = f"`{self._locate_field((name,))[0]}` is only allowed in {_join_types(allowed)}, but this is a {kind}"
                 fix = f"remove it, or set stepType to {' or '.join(sorted(allowed))}"
                 self._report_problem(severity, "other_type", message, name, fix)
             elif kind == "decision" and name in _ASKED and known[name]:
-                message = f"`{self._locate_field((name,))[0]}` has no effect: a decision asks nobody"
+                message = f"`{self._locate_field((name,))[0]}` has no effect: a decision runs no agent"
                 self._report_problem(
-                    "warning", "no_effect", message, name, "put it on a task before the decision"
+                    "warning", "no_effect", message, name, "set it in a task before the decision"
                 )
 
     def _invert_input_mapping(self, form: StepForm) -> dict[str, str]:
@@ -183,7 +181,7 @@ class _StepReader:
         mapping: dict[str, str] = {}
         for source, target in (form.input_mapping or {}).items():
             if target in mapping:
-                message = f"`{target}` is given twice: by `{mapping[target]}` and by `{source}`"
+                message = f"`{target}` is set twice: from `{mapping[target]}` and from `{source}`"
                 self._report_problem("error", "twice", message, "inputMapping")
             mapping[target] = source
         return mapping
@@ -193,15 +191,15 @@ class _StepReader:
             path = f"{self.path}.{key}"
             if key in _QUIET or any(path == found.path for found in self.problems):
                 continue
-            message = f"`{path}` is not known to Logist: it is kept and has no effect"
+            message = f"unknown field `{path}`: it is kept but has no effect"
             place = (path, self.lines.get(path, self.lines.get(self.path)))
             near = suggest_name(key, FIELDS)
             fix = near if near.startswith("did") and not self.lenient else ""
             self.problems.append(make_problem("warning", "unknown_field", message, place, fix))
 
     def _locate_field(self, path: tuple[str | int, ...]) -> Place:
-        """Return the path of a field, spelled as in the file, and its line, or
-        that of the nearest known part around it.
+        """Return the path of a field as spelled in the file, and its line, or that of the nearest part around
+        it.
         """
         shown_path = self.path
         for part in path:

@@ -1,6 +1,4 @@
-"""Find keys that a JSON text has twice in one object, with their places,
-and blank them out without moving a line.
-"""
+"""Find duplicate keys in the objects of a JSON text, and blank them out without changing any line number."""
 
 from __future__ import annotations
 

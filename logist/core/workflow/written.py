@@ -33,7 +33,7 @@ _SAME = {
     "external": "external",
 }
 _FREE = frozenset({"description"})
-"""Kept, and yet a field: it is written as one."""
+"""Kept keys that are also fields: they are written as fields."""
 
 
 def dump_step(step: Step) -> JsonObject:
@@ -65,7 +65,7 @@ def _list_fields(step: Step) -> Iterator[tuple[str, Any]]:
 
 
 def _is_reserved_key(key: str, value: object) -> bool:
-    """Whether a kept key would be read as a field if it were written as it is."""
+    """Whether a kept key would be read as a field if it were written unchanged."""
     if key in _FREE:
         return not isinstance(value, str) or not value
     return key in SPELLINGS or key in {"type", KEPT}

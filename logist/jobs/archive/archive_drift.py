@@ -21,10 +21,10 @@ from logist.roles import role_hash
 from logist.workflows import SUFFIXES, list_workflow_search_path, load_workflow
 
 OF_A_STEP = ("name", "prompt", "guidance", "agent_role", "response_format")
-"""What of a step a prompt has; the rest of a workflow stays as it was frozen into the job."""
+"""Fields of a step that a prompt contains; the rest of a workflow stays frozen in the job."""
 
 NAMED = 3
-"""Broken files that are named."""
+"""How many invalid files are listed."""
 
 
 def build_drift_finder(project: ProjectContext) -> Prompts:
@@ -49,11 +49,11 @@ def build_drift_finder(project: ProjectContext) -> Prompts:
 
 
 def _load_today(project: ProjectContext, name: str) -> Today:
-    """What is known of a role today, and what is the same for every role."""
+    """The current facts about a role, and those that are the same for every role."""
     shared = Today(__version__, schema_hash(project.schema), redact=_make_caching_redact(project))
     shared = replace(shared, disabled=tuple(project.settings.tools.disabled))
     if not name:
-        return replace(shared, missing="the request does not say for which role it was made")
+        return replace(shared, missing="the request does not name its role")
     try:
         role = project.roles.get(name)
     except UsageError:
@@ -66,11 +66,11 @@ def _load_today(project: ProjectContext, name: str) -> Today:
 
 def _describe_broken_role(project: ProjectContext, name: str, error: InvalidFile) -> str:
     where = f" ({_format_path(project, Path(error.where))})" if error.where else ""
-    return f"the role file {name}{where} is broken today: {error.message}"
+    return f"the role file {name}{where} is invalid now: {error.message}"
 
 
 def _describe_missing_role(project: ProjectContext, name: str) -> str:
-    """Why there is no role of that name; an unreadable file may define any role."""
+    """Why the role does not exist; an unreadable file may define any role."""
     broken = project.roles.broken
     for known, error in broken.items():
         if known.casefold() == name.casefold():
@@ -79,9 +79,9 @@ def _describe_missing_role(project: ProjectContext, name: str) -> str:
         *dict.fromkeys(_format_path(project, Path(error.where)) for error in broken.values() if error.where)
     ]
     if not files:
-        return f"there is no role {name} today"
+        return f"the role {name} does not exist now"
     more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
-    return f"there is no role {name} today, unless it is in what is broken: {', '.join(files[:NAMED])}{more}"
+    return f"the role {name} does not exist now, unless one of these invalid files defines it: {', '.join(files[:NAMED])}{more}"
 
 
 def _make_caching_redact(project: ProjectContext) -> Callable[[str], tuple[str, int]]:
@@ -93,7 +93,7 @@ def _make_caching_redact(project: ProjectContext) -> Callable[[str], tuple[str, 
 def _format_path(project: ProjectContext, path: Path) -> str:
     """A path relative to the project, or marked as shipped with Logist."""
     if path.is_relative_to(find_resource("roles")):
-        return f"{path.name}, which came with Logist"
+        return f"{path.name}, shipped with Logist"
     top = project.home.parent
     return str(path.relative_to(top) if path.is_relative_to(top) else path)
 
@@ -101,7 +101,7 @@ def _format_path(project: ProjectContext, path: Path) -> str:
 def _add_changed_step(today: Today, frozen: Step, flow: Workflow | None, place: str) -> Today:
     """Add the step from today's file, if its prompt would be different."""
     current = flow.find_step(frozen.id) if flow else None
-    if current is None or frozen.rendered:  # what is filled already can't be told from what has changed
+    if current is None or frozen.rendered:  # filled placeholders look like changes
         return today
     fields = {name: getattr(current, name) for name in OF_A_STEP}
     if all(getattr(frozen, name) == value for name, value in fields.items()):

@@ -20,7 +20,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.store import HISTORY, JobDir
 
 KEPT = 1_000
-"""Findings of one history that are kept, of each kind; what is beyond is counted. So many are in memory."""
+"""How many findings of each kind are kept in memory for one history; more are only counted."""
 
 
 @dataclass(frozen=True)
@@ -28,29 +28,29 @@ class Replayed:
     """The findings of the replay of one history."""
 
     interactions: int
-    """How many were read, those that were not judged too."""
+    """How many were read, including those that were not judged."""
     differences: tuple[Difference, ...]
     skipped: tuple[str, ...] = ()
-    """Why an interaction was not judged, one by one: only a newer Logist knows it whole."""
+    """Why interactions were not judged, one by one: only a newer Logist knows them completely."""
     unjudged: int = 0
-    """How many those are, all of them."""
+    """How many interactions were not judged, including those not listed in `skipped`."""
     drifts: tuple[Drift, ...] = ()
-    """What agents would be told today that differs from what they were told."""
+    """Differences between the recorded prompts and those of today."""
     changed_rules: tuple[ChangedRule, ...] = ()
-    """Where the only cause of another way is a rule that a newer Logist has changed."""
+    """Where a rule that a newer Logist has changed is the only cause of a different result."""
     more: int = 0
     """Findings beyond those kept."""
     disagreements: tuple[str, ...] = ()
-    """Of a fixture: where its history is not the one that its manifest vouches for."""
+    """For a fixture: where its history differs from its manifest."""
     notes: tuple[str, ...] = ()
     """What had to be rebuilt to read it."""
     uncompared: int = 0
-    """Prompts of which nobody can tell whether they would be the same today."""
+    """Prompts that can't be compared with those of today."""
     nothing_compared: bool = False
-    """That is so of all that there are."""
+    """True if no prompt can be compared."""
     name: str = ""
     error: LogistError | None = None
-    """Why it was not read to its end; the findings are those until there."""
+    """Why it was not read to its end; the findings are those up to that point."""
 
     def has_failed(self, *, prompts: bool = False, rules: bool = False) -> bool:
         """True if the history does not replay.
@@ -164,33 +164,33 @@ class _Reading:
             self._disagreements = job_fixture.find_disagreements(self._archive.path.parent)
         if self._unjudged == self.count:
             raise Refused(
-                "only a newer Logist knows its interactions: none was judged", fix=newer_versions.FIX
+                "can't replay: all interactions need a newer version of Logist", fix=newer_versions.FIX
             )
 
     def _check_ending(self) -> Iterator[str]:
         """Note an end that is cut off.
 
-        With a state.json no interaction is lost, because that names the last one; without it there may have
-        been any number, and what was replayed is not everything.
+        With a state.json no interaction is lost, because that names the last one. Without it any number may
+        be missing, so the replay is not complete.
         """
         self._archive.require_complete(self.count)
         if self._archive.is_cut_off():
-            yield "the history ends in an append that was cut off; the next change repairs it"
+            yield "the last append to the history is incomplete; the next change to the job repairs it"
 
     def _describe_uncompared(self) -> Iterator[str]:
-        """Note the prompts of which it is unknown whether they would be the same today."""
+        """Note the prompts that could not be compared with those of today."""
         if self._untold:
             many = self._untold != 1
             prompts = f"{self._untold:,} prompts are" if many else "1 prompt is"
-            plural = "they are" if many else "it is"
-            yield f"{prompts} not compared with today's: the history does not say of which parts {plural} made"
+            plural = "their parts" if many else "its parts"
+            yield f"{prompts} not compared with the current version: the history does not record {plural}"
         if self._redacted:
             parts = (
                 "1 part of a prompt was"
                 if self._redacted == 1
                 else f"{self._redacted:,} parts of prompts were"
             )
-            yield f"{parts} changed by the export, and not compared with today's"
+            yield f"{parts} redacted by the export and not compared with the current version"
 
     def _read_interactions(self) -> Iterator[Interaction]:
         for entry in self._archive.read_interactions():

@@ -19,7 +19,7 @@ class Gathered:
 
     table: StatisticsTable
     left_out: list[tuple[str, LogistError]] = field(default_factory=list)
-    """Name and reason; nothing of these is in the table."""
+    """Name and reason; the table contains nothing from these."""
 
     @property
     def exit_code(self) -> int:
@@ -36,8 +36,8 @@ def gather_statistics(
 ) -> Gathered:
     """Add up all readable histories; an unreadable one does not stop the others.
 
-    What an imported job has in common with another history counts once, with that one. `each` is called for
-    every interaction, `done` for every history.
+    Interactions that an imported job shares with another history count once, with that history. `each` is
+    called for every interaction, `done` for every history.
     """
     gathered = Gathered(StatisticsTable(by))
     every = list(archives)

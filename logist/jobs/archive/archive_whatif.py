@@ -1,4 +1,4 @@
-"""What if: a whole archive of recorded jobs through changed rules, and what that would have saved or cost."""
+"""Replays an archive of recorded jobs under changed rules, and sums up what that would have saved or cost."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Tried:
 
     name: str
     run: WhatIfRun | None
-    """None where the history can't be read."""
+    """None if the history can't be read."""
     error: LogistError | None = None
     differs_anyway: bool = False
-    """It ends elsewhere today without the change too: then it says little of the change."""
+    """Today it also ends differently without the change, so it says little about the change."""
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it ends elsewhere than it was recorded to."""
+        """True if it ends in another state than recorded."""
         return self.run is not None and not self.run.same_end
 
     @property
     def another_way(self) -> bool:
-        """Whether it goes another way to the same end."""
+        """True if it takes another path to the same end."""
         return self.run is not None and self.run.same_end and self.run.differs_at is not None
 
 
 @dataclass(frozen=True)
 class Total:
-    """All jobs of an archive together."""
+    """The sums over all jobs of an archive."""
 
     jobs: int = 0
     elsewhere: int = 0
@@ -53,28 +53,28 @@ class Total:
     saved: WhatIfSpending = NOTHING
     open: WhatIfSpending = NOTHING
     needs: int = 0
-    """Calls that the archive has no answer for, at least."""
+    """The minimum number of calls without a recorded answer."""
     estimate: int | None = None
-    """What those would cost, in microcents, by the mean of the recorded calls of the same role; None is unknown."""
+    """What those would cost, in microcents, at the mean cost of recorded calls of the same role; None if unknown."""
     spared: int = 0
 
 
 @dataclass
 class WhatIfTotals:
-    """Adds up what is tried, one by one; keeps no run."""
+    """Adds up the results one by one; keeps no run."""
 
     _sum: Total = field(default_factory=Total)
     _needs: Counter[str] = field(default_factory=Counter)
     _calls: dict[str, RoleCalls] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
-    """Whose answers there are."""
+    """The roles that have recorded answers."""
     checks: set[str] = field(default_factory=set)
-    """The checks that there are."""
+    """The checks that have recorded results."""
     follow: int = 0
-    """Jobs that follow the workflow that is tried out."""
+    """Jobs that follow the workflow under test."""
 
     def add(self, tried: Tried) -> None:
-        """Takes one more."""
+        """Add one result."""
         done, found = self._sum, tried.run
         self._sum = replace(
             done,
@@ -97,11 +97,11 @@ class WhatIfTotals:
                 self._calls[role] = self._calls.get(role, RoleCalls()) + calls
 
     def total(self) -> Total:
-        """What it comes to so far."""
+        """The sums so far."""
         return replace(self._sum, estimate=self._estimate())
 
     def _estimate(self) -> int | None:
-        """By the role's own calls, or by all where it has none."""
+        """Estimate from the calls of the same role, or from all calls if it has none."""
         if not self._needs:
             return None
         every = sum(self._calls.values(), RoleCalls())
@@ -113,9 +113,10 @@ class WhatIfTotals:
 def try_all(
     found: Sequence[Archive], rules: ChangedRules, each: Callable[[], None] = lambda: None
 ) -> Iterator[Tried]:
-    """One result a history, as each is done; a damaged one stops no other. `each` hears of every interaction.
+    """Yield one result for each history, as soon as it is done; a damaged one does not stop the others.
 
-    Raises InvalidFile for a schema that can't be applied to what was answered.
+    `each` is called for every interaction. Raises InvalidFile for a schema that can't be applied to the
+    answers.
     """
     known = originals.count_shared_interactions(found)
     for archive in found:
@@ -148,16 +149,19 @@ def rules_of(
     directories: Sequence[Path],
     today: JsonObject,
 ) -> ChangedRules:
-    """The rules with what the role files say of permissions. `directories` hold the roles that they may build on.
+    """The rules with the permissions from the role files. `directories` contain the roles that those may extend.
 
-    Raises InvalidFile for a role file that does not validate, UsageError for one that is not there and for a role that is given permissions twice.
+    Raises InvalidFile for an invalid role file, UsageError for a missing one, and for a role with two
+    different sets of permissions.
     """
     may, hashes = dict(permissions), {}
     for path in role_files:
         for name, permitted, told in _roles(path, directories):
             if name in may and may[name] != permitted:
-                message = f"the permissions of {name} are given twice"
-                raise UsageError(message, where="--role-file", fix="give the file or --permissions")
+                message = f"conflicting permissions for the role {name}"
+                raise UsageError(
+                    message, where="--role-file", fix="use either --role-file or --permissions for it"
+                )
             may[name], hashes[name] = permitted, told
     return ChangedRules(schema, settings, workflow, may, hashes, today)
 
@@ -165,9 +169,9 @@ def rules_of(
 def _roles(path: Path, directories: Sequence[Path]) -> Iterator[tuple[str, Permissions, str]]:
     """The roles of a file: name, permissions and hash."""
     if not path.exists():
-        raise UsageError("there is no such role file", where=str(path), fix="name a file")
+        raise UsageError("role file not found", where=str(path), fix="use an existing file")
     if not path.is_file():
-        raise InvalidFile("is not a regular file", where=str(path), fix="name a file")
+        raise InvalidFile("is not a regular file", where=str(path), fix="use a role file")
     roles = load_roles([*(each for each in directories), path])
     for problem in roles.problems:
         if problem.severity == "error" and _is_of(problem.where, path):

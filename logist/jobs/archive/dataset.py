@@ -24,7 +24,7 @@ from logist.jobs.doctor import leaked_secrets
 from logist.store import files
 
 IN_MEMORY = 1 << 20
-"""Characters of the lines of one history; longer ones wait in a file without a name."""
+"""Characters of one history's lines that are kept in memory; more are kept in an unnamed temporary file."""
 AT_ONCE = 1 << 16
 """Characters that are written at once."""
 
@@ -35,9 +35,9 @@ class ExportedDataset:
 
     histories: int = 0
     interactions: int = 0
-    """Lines."""
+    """The number of lines."""
     left_out: list[tuple[str, LogistError]] = field(default_factory=list)
-    """Name and reason; no line is of these."""
+    """Name and reason; the output contains no lines from these."""
 
     @property
     def exit_code(self) -> int:
@@ -54,11 +54,11 @@ def export_dataset(
     each: Callable[[], None] = lambda: None,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[str]:
-    """Yield the lines, in pieces of text. A history gives all of its lines or, if one must not be written, none.
+    """Yield the lines, in pieces of text. If one line of a history must not be written, none of it is.
 
-    What a fork or an imported job has in common with another job is left out, as in statistics. `exported`
-    collects the result; `each` is called for every interaction, `done` for every history. One interaction is
-    in memory at a time.
+    Interactions that a fork or an imported job shares with another job are left out, as in statistics.
+    `exported` collects the result; `each` is called for every interaction, `done` for every history. One
+    interaction is in memory at a time.
     """
     every = list(archives)
     shared_counts = originals.count_shared_interactions(every)
@@ -114,11 +114,11 @@ def _write_lines(
         )
         for leak in found_leaks:
             leaks.add_leak(leak)
-        if not leaks.told:  # what is left out later does not even lie on the disk meanwhile
+        if not leaks.told:  # after a leak, write nothing more to disk
             _append_line(lines, line)
             count += 1
     leaks.require_none(
-        "a pattern in redact.patterns can take it out" if redacted else "--redact takes it out"
+        "add a pattern to redact.patterns to remove it" if redacted else "use --redact to remove it"
     )
     return count
 

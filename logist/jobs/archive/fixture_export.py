@@ -27,7 +27,7 @@ from logist.store import HISTORY, JobDir, files
 from logist.store.entries import CLOSING, format_header, seal_entry
 
 BEFORE = "jobHistory.before.json"
-"""What the history of a fixture was before it was recorded again."""
+"""The history of a fixture before it was recorded again."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class ExportedFixture:
     path: Path
     manifest: Manifest
     differences: int
-    """Interactions that go another way today, in the original as in the fixture."""
+    """Interactions that replay with a different result, in the original and in the fixture."""
     skipped: int
-    """Interactions that were not replayed: only a newer Logist knows them whole."""
+    """Interactions that were not replayed, because only a newer Logist knows them completely."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ def export_fixture(
     try:
         return _write_fixture(project, job, folder, redacted=redacted)
     except RecursionError as error:
-        message = "an interaction is nested too deep to be exported; nothing was written"
+        message = "can't export: an interaction is nested too deeply; nothing was written"
         raise Refused(message, where=str(job.history_file)) from error
 
 
@@ -116,7 +116,7 @@ def _build_lines(
         written.transitions.append(read_transition(complete))
         for leak in leaks:
             written.leaks.add_leak(leak)
-        if not written.leaks.told:  # what is refused later does not even lie on the disk meanwhile
+        if not written.leaks.told:  # after a leak, write nothing more to disk
             yield b"%b%b\n" % (b"," if number > 1 else b"", line)
     if previous is None or number != survey.count:
         raise Damaged(f"the history ends before interaction {survey.count}", where=str(job.history_file))
@@ -125,9 +125,9 @@ def _build_lines(
 
 
 def _suggest_fix(job_id: str, *, redacted: bool) -> str:
-    """How to get rid of a secret."""
+    """How to remove a secret."""
     if redacted:
-        return f"'logist job history --job {job_id}' shows it; a pattern in redact.patterns can take it out"
+        return f"add a pattern to redact.patterns to remove it; to see it: logist job history --job {job_id}"
     return f"logist job export --job {job_id} --fixture DIR --redact"
 
 
@@ -146,11 +146,13 @@ def _compare_replays(
     for each in copy.differences:
         if (each.sequence, each.field) not in expected:
             raise redaction.changed_entry_error(
-                each.sequence, each.field, "its replay goes another way than that of the original"
+                each.sequence, each.field, "the copy replays with a different result than the original"
             )
     if len(copy.differences) != len(differences):
         raise redaction.changed_entry_error(
-            differences[0].sequence, differences[0].field, "the original goes another way today, and this not"
+            differences[0].sequence,
+            differences[0].field,
+            "only the original replays with a different result than recorded",
         )
     return differences, copy
 
@@ -161,23 +163,27 @@ def _require_usable_folder(
     """Raise UsageError for a folder that a fixture can't be written to."""
     where = "--fixture"
     if folder.is_relative_to(os.path.realpath(job.path)):
-        raise UsageError("a fixture does not lie in the job itself", where=where, fix="name another DIR")
+        raise UsageError("can't write a fixture into its own job", where=where, fix="choose another DIR")
     if folder.is_relative_to(os.path.realpath(project.jobs_dir)):
-        raise UsageError("a fixture does not lie among the jobs", where=where, fix="name another DIR")
+        raise UsageError(
+            "can't write a fixture into the jobs directory", where=where, fix="choose another DIR"
+        )
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no directory", where=where, fix="name another DIR")
+        raise UsageError(f"{folder} is not a directory", where=where, fix="choose another DIR")
     with files.convert_os_errors(folder):
         names = sorted(os.listdir(folder))
     if not names:
         return
     manifest = job_fixture.read_manifest(folder) if MANIFEST in names else None
     if manifest is None:
-        message = f"{folder} is not empty, and holds no fixture"
-        raise UsageError(message, where=where, fix="name a DIR that is empty or not there")
+        message = f"{folder} is not empty and contains no fixture"
+        raise UsageError(message, where=where, fix="choose an empty or a new DIR")
     if not force:
-        raise UsageError(f"{folder} holds a fixture", where=where, fix="--force writes it again")
+        raise UsageError(
+            f"{folder} already contains a fixture", where=where, fix="use --force to overwrite it"
+        )
     _require_replaceable(manifest, names, job, folder, redacted=redacted)
 
 
@@ -187,15 +193,15 @@ def _require_replaceable(
     """Raise UsageError if the existing fixture is of another job, or private
     data would be written or remain there.
     """
-    where, fix = "--fixture", "name another DIR"
+    where, fix = "--fixture", "choose another DIR"
     if not any(entry["checksum"] == manifest.head for entry in job.read_entries()):
-        raise UsageError(f"{folder} holds a fixture of another job, {manifest.job}", where=where, fix=fix)
+        raise UsageError(f"{folder} contains a fixture of another job, {manifest.job}", where=where, fix=fix)
     if manifest.redacted and not redacted:
-        message = f"{folder} holds a fixture that was redacted"
-        raise UsageError(message, where=where, fix=f"give --redact too, or {fix}")
+        message = f"{folder} contains a redacted fixture"
+        raise UsageError(message, where=where, fix=f"use --redact too, or {fix}")
     old_histories = [name for name in holds if name.startswith(BEFORE.removesuffix(".json"))]
     if redacted and not manifest.redacted and old_histories:
-        message = f"{folder / old_histories[-1]} is not redacted, and would stay there"
+        message = f"{folder / old_histories[-1]} is not redacted and would remain in the fixture"
         raise UsageError(message, where=where, fix=f"move it away, or {fix}")
 
 
@@ -206,7 +212,9 @@ def _make_temporary_folder(folder: Path) -> Iterator[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{os.urandom(6).hex()}{files.TEMPORARY}")
     if not files.make_directory(temporary):
-        raise StorageError("the temporary directory is taken", where=str(temporary), fix="run it again")
+        raise StorageError(
+            "the temporary directory already exists", where=str(temporary), fix="run the command again"
+        )
     try:
         yield temporary
     finally:
@@ -216,8 +224,8 @@ def _make_temporary_folder(folder: Path) -> Iterator[Path]:
 def _move_into_place(made: Path, folder: Path) -> None:
     """Put everything in place with one rename.
 
-    In an existing fixture each file is replaced, the manifest last: until then it shows that the history is
-    not the one it was written for.
+    In an existing fixture each file is replaced, the manifest last: until then the old manifest does not match
+    the history, which readers detect.
     """
     with files.convert_os_errors(folder):
         if folder.is_dir() and os.listdir(folder):

@@ -23,11 +23,11 @@ from logist.resources import load_schema
 from logist.store import foreign, history
 from logist.store.entries import seal_entry
 
-DEEP = "it is nested too deeply"
+DEEP = "an entry is nested too deeply"
 DEEPEST = 200
-"""Levels of values in an entry; what goes deeper could not be written again."""
-NOT_PROVEN = "the file was written anew since Logist wrote it: that nobody changed it can't be proven"
-REWRITTEN = "its checksum does not hold: it was changed, or its numbers were written in another way"
+"""Maximum nesting of an entry; Logist could not write a deeper one."""
+NOT_PROVEN = "another program rewrote the file, so Logist can't verify that it is unchanged"
+REWRITTEN = "the checksum does not match: the entry or the format of its numbers was changed"
 
 
 def has_foreign_shape(path: Path) -> bool:
@@ -36,13 +36,13 @@ def has_foreign_shape(path: Path) -> bool:
 
 
 class Rebuilding:
-    """One history of another shape. What a pass finds is kept, so that two passes are enough for a replay."""
+    """One history of another shape. It keeps the findings of a pass, so that two passes are enough for a replay."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._looked: _Look | None = None
         self._told: Notes | None = None
-        """Of a reading that came to the end."""
+        """The notes of a complete reading."""
 
     def find_restep_targets(self) -> set[int]:
         """The interactions that a restep returns to the state before.
@@ -74,7 +74,7 @@ class Rebuilding:
         return map(dump_interaction, self.read_interactions())
 
     def read_notes(self) -> list[str]:
-        """What had to be rebuilt, in words; reads the whole history if that has not happened yet."""
+        """What had to be rebuilt, as text; reads the history if that has not happened yet."""
         self._survey_file()
         if self._told is None:
             deque(self.read_interactions(), maxlen=0)
@@ -152,7 +152,7 @@ def _read_rewritten(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interac
     """Yield interactions of Logist unchanged; note those whose checksums are wrong."""
     for place, entry in enumerate(raw, 1):
         if not is_logist_interaction(entry):
-            raise Damaged(f"entry {place} is no interaction of Logist, and those before it are")
+            raise Damaged(f"entry {place} is not a Logist interaction, but those before it are")
         interaction = parse_interaction(entry)
         notes.add_note(NOT_PROVEN)
         if not _has_valid_checksum(entry):
@@ -163,7 +163,7 @@ def _read_rewritten(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interac
 def _has_valid_checksum(entry: JsonObject) -> bool:
     sequence, checksum = entry.get("sequence"), entry.get("checksum")
     if not isinstance(sequence, int) or not isinstance(checksum, str):
-        return True  # it has none, which was noted
+        return True  # without a checksum: noted above
     complete, _ = seal_entry(entry, sequence, entry.get("previous"))
     return bool(complete["checksum"] == checksum)
 

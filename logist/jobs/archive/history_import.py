@@ -27,14 +27,14 @@ from logist.store import HISTORY, JobDir, files, history, history_copy, replace_
 
 MOST_NAMES = 1_000
 LONGEST_NAME = 200
-"""Bytes of the name under which the file is kept; a temporary one is longer."""
+"""Maximum length of the name of the kept file, in bytes; its temporary name is longer."""
 NOTED = 50
-"""Notes that the history keeps."""
+"""How many notes the history keeps."""
 DIFFERENCES = 5
-"""Of the replay of a new job, that are named."""
+"""How many differences in the replay of the new job are listed."""
 
 _ELSEWHERE = ("checkpoint_before", "checkpoint_after", "exchange")
-"""What an entry says of the directory that it came from."""
+"""Fields of an entry that refer to the directory it came from."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Imported:
     job: JobDir
     state: State
     sha256: str
-    """Of the file."""
+    """The hash of the imported file."""
     interactions: int
     notes: tuple[str, ...]
-    """What had to be rebuilt, and what did not come along."""
+    """What had to be rebuilt, and what was not imported."""
     differences: tuple[str, ...] = ()
-    """Why the job does not replay, if it does not: another tool may have had other rules."""
+    """Where the job replays with a different result: another tool may have had other rules."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Past:
     project: ProjectContext
     archive: Archive
     create: JsonObject
-    """What the `create` interaction says beside what it said."""
+    """Fields that are added to the command of the `create` interaction."""
     start: str
     """The checkpoint that the job begins with: an empty workspace."""
     folding: Folding
@@ -71,15 +71,15 @@ class _Past:
         """Yield the interactions as the new job has them."""
         for place, entry in enumerate(self.archive.read_interactions(), 1):
             if entry.sequence != place or (place == 1) != (entry.kind is Kind.CREATE):
-                message = f"interaction {entry.sequence} ({entry.kind}) stands at place {place}"
-                fix = "a history begins with its create interaction, and leaves out none"
+                message = f"interaction {entry.sequence} ({entry.kind}) is at position {place}"
+                fix = "a history must begin with its create interaction and have no gaps"
                 raise Damaged(message, where=str(self.archive.path), fix=fix)
             yield self._convert_entry(entry)
 
     def _convert_entry(self, entry: Interaction) -> JsonObject:
         try:
             dumped = dump_interaction(entry)
-        except ValueError as error:  # what pydantic says of values in values without end
+        except ValueError as error:  # pydantic raises it for values that are nested too deeply
             raise Damaged(
                 f"interaction {entry.sequence} is nested too deeply", where=str(self.archive.path)
             ) from error
@@ -89,7 +89,7 @@ class _Past:
             converted["request"] = {
                 **converted["request"],
                 "parts": [],
-            }  # they count characters that are gone
+            }  # they count characters that were removed
         converted = {name: value for name, value in converted.items() if name not in _ELSEWHERE}
         if "observed" in converted:
             converted["observed"] = {
@@ -138,7 +138,7 @@ def import_history(project: ProjectContext, path: Path, *, new_id: str | None = 
         raise format_error
     try:
         notes = [project.redact_text(line) for line in archive.read_notes()]
-    except Damaged as error:  # it may show what stands in the file
+    except Damaged as error:  # it may quote the file
         raise Damaged(project.redact_text(error.message), where=error.where, fix=error.fix) from None
     made = job_names.create_under_free_name(
         project, new_id, _suggest_ids(archive.path), lambda name: _create_job(project, archive, name, notes)
@@ -147,15 +147,15 @@ def import_history(project: ProjectContext, path: Path, *, new_id: str | None = 
 
 
 def _describe_differences(project: ProjectContext, job: JobDir) -> Iterator[str]:
-    """Describe why the job does not replay, one line for each interaction and field."""
+    """Describe where the job replays with a different result, one line for each interaction and field."""
     replayed = archive_replay.replay_archive(Archive.from_job(job), project.schema)
     if replayed.error:
-        yield f"it does not replay: {replayed.error}"
+        yield f"the replay failed: {replayed.error}"
     for each in replayed.differences[:DIFFERENCES]:
-        values = f"{each.field} is {each.recorded}, today it would be {each.today}"
-        yield f"interaction {each.sequence} does not replay: {values}: {each.cause}"
+        values = f"{each.field} is {each.recorded}, but would be {each.today} now"
+        yield f"interaction {each.sequence} replays with a different result: {values}: {each.cause}"
     if (more := len(replayed.differences) + replayed.more - DIFFERENCES) > 0:
-        yield f"and {more} more differences: logist job replay --job {job.id}"
+        yield f"and {more} more differences; to list them: logist job replay --job {job.id}"
 
 
 def _suggest_ids(path: Path) -> Iterator[str]:
@@ -187,7 +187,9 @@ def _create_job(project: ProjectContext, archive: Archive, name: str, notes: lis
         if (
             _keep_file(job, archive.path) if is_kept else recorded_jobs.hash_history_file(archive.path)
         ) != digest:
-            raise Refused("the file was changed while it was read", where=str(archive.path), fix="try again")
+            raise Refused(
+                "the file was changed while it was read", where=str(archive.path), fix="run the command again"
+            )
         job.write_state(dump_state(state, end))
     made = project.open_job(name)
     return Imported(made, state, digest, end.sequence, (*notes, *_describe_losses(past, kept=is_kept)))
@@ -196,12 +198,16 @@ def _create_job(project: ProjectContext, archive: Archive, name: str, notes: lis
 def _require_no_children(state: State, path: Path) -> None:
     if family.is_waiting(state):
         names = f": {', '.join(state.children[:3])}" if state.children else ""
-        message = f"it waits for jobs that are not here{names}"
-        raise Refused(message, where=str(path), fix="'logist replay' and 'logist stats' read it as it is")
+        message = f"can't import a job that waits for child jobs{names}"
+        raise Refused(
+            message,
+            where=str(path),
+            fix="'logist replay' and 'logist stats' can read the file without an import",
+        )
 
 
 def _build_spec_text(project: ProjectContext, name: str, spec: EffectiveSpec) -> str:
-    """The text of a job.yaml that gives the last effective spec of the history."""
+    """The text of a job.yaml that results in the last effective spec of the history."""
     fields = repairs.in_short(project, repairs.as_asked(spec), spec.workflow)
     JobSpec.model_validate(fields)
     return documents.dump_yaml({"id": name, **fields})
@@ -222,19 +228,19 @@ def _keep_file(job: JobDir, path: Path) -> str:
 
 
 def _holds_secret(project: ProjectContext, path: Path) -> bool:
-    """True if a secret is anywhere in the file, even where no interaction takes it from."""
+    """True if a secret is anywhere in the file, even outside of the interactions."""
     text = codecs.iterdecode(_read_pieces(path), "utf-8", "surrogateescape")
     return any(True for _ in find_leaks(text, leaked_secrets.known(project)))
 
 
 def _describe_losses(past: _Past, *, kept: bool) -> Iterator[str]:
-    """Describe what the new job lacks, compared with the job of the history."""
-    yield "its workspace is empty: the files that the agents left are not in a history"
+    """Describe what the new job lacks, compared with the original job."""
+    yield "the workspace is empty: a history does not contain the agents' files"
     if not past.redacted and not kept:
-        yield "a secret stands in the file where no interaction has it from, and so it was not kept"
+        yield "the file itself was not kept: it contains a secret outside of the interactions"
     if past.spec and not past.spec.prompt and past.spec.workflow is None:
-        yield "it does not say what was asked: write a `prompt` into job.yaml before the next step"
+        yield "the history has no prompt: add a `prompt` to job.yaml before the next step"
     if past.redacted:
-        yield f"secrets were taken out of {past.redacted} interactions, and so the file itself was not kept"
+        yield f"secrets were removed from {past.redacted} interactions, so the file itself was not kept"
     if kept and past.archive.path.name == HISTORY and segments.find_segments(past.archive.path):
-        yield "of the files of the history only the last was kept in attachments/; the entries of all are there"
+        yield "only the last file of the history was kept in attachments/; the entries of all files were imported"

@@ -1,4 +1,4 @@
-"""Fixtures: a recorded history made fit to share, and the manifest with the results it must give."""
+"""Fixtures: recorded histories prepared for sharing, each with a manifest of the results expected from it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MANIFEST = "fixture.json"
 FORMAT = 1
 """The version of manifests that this Logist writes; it reads no other."""
 LARGEST = 256 << 20
-"""Bytes of a manifest that are read; a million interactions need about 100 MB."""
+"""Maximum size of a manifest in bytes; a million interactions need about 100 MB."""
 MOST = 2**62
-"""The greatest sequence there can be."""
+"""The greatest sequence number allowed."""
 AT_ONCE = 1000
 """Lines that are written at once."""
 BEGIN = b' "transitions": [\n'
 END = b" ],\n"
 TOLD = 10
-"""Transitions that are named one by one where they differ."""
-AGAIN = "write it again: logist job export JOB --fixture DIR --force"
+"""How many differing transitions are listed one by one."""
+AGAIN = "to write it again: logist job export JOB --fixture DIR --force"
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -60,7 +60,7 @@ class Moves:
         self._sequences = array("q")
         self._ways = array("q")
         self._known: dict[tuple[str, str, str], int] = {}
-        """What was met so far of `(kind, before, after)`, with its number."""
+        """The number of each `(kind, before, after)` so far."""
 
     def append(self, move: Transition) -> None:
         """Add a transition."""
@@ -86,11 +86,11 @@ class Manifest(Recorded):
     logist: str
     """The version that wrote the fixture."""
     job: str
-    """The job that it was made of; without its name where that was taken out."""
+    """The job that it was made from; the name may be redacted."""
     head: Digest
     """The hash of the last interaction of the original history."""
     fixture_head: Digest
-    """The hash of the last interaction of the history beside the manifest."""
+    """The hash of the last interaction of the history next to the manifest."""
     interactions: Annotated[int, Field(ge=1)]
     redacted: bool
     replaced: dict[str, int] = Field(default_factory=dict)
@@ -123,10 +123,10 @@ def read_manifest(folder: Path) -> Manifest | None:
         except ValidationError as error:
             raise _unreadable_error(path, error, "transitions.") from error
         except (ValueError, RecursionError) as error:
-            raise Damaged("the manifest is not JSON", where=str(path), fix=AGAIN) from error
+            raise Damaged("the manifest is not valid JSON", where=str(path), fix=AGAIN) from error
     version = value.get("fixture") if isinstance(value, dict) else None
     if isinstance(version, int) and version > FORMAT:
-        message = f"the fixture has version {version}, this Logist reads {FORMAT}"
+        message = f"unsupported fixture version {version}: this Logist reads version {FORMAT}"
         raise Refused(message, where=str(path), fix="use the Logist that wrote it, or a newer one")
     try:
         return Manifest.model_validate(value)
@@ -136,8 +136,8 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 def _unreadable_error(path: Path, error: ValidationError, place: str = "") -> Damaged:
     first = error.errors()[0]
-    field = place + ".".join(map(str, first["loc"])) or "the whole"
-    return Damaged(f"the manifest does not read: {field}: {first['msg']}", where=str(path), fix=AGAIN)
+    field = place + ".".join(map(str, first["loc"])) or "top level"
+    return Damaged(f"the manifest is invalid: {field}: {first['msg']}", where=str(path), fix=AGAIN)
 
 
 def _load_manifest(file: BinaryIO) -> Any:
@@ -219,16 +219,16 @@ def _compare_with_manifest(manifest: Manifest, entries: Iterable[JsonObject]) ->
         if expected != actual:
             differ += 1
             if differ <= TOLD:
-                yield f"{MANIFEST} says {_describe_transition(expected)}, the history {_describe_transition(actual)}"
+                yield f"{MANIFEST} expects {_describe_transition(expected)}, the history has {_describe_transition(actual)}"
     if differ > TOLD:
         yield f"{differ - TOLD} more interactions differ"
     if count != manifest.interactions:
-        yield f"{MANIFEST} says {manifest.interactions} interactions, the history has {count}"
+        yield f"{MANIFEST} expects {manifest.interactions} interactions, the history has {count}"
     if not differ and head != manifest.fixture_head:
-        yield f"the history is not the one that {MANIFEST} was written for: its last hash is another"
+        yield f"the history does not match {MANIFEST}: the hash of its last interaction differs"
 
 
 def _describe_transition(move: Transition | None) -> str:
     if move is None:
-        return "nothing more"
-    return f"{move.sequence} {move.kind}: {move.before} -> {move.after}"
+        return "no more interactions"
+    return f"interaction {move.sequence} ({move.kind}): {move.before} -> {move.after}"

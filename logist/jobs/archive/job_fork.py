@@ -31,9 +31,9 @@ from logist.store import JobDir, files, history_copy, replace_file
 from logist.workspace import forking
 
 MOST_FORKS = 10_000
-"""Names that are tried for a fork without one of its own."""
+"""How many names are tried for a fork without a chosen id."""
 OF_A_CHILD = ("parent", "shares_limits")
-"""Fields of a job that does a part of another: a fork does not."""
+"""Fields of a child job: its fork is not a child."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ForkedJob:
     """The last interaction that both have."""
     state: State
     notes: tuple[str, ...] = ()
-    """What a person should know about what it begins with."""
+    """Notes about the state in which it begins."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class _Beginning:
     spec: EffectiveSpec
     last: Interaction
     checkpoint: str | None
-    """The one that holds the workspace as the last of them left it."""
+    """The checkpoint with the workspace as the last entry left it."""
     commits: set[str] = field(default_factory=set)
 
 
@@ -102,7 +102,7 @@ def _read_beginning(origin: JobDir, at: int | None) -> _Beginning:
         state = folding.take(interaction)
         spec = interaction.spec or (beginning.spec if beginning else None)
         if spec is None:
-            raise Refused("the history does not say what was asked", where=str(origin.history_file))
+            raise Refused("the history contains no job spec", where=str(origin.history_file))
         beginning = _Beginning(
             state, spec, interaction, state.checkpoint, beginning.commits if beginning else set()
         )
@@ -126,8 +126,12 @@ def _read_first_entries(origin: JobDir, at: int | None) -> Iterator[JsonObject]:
 
 def _unknown_interaction_error(origin: JobDir, at: int) -> UsageError:
     last = sum(1 for _ in origin.read_entries())
-    fix = f"1 to {last}; 'logist job history --job {origin.id}' shows them" if last else "it is empty"
-    return UsageError(f"no interaction {at} in {origin.id}", where="--at", fix=fix)
+    fix = (
+        f"use 1 to {last}; to list the interactions: logist job history --job {origin.id}"
+        if last
+        else "its history is empty"
+    )
+    return UsageError(f"interaction {at} not found in {origin.id}", where="--at", fix=fix)
 
 
 def _list_checkpoints(entry: Interaction) -> set[str]:
@@ -144,9 +148,9 @@ def _require_no_children(origin: str, beginning: _Beginning) -> None:
     if not state.children:
         return
     names = ", ".join(state.children[:3]) + (", ..." if len(state.children) > 3 else "")
-    message = f"after interaction {beginning.last.sequence} {origin} waits for jobs of its own: {names}"
+    message = f"after interaction {beginning.last.sequence} {origin} waits for child jobs: {names}"
     before = spawned.sequence - 1 if spawned and spawned.sequence > 1 else 1
-    fix = f"fork before they were made: --at {before}, or after their work was gathered"
+    fix = f"fork before they were created: --at {before}, or after their work was gathered"
     raise Refused(message, where="--at", fix=fix)
 
 
@@ -236,15 +240,15 @@ def _build_fork_entry(
 
 
 def _describe_beginning(origin: JobDir, beginning: _Beginning, made: str) -> Iterator[str]:
-    """Describe what the new job does not begin with, or begins with unexpectedly."""
+    """Describe what the new job lacks at the start, or has unexpectedly."""
     state, used = beginning.state, beginning.state.usage
     if used.current_action_count:
-        yield f"what was used up to there counts for the new job as well: 'logist job status --job {made}' shows it"
+        yield f"usage up to this point counts for the new job too; to see it: logist job status --job {made}"
     if beginning.spec.parent:
-        yield f"it does no part of {beginning.spec.parent} any more, which waits for {origin.id} alone"
+        yield f"the new job is not a child of {beginning.spec.parent}, which waits only for {origin.id}"
     if state.status is Status.SUCCESS and state.merge == "merged":
-        yield "the work up to there is merged already"
+        yield "the work up to this point is already merged"
     if (origin.inflight / "1.request").exists():
-        yield f"what an agent was asked for {origin.id} and is not recorded is not in it: its next step asks anew"
+        yield f"an unfinished call of {origin.id} was not copied: the next step makes a new call"
     if beginning.checkpoint is None:
-        yield "no checkpoint was made up to there: its workspace is empty"
+        yield "the workspace is empty: no checkpoint was made up to this point"

@@ -1,7 +1,7 @@
-"""Detects imported jobs whose first interactions another history in the same set has too.
+"""Detects imported jobs that share their first interactions with another history in the same set.
 
 `job import` makes a job from a history and keeps that file's hash, and the file may be in the same folder.
-What both contain was paid for once, so sums over jobs must count it once.
+The interactions in both were paid for once, so sums over jobs must count them once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from logist.store.entries import CLOSING, read_header
 
 _IMPORTED = re.compile(rb'"imported":"([0-9a-f]{64})"')
 _UNREADABLE = (LogistError, OSError, RecursionError, *NONSENSE)
-"""Whoever reads it whole says what is wrong with it."""
+"""Errors that are ignored here: the caller that reads the complete history reports them."""
 _PIECE = 1 << 20
 _KEPT = ("sequence", "timestamp", "kind", "usage", "after")
-"""What two imports of one file have in common."""
+"""Fields that are equal in two imports of one file."""
 
 
 def count_shared_interactions(found: Sequence[Archive]) -> dict[Path, int]:

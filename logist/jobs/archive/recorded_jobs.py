@@ -26,10 +26,10 @@ from logist.store.files import TEMPORARY
 Entry = TypeVar("Entry", Interaction, JsonObject)
 
 NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""How the rules fail over a history that was written by hand, or by a defect."""
+"""Errors that the rules raise for a history that was edited by hand, or written by a defect."""
 _RESTEP = b'"kind":"restep"'
 NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__"})
-"""Directories in which no jobs are looked for. What lies below a job is its own, and is not looked at either."""
+"""Directories that are not searched for jobs. Directories inside a job belong to it and are not searched either."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Archive:
     """One recorded history; nothing is read before it is needed."""
 
     name: str
-    """As a person would name it: the path below what was asked for."""
+    """The name to display: the id of a job, or the path."""
     path: Path
     """The history file."""
 
@@ -78,7 +78,7 @@ class Archive:
         yield from history.read_all_entries(self.path)
 
     def read_notes(self) -> Iterator[str]:
-        """What had to be rebuilt to read the history, in words; empty if Logist wrote it as it is."""
+        """What had to be rebuilt to read the history, as text; empty if Logist wrote it in this form."""
         return iter(self._rebuilding.read_notes() if foreign_histories.has_foreign_shape(self.path) else ())
 
     def is_cut_off(self) -> bool:
@@ -86,7 +86,7 @@ class Archive:
         then there may have been more.
         """
         if foreign_histories.has_foreign_shape(self.path):
-            return False  # read whole, or not at all
+            return False  # read completely, or not at all
         with history.open_history(self.path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - len(CLOSING)))
             return file.read() != CLOSING
@@ -97,7 +97,7 @@ class Archive:
         With a state.json in the same directory none is lost, because that names the last one.
         """
         if self.is_cut_off() and not os.path.lexists(self.job.state_file):
-            message = f"its end is cut off: there may have been more than {count} interactions"
+            message = f"the end of the history is missing: it may have had more than {count} interactions"
             raise Damaged(message, where=str(self.path), fix="restore it from a backup")
 
     def call_for_each(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:
@@ -159,15 +159,15 @@ def catch_read_errors(archive: Archive, seen: Callable[[], int] = lambda: 0) -> 
     except LogistError as error:
         result.error = find_format_error(archive.path) or error
     except (OSError, RecursionError) as error:
-        result.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
+        result.error = Damaged(f"can't read it: {error}", where=str(archive.path))
     except NONSENSE as error:
         where = f", at interaction {seen()}" if seen() else ""
-        message = f"what it says makes no sense to the rules{where}: {error!r}"
-        result.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+        message = f"the history has unexpected content{where}: {error!r}"
+        result.error = Damaged(message, where=str(archive.path), fix="check whether it was edited by hand")
 
 
 def find_format_error(path: Path) -> Damaged | None:
-    """The error for a file that does not even begin like a history; None for histories, damaged ones too."""
+    """The error for a file that does not begin like a history; None for histories, even damaged ones."""
     try:
         with history.open_history(path) as file:
             begin = file.read(1)
@@ -175,10 +175,8 @@ def find_format_error(path: Path) -> Damaged | None:
             return None
     except (LogistError, OSError):
         return None
-    fix = (
-        "a history is a jobHistory.json, a list of interactions, or an object that holds it as `interactions`"
-    )
-    return Damaged("this is no history", where=str(path), fix=fix)
+    fix = "expected a jobHistory.json, a list of interactions, or an object with the list `interactions`"
+    return Damaged("not a history", where=str(path), fix=fix)
 
 
 def hash_history_file(path: Path) -> str:
@@ -200,7 +198,7 @@ def find_history(path: Path) -> Archive:
     """The history that is this file, or is in this directory. Raises UsageError if there is none."""
     file = path / HISTORY if path.is_dir() else segments.live_path(path)
     if not file.is_file():
-        raise UsageError(f"no {HISTORY} in {path}", fix=f"name a job directory or its {HISTORY}")
+        raise UsageError(f"{HISTORY} not found in {path}", fix=f"use a job directory or its {HISTORY}")
     return Archive(str(path), file.absolute())
 
 
@@ -220,8 +218,8 @@ def find_histories(paths: Iterable[str]) -> Iterator[Archive]:
                     yielded.add(key)
                     yield archive
         if not has_history:
-            fix = "name a job directory, its jobHistory.json, or a folder that holds such"
-            raise UsageError(f"no history at {path}", where="PATH", fix=fix)
+            fix = "use a job directory, its jobHistory.json, or a directory that contains some"
+            raise UsageError(f"no history found at {path}", where="PATH", fix=fix)
 
 
 def _expand_path(path: str) -> list[str]:
@@ -283,5 +281,7 @@ def _raise_unlistable(error: OSError) -> NoReturn:
     """Raise StorageError: a folder that can't be listed may contain
     histories, so it must not be skipped silently.
     """
-    fix = "check who owns it, and its permissions"
-    raise StorageError(f"can't list it: {error.strerror}", where=str(error.filename), fix=fix) from error
+    fix = "check its owner and permissions"
+    raise StorageError(
+        f"can't list the directory: {error.strerror}", where=str(error.filename), fix=fix
+    ) from error

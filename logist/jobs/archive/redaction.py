@@ -25,13 +25,13 @@ from logist.jobs.doctor import leaked_secrets
 from logist.store import files
 
 JOB_DIR = "${JOB_DIR}"
-"""Stands for the directory of the job."""
+"""Replaces the directory of the job."""
 ROUNDS = 3
-"""How often an interaction is looked through: what was taken out may have stood between the parts of a secret."""
+"""How often an interaction is searched: removing a text can join two parts of a secret."""
 TOLD = 10
-"""Places of secrets that are named one by one."""
+"""How many places of secrets are listed one by one."""
 SAME = ("status", "actions", "finish", "redactions")
-"""Of a response: what has to be as it was, to the letter."""
+"""Fields of a response that must stay exactly the same."""
 
 
 @dataclass
@@ -41,16 +41,16 @@ class HistorySurvey:
     count: int = 0
     head: str = ""
     forked: int = 0
-    """The last interaction that made this job a fork: those before it are another job's. 0: there is none."""
+    """The last interaction that made this job a fork: those before it belong to another job. 0 if there is none."""
     places: dict[str, str] = field(default_factory=dict)
-    """Directories the job lay in."""
+    """Directories in which the job was, and their replacement."""
     named: set[str] = field(default_factory=set)
-    """Hashes of entries that other entries name."""
+    """Hashes of entries that other entries refer to."""
 
 
 @dataclass
 class Leaks:
-    """Where secrets are in what would be written, in words; nothing of the secrets themselves."""
+    """The places of secrets in the output, as text; without the secrets."""
 
     told: list[str] = field(default_factory=list)
     more: int = 0
@@ -68,7 +68,7 @@ class Leaks:
             return
         more = f", and {self.more} more places" if self.more else ""
         error = Refused(
-            f"a secret is in what would be written: {self.told[0]}{more}; nothing was written", fix=fix
+            f"the output would contain a secret: {self.told[0]}{more}; nothing was written", fix=fix
         )
         error.details = tuple(Refused(f"also in {leak}") for leak in self.told[1:])
         raise error
@@ -81,7 +81,7 @@ def collect_private_values(project: ProjectContext) -> Private:
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
-    # Its owner may act under another name. A directory such as /srv/build_of_today names no person.
+    # Its owner may differ from the steward. A directory such as /srv/build_of_today is not a person's name.
     home = project.environment.build_child_environment().get("HOME", "").rstrip("/")
     private.text(home)
     if WORD.fullmatch(os.path.basename(home)):
@@ -165,13 +165,13 @@ def _find_leaks(
     for place, kind in share.leaks(entry, line.decode(), secrets):
         yield f"{place}: {kind}"
     for place in share.unmatched(entry, replacing):
-        yield f"{place}: what redact.patterns finds"
+        yield f"{place}: a match of redact.patterns"
 
 
 def _require_same(entry: JsonObject, made: JsonObject) -> None:
     """Raise ReplayDiffers unless the transition and the decisive parts of the answer are unchanged."""
     number = entry["sequence"]
-    why = "a secret or a name is a word of the history's own"
+    why = "a secret or a name is also a word of the history format"
     if read_transition(entry) != read_transition(made):
         raise changed_entry_error(number, "the state", why)
     old_response, new_response = entry.get("response") or {}, made.get("response") or {}
@@ -179,7 +179,7 @@ def _require_same(entry: JsonObject, made: JsonObject) -> None:
         if old_response.get(name) != new_response.get(name):
             raise changed_entry_error(number, f"response.{name}", why)
     if _count_evidence(old_response) != _count_evidence(new_response):
-        raise changed_entry_error(number, "response.evidence_files", "two names became one")
+        raise changed_entry_error(number, "response.evidence_files", "two names became equal")
 
 
 def _count_evidence(response: JsonObject) -> int:
@@ -190,5 +190,5 @@ def _count_evidence(response: JsonObject) -> int:
 
 def changed_entry_error(number: int, where: str, why: str) -> ReplayDiffers:
     """The error for an interaction that would be changed by sharing it."""
-    message = f"interaction {number}: {where} would not be what it was; nothing was written ({why})"
+    message = f"interaction {number}: {where} would change; nothing was written ({why})"
     return ReplayDiffers(message, fix="export it without --redact, or change redact.patterns")

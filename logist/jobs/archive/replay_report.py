@@ -15,15 +15,15 @@ from logist.errors import LogistError
 from logist.jobs.archive.archive_replay import Replayed
 
 DIFF = 30
-"""Lines of a diff that are shown."""
+"""How many lines of a diff are printed."""
 NAMED = 8
-"""Interactions that are named where more have the same drift."""
+"""How many interactions with the same drift are listed."""
 DIFFERENCES = 20
-"""Differences of one history that are shown."""
+"""How many differences of one history are printed."""
 UNCOMPARED = "prompts_not_compared"
 RULE_CHANGED = "rule_changed"
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document may hold, and the carriage return, which a reader would turn into a line break."""
+"""Characters that XML 1.0 forbids, and the carriage return, which a parser would turn into a line break."""
 
 
 def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
@@ -43,29 +43,27 @@ def format_replay_lines(found: Replayed, *, shown: set[str] | None = None) -> It
     for same in _group_drifts(found.drifts):
         yield from (f"  {line}" for line in _format_drift(same, shown_diffs))
     if found.more:
-        yield f"  and {found.more:,} more findings, which were not kept"
+        yield f"  and {found.more:,} more findings, not listed"
 
 
 def format_replay_verdict(found: Replayed) -> str:
     """The result of one history on one line."""
     if found.error:
         fix = f" ({found.error.fix})" if found.error.fix else ""
-        return f"it can't be read to its end: {found.error.message}{fix}"
+        return f"can't be read completely: {found.error.message}{fix}"
     interactions = format_count(found.interactions, "interaction")
     if found.differences:
         return f"{format_count(len(found.differences), 'difference')} in {interactions}"
     if found.disagreements:
-        return f"it is not the history that its manifest vouches for, in {interactions}"
+        return f"does not match its manifest, {interactions}"
     judged = found.interactions - found.unjudged
     skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
     drifted = len({each.sequence for each in found.drifts})
     changed = len({each.sequence for each in found.changed_rules})
     if changed:
-        skipped += f"; {changed:,} would be judged in another way by a rule that has changed"
-    prompts = f"; {format_count(drifted, 'prompt')} would be put in another way" if drifted else ""
-    return (
-        f"{format_count(judged, 'interaction')} {_conjugate_go(judged)} the same way today{skipped}{prompts}"
-    )
+        skipped += f"; {changed:,} would now differ because a rule has changed"
+    prompts = f"; {format_count(drifted, 'prompt')} would now be different" if drifted else ""
+    return f"{format_count(judged, 'interaction')} {_conjugate_go(judged)} with the same result{skipped}{prompts}"
 
 
 def _group_by_rule(changed: Iterable[ChangedRule]) -> Iterator[list[ChangedRule]]:
@@ -105,7 +103,7 @@ def _format_drift(same: list[Drift], known: set[str]) -> Iterator[str]:
     yield f"  cause     {first.cause}"
     text = "\n".join(first.diff)
     if text in known:
-        yield "  the diff is shown above"
+        yield "  same diff as above"
         return
     known.add(text)
     diff = trim_diff(first.diff)
@@ -129,16 +127,16 @@ class ReplayTotals:
     same: int = 0
     differ: int = 0
     drift: int = 0
-    """Those that go the same way, but whose prompts would be others."""
+    """Histories with the same result, but different prompts."""
     changed_rules: int = 0
-    """Those that go the same way but for a rule that a newer Logist has changed."""
+    """Histories with the same result except for a rule that a newer Logist has changed."""
     uncompared: int = 0
-    """Those of whose prompts none can be compared with today's, whatever else was found."""
+    """Histories without any prompt that can be compared with today's; also counted elsewhere."""
     unreadable: int = 0
     skipped: int = 0
     """Interactions that were not judged."""
     errors: list[LogistError] = field(default_factory=list)
-    """Of those that are unreadable."""
+    """The errors of the unreadable histories."""
 
     def add(self, found: Replayed) -> None:
         """Add the result of one more history."""
@@ -166,8 +164,8 @@ class ReplayTotals:
         """All counts on one line."""
         parts = [f"{self.same:,} the same"]
         parts += [f"{self.differ:,} different"] if self.differ else []
-        parts += [f"{self.changed_rules:,} the same but for changed rules"] if self.changed_rules else []
-        parts += [f"{self.drift:,} the same but for the prompts"] if self.drift else []
+        parts += [f"{self.changed_rules:,} the same except for changed rules"] if self.changed_rules else []
+        parts += [f"{self.drift:,} the same except for the prompts"] if self.drift else []
         parts += [f"{self.unreadable:,} unreadable"] if self.unreadable else []
         skipped = f" ({self.skipped:,} of them skipped)" if self.skipped else ""
         return f"{format_count(self.histories, 'history')}, {format_count(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
@@ -178,9 +176,9 @@ class Junit:
     """A JUnit report, one test case for each history. It has no times: a replay reads no clock."""
 
     prompts: bool
-    """Whether a prompt that drifts is a failure."""
+    """True if a changed prompt is a failure."""
     rules: bool = False
-    """Whether a changed rule is a failure."""
+    """True if a changed rule is a failure."""
     _cases: list[str] = field(default_factory=list)
     _failures: int = 0
     _errors: int = 0
@@ -227,4 +225,4 @@ def _escape_character(found: re.Match[str]) -> str:
 
 
 def _conjugate_go(number: int) -> str:
-    return "goes" if number == 1 else "go"
+    return "replays" if number == 1 else "replay"

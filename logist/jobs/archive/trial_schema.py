@@ -1,4 +1,4 @@
-"""Loads a schema of the exit command that is tried out before it is released."""
+"""Loads a schema of the exit command to try it out before its release."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ _NEVER: tuple[tuple[str, JsonObject], ...] = (
         {name: value for name, value in SOUND.items() if name != "summary_for_supervisor"},
     ),
     ("an unknown `action`", {**SOUND, "action": "MAYBE"}),
-    ("`evidence_files` that are no list", {**SOUND, "evidence_files": "a.txt"}),
-    ("evidence that is no text", {**SOUND, "evidence_files": [1]}),
+    ("`evidence_files` that is not a list", {**SOUND, "evidence_files": "a.txt"}),
+    ("evidence that is not a string", {**SOUND, "evidence_files": [1]}),
     ("evidence outside the workspace", {**SOUND, "evidence_files": ["../a.txt"]}),
     ("an absolute path as evidence", {**SOUND, "evidence_files": ["/etc/passwd"]}),
-    ("a summary that is no text", {**SOUND, "summary_for_supervisor": 1}),
-    ("`metadata` that is no object", {**SOUND, "metadata": 1}),
+    ("a summary that is not a string", {**SOUND, "summary_for_supervisor": 1}),
+    ("`metadata` that is not an object", {**SOUND, "metadata": 1}),
 )
-"""What no schema may take for an exit command: the state machine could not go on with it."""
+"""Exit commands that no schema may accept: the state machine could not use them."""
 _REFERENCES = ("$ref", "$dynamicRef")
-FIX = "begin with a copy of schemas/llm-chat-schema.json"
+FIX = "start with a copy of schemas/llm-chat-schema.json"
 
 
 def load_trial_schema(path: Path) -> JsonObject:
     """Load the schema in a file.
 
-    Raises UsageError if there is no such file, InvalidFile for a file that is no schema, refers to other
-    files, or accepts exit commands that can't be used.
+    Raises UsageError if there is no such file, InvalidFile for a file that is not a schema, refers to
+    other files, or accepts exit commands that can't be used.
     """
     where = str(path)
     if not path.exists():
-        raise UsageError("there is no such schema file", where=where, fix="name a file")
+        raise UsageError("schema file not found", where=where, fix="use an existing file")
     schema = documents.read_document(path).data
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         place = ".".join(map(str, error.absolute_path))
         raise InvalidFile(
-            f"is no JSON Schema: {place or 'it'}: {error.message[:300]}", where=where
+            f"is not a valid JSON Schema: {place or 'top level'}: {error.message[:300]}", where=where
         ) from error
     for fault in _find_faults(schema):
         raise InvalidFile(fault, where=where)
@@ -61,10 +61,10 @@ def load_trial_schema(path: Path) -> JsonObject:
         accepted = next((what for what, probe in _NEVER if _accepts_response(schema, probe)), None)
         answer_faults.find_schema_faults({"response": SOUND}, schema)
     except (RecursionError, Unresolvable, re.error) as error:
-        message = "refers to itself without end" if isinstance(error, RecursionError) else str(error)
+        message = "contains an endless reference" if isinstance(error, RecursionError) else str(error)
         raise InvalidFile(f"can't be applied: {message[:300]}", where=where) from error
     if accepted is not None:
-        raise InvalidFile(f"takes {accepted} for an exit command", where=where, fix=FIX)
+        raise InvalidFile(f"must not accept an exit command with {accepted}", where=where, fix=FIX)
     return schema
 
 
@@ -73,15 +73,15 @@ def _accepts_response(schema: JsonObject, response: JsonObject) -> bool:
 
 
 def _find_faults(schema: JsonObject) -> Iterator[str]:
-    """Find references that lead out of the file, or nowhere, and patterns that do not compile."""
+    """Find references to other files or missing targets, and patterns that do not compile."""
     for name, value in _walk_members(schema):
         if name in _REFERENCES and isinstance(value, str):
             if not value.startswith("#"):
-                yield f"`{name}` is {json.dumps(value)}; only places in the file itself (#/...) are looked up"
+                yield f"`{name}` is {json.dumps(value)}; only references inside the file (#/...) are supported"
             elif not _has_target(schema, value):
-                yield f"`{name}` is {json.dumps(value)}, which is not there"
+                yield f"`{name}` is {json.dumps(value)}, which does not exist in the file"
         if name == "pattern" and isinstance(value, str) and (fault := _explain_bad_pattern(value)):
-            yield f"`pattern` {json.dumps(value)[:100]} is no regular expression: {fault}"
+            yield f"`pattern` {json.dumps(value)[:100]} is not a valid regular expression: {fault}"
 
 
 def _walk_members(value: Any) -> Iterator[tuple[str, Any]]:
@@ -96,7 +96,7 @@ def _walk_members(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _has_target(schema: JsonObject, reference: str) -> bool:
-    """True if a JSON pointer leads to something; names (`#name`) are left to the validator."""
+    """True if the target of a JSON pointer exists; the validator checks names (`#name`)."""
     if not reference.startswith("#/"):
         return True
     target: Any = schema

@@ -1,1 +1,1 @@
-"""What every use case on a job starts from: the project, the locked job, its spec, its readers."""
+"""The base of every use case on a job: the project, the locked job, its spec, its readers."""

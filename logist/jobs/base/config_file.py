@@ -22,20 +22,20 @@ from logist.store import replace_file
 
 LOCK_FILE = ".config.lock"
 SHARED, PRIVATE = 0o644, 0o600
-"""Permissions of a new file: that of a project is for version control, the user's own may name anything."""
+"""Permissions of a new file: a project's is for version control, the user's own may contain private data."""
 
 FieldPath = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """The config.yaml of a project, or the user's own."""
+    """The config.yaml of a project, or that of the user."""
 
     home: Path
-    """The directory that holds it."""
+    """The directory that contains it."""
     user_config_dir: Path
     needs_trust: bool
-    """It belongs to a project, so what it says needs to be allowed."""
+    """It belongs to a project, so the user must trust its settings."""
 
     @property
     def path(self) -> Path:
@@ -57,7 +57,7 @@ class Setting:
 
     value: Any
     source: str
-    """A file, `default`, or empty where nothing sets it."""
+    """A file, `default`, or empty if nothing sets it."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False)
     """Set a key of the file, or remove it if the value is None.
 
     A change that the user makes this way is trusted at once, but nothing else in the file (see
-    `Trust.allow_change`). Raises UsageError for an unknown key or a wrong value, InvalidFile for a file that
-    is invalid already.
+    `Trust.allow_change`). Raises UsageError for an unknown key or an invalid value, InvalidFile for a
+    file that is already invalid.
     """
     if dry_run:
         return _apply_change(file, key, value, write=False)
@@ -110,7 +110,7 @@ def _apply_change(file: ConfigFile, key: str, value: Any, *, write: bool) -> Con
     if write and edited != text:
         replace_file(file.path, edited.encode("utf-8"), mode)
     if write and file.needs_trust:
-        # After the file: if this is cut off, the user is asked once more.
+        # After the file: if the process is killed in between, the user has to confirm once more.
         claims = read_trust(file.user_config_dir, file.home, before).claims if before else ()
         trust = read_trust(file.user_config_dir, file.home, after)
         trust.allow_change(claims, path, str(file.path))
@@ -134,19 +134,19 @@ def _read_file(file: ConfigFile) -> tuple[str, int]:
         raise InvalidFile("is not UTF-8 text", where=str(file.path)) from error
     except OSError as error:
         what = "is a symbolic link" if file.path.is_symlink() else f"can't be read: {error.strerror}"
-        fix = "edit the file that it leads to" if file.path.is_symlink() else None
+        fix = "edit the file that it points to" if file.path.is_symlink() else None
         is_irregular = error.errno in IRREGULAR and not file.path.is_symlink()
         raise InvalidFile(
-            what, where=str(file.path), fix="move it away, and run the command again" if is_irregular else fix
+            what, where=str(file.path), fix="move it away and run the command again" if is_irregular else fix
         ) from error
 
 
 def _resolve_key_path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
     """The path that a dotted key means. Names in the file take precedence, because they may contain dots."""
     if not all(key.split(".")):
-        raise UsageError(f"{key!r} is not a key", fix="as in limits.cost_threshold")
+        raise UsageError(f"invalid key {key!r}", fix="for example: limits.cost_threshold")
     if value is None and (existing := _find_existing_path(data, key.split("."))):
-        return existing  # also a key that is not known, which is why it is to go
+        return existing  # also an unknown key, which may be the reason to remove it
     path = documents.find_key_path(Settings, key)
     entry = documents.find_key_path(Settings, key, entry=True)
     if (
@@ -174,11 +174,11 @@ def _find_existing_path(data: Any, words: list[str]) -> FieldPath | None:
 def _load_both(
     file: ConfigFile, old: Document, new: Document
 ) -> tuple[LoadedSettings | None, LoadedSettings]:
-    """The settings before and after; None for the settings before if the file is invalid already."""
+    """The settings before and after; None for those before if the file is already invalid."""
     try:
         after = file.load_with(new)
     except InvalidFile as error:
-        file.load_with(old)  # what was wrong already is named by its own line
+        file.load_with(old)  # raises for what was already invalid, with its own line
         raise UsageError(error.message, fix=error.fix) from error
     try:
         return file.load_with(old), after

@@ -36,9 +36,9 @@ class Created:
     state: State
     warnings: tuple[str, ...]
     merge_warnings: tuple[str, ...] = ()
-    """What a person should know about the merge of its work."""
+    """Warnings about the merge of its work."""
     file_warnings: tuple[str, ...] = ()
-    """The `files` of the spec that no prompt can show."""
+    """The `files` of the spec that no prompt can include."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,16 @@ def create_job(
     without a prompt, InvalidFile for a workflow or a role that can't be used.
     """
     if not spec.prompt and not spec.workflow and not draft:
-        raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
+        raise UsageError(
+            "a job needs a prompt", where="prompt", fix="use --prompt TEXT, a spec file, or --draft"
+        )
     specs.require_known_roles(project, spec)
     specs.require_usable_doer(project, spec)
-    if child is None:  # a part of a job takes the files of a spec that was accepted long ago
+    if child is None:  # the files of a child were checked when its parent was created
         specs.require_workspace_paths(project, spec.files)
     redacted_spec = JobSpec.model_validate(specs.redact_values(project, spec.model_dump(exclude_unset=True)))
     if redacted_spec != spec:
-        spec, text = redacted_spec, ""  # a secret is nobody's comment
+        spec, text = redacted_spec, ""  # the original text contains a secret
     flow = child.flow if child else _load_workflow(project, spec, here)
     effective = specs.build_effective_spec(project, spec, flow)
     if flow is None:
@@ -154,10 +156,8 @@ def _require_roles(project: ProjectContext, spec: EffectiveSpec) -> None:
     for role, source in required:
         if role not in known and source != "job":
             key = keys.get(source, f"roles.type_mapping.{spec.task_type}")
-            fix = (
-                f"'logist config show' has the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
-            )
-            raise InvalidFile(f"`{key}` names the role `{role}`, and there is none", where="config", fix=fix)
+            fix = f"'logist config show' prints the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
+            raise InvalidFile(f"`{key}` names the unknown role `{role}`", where="config", fix=fix)
 
 
 def _build_spec_document(spec: JobSpec, job_id: str) -> dict[str, object]:

@@ -23,17 +23,17 @@ from logist.jobs.base.session import load_session, read_current_state
 
 
 class Unwanted(Refused):
-    """A child whose parent does not wait for its work any more."""
+    """A child whose parent no longer waits for its work."""
 
 
 class SetAside(Refused):
-    """A child whose parent was set aside."""
+    """A child whose parent is suspended or has reached a limit."""
 
 
 SET_ASIDE = frozenset({Status.SUSPENDED, *HALTED})
-"""Where a job may stand that its children wait for."""
+"""Statuses of a parent in which its children do not run."""
 SHOWN = 5
-"""Children that a note names."""
+"""How many children a note lists."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Kin:
     state: State | None
     error: str = ""
     code: int = 0
-    """The exit code of that error; 0 where it is only not made yet."""
+    """The exit code of that error; 0 if the job is only not created yet."""
 
     @property
     def is_settled(self) -> bool:
-        """True if the child will change no more: it has ended, or has no attempts left."""
+        """True if the child will not change any more: it has ended, or has no attempts left."""
         if self.state is None:
             return False
         out = self.state.place.stuck is not None and self.state.place.stuck.kind is StuckKind.ATTEMPTS
@@ -72,7 +72,7 @@ def _load_child(project: ProjectContext, job_id: str) -> Kin:
     except LogistError as error:
         return Kin(job_id, None, str(error), error.exit_code)
     if state.parent is None or not job_id.startswith(f"{state.parent}--"):
-        return Kin(job_id, None, "another job has its name", Refused.exit_code)
+        return Kin(job_id, None, "another job uses this id", Refused.exit_code)
     return Kin(job_id, state)
 
 
@@ -83,9 +83,9 @@ def is_waiting(state: State) -> bool:
 
 
 def require_wanted(project: ProjectContext, state: State, job_id: str) -> None:
-    """Raise Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
+    """Raise Refused for a child whose parent has ended, is suspended or at a limit, or no longer waits for it.
 
-    The same for a child of such a child.
+    The same applies to a child of such a child.
     """
     child, above = job_id, state.parent
     for _ in range(MAX_DEPTH):
@@ -94,13 +94,13 @@ def require_wanted(project: ProjectContext, state: State, job_id: str) -> None:
         try:
             parent = load_session(project, project.open_job(above)).state
         except UsageError:
-            return  # a child that was taken elsewhere goes its own way
+            return  # the parent is missing: a child that was moved runs on its own
         if parent.status in SET_ASIDE:
             fix = next_command(parent, above)
-            raise SetAside(f"its parent {above} is {parent.status}", fix=fix)
+            raise SetAside(f"the parent job {above} is {parent.status}", fix=fix)
         if parent.status in TERMINAL or child not in parent.children:
             fix = f"logist job cancel --job {child}"
-            raise Unwanted(f"its parent {above} does not wait for it any more", fix=fix)
+            raise Unwanted(f"the parent job {above} no longer waits for this job", fix=fix)
         child, above = above, parent.parent
 
 
@@ -124,12 +124,12 @@ def describe_waiting(kin: Sequence[Kin]) -> str:
     open_ones = [child for child in kin if not child.is_settled]
     described = ", ".join(f"{child.id} ({describe_child_status(child)})" for child in open_ones[:SHOWN])
     more = f" and {len(open_ones) - SHOWN} more" if len(open_ones) > SHOWN else ""
-    return f"waiting for {len(open_ones)} of {len(kin)} jobs: {described}{more}"
+    return f"waiting for {len(open_ones)} of {len(kin)} child jobs: {described}{more}"
 
 
 def describe_child_status(child: Kin) -> str:
-    """The status of a child, or why it is not known."""
-    return child.state.status.value if child.state else child.error or "not made yet"
+    """The status of a child, or why it is unknown."""
+    return child.state.status.value if child.state else child.error or "not created yet"
 
 
 FIRST_OF = (1, 10, 5, 3, 7, 11, 8)

@@ -20,7 +20,7 @@ def run_stuck_hook(project: ProjectContext, job: JobDir, state: State) -> None:
     try:
         project.trust.require_to_run()
     except InvalidFile as error:
-        project.say(f"on_stuck did not run: {error}")
+        project.say(f"the on_stuck command did not run: {error}")
         return
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     try:
@@ -35,12 +35,12 @@ def run_stuck_hook(project: ProjectContext, job: JobDir, state: State) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        project.say(f"on_stuck was ended after {SECONDS} seconds")
+        project.say(f"the on_stuck command was stopped after {SECONDS} seconds")
     except (OSError, ValueError) as error:
-        project.say(f"on_stuck did not run: {error}")
+        project.say(f"the on_stuck command did not run: {error}")
     else:
         if result.returncode:
-            project.say(f"on_stuck ended with status {result.returncode}")
+            project.say(f"the on_stuck command failed with exit status {result.returncode}")
 
 
 def _build_environment(project: ProjectContext, job: JobDir, state: State) -> dict[str, str]:
@@ -49,5 +49,6 @@ def _build_environment(project: ProjectContext, job: JobDir, state: State) -> di
         "LOGIST_JOB_ID": job.id,
         "LOGIST_JOB_DIR": str(job.path),
         "LOGIST_STATUS": state.status.value,
-        "LOGIST_REASON": state.reason.replace("\0", ""),  # an agent's JSON may have one, an environment can't
+        # An agent's JSON may contain a NUL, an environment variable can't.
+        "LOGIST_REASON": state.reason.replace("\0", ""),
     }

@@ -1,4 +1,4 @@
-"""Generates ids for jobs without a chosen name and creates the job under the first free one."""
+"""Generates ids for jobs without a chosen one, and creates the job with the first free id."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def create_under_free_name(
         except Refused:
             if not (project.jobs_dir / name).exists():
                 raise
-    raise Refused(f"{tried:,} jobs with names like that are there", fix="choose an --id")
+    raise Refused(f"all {tried:,} generated ids are taken", fix="choose one with --id")
 
 
 def create_job_id(spec: JobSpec) -> str:

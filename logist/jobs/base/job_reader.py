@@ -1,4 +1,4 @@
-"""Reads jobs: the history, and whether the files verify. Writes nothing and takes no lock."""
+"""Reads jobs: their history, and whether their files verify. Writes nothing and takes no lock."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs
 
 SHOWN = 5
-"""Checkpoints that are named one by one when they are missing."""
+"""How many missing checkpoints are listed one by one."""
 EDITS = 1000
-"""Changes of the workspace that are listed."""
-MADE_ANEW = "the next change makes it anew"
+"""How many changes of the workspace are listed."""
+MADE_ANEW = "the next change to the job recreates it"
 READINGS = 3
-"""How often a job is read at which a command is at work."""
+"""How often a job is read while a command works on it."""
 AT_ONCE = 10_000
-"""Checkpoints that are looked for in one reading of the pack indexes; so many are in memory."""
+"""How many checkpoints are looked up in one pass over the pack indexes, and are in memory."""
 
 
 def read_interactions(job: JobDir) -> Iterator[Interaction]:
@@ -44,19 +44,19 @@ def find_interaction(job: JobDir, sequence: int) -> Interaction:
     for entry in read_interactions(job):
         if entry.sequence == sequence:
             return entry
-    fix = f"'logist job history --job {job.id}' shows them"
-    raise UsageError(f"no interaction {sequence} in {job.id}", fix=fix)
+    fix = f"to list the interactions: logist job history --job {job.id}"
+    raise UsageError(f"interaction {sequence} not found in {job.id}", fix=fix)
 
 
 @dataclass(frozen=True)
 class Edits:
     """The differences between the workspace and the last checkpoint in the
-    history: a person may edit files.
+    history, for example files that a person has edited.
     """
 
     checkpoint: str
     changes: tuple[Change, ...]
-    """Sorted by path, without caches; of many the first."""
+    """Sorted by path, without caches; at most EDITS of them."""
     omitted: int = 0
     """How many more there are."""
 
@@ -68,9 +68,10 @@ class Verified:
     problems: tuple[HistoryProblem, ...]
     notes: tuple[str, ...] = ()
     proof: Proof = field(default=Proof(), compare=False)
-    """How far the history is proven; not part of the verdict."""
+    """How far the history is proven; not compared."""
     edits: Edits | None = field(default=None, compare=False)
-    """Not part of the verdict either; None where the workspace was not compared: something is wrong, or a command is at work on the job."""
+    """Not compared either; None if the workspace was not checked: there are problems, or a command is working on
+    the job."""
 
 
 def verify_job(
@@ -81,14 +82,14 @@ def verify_job(
     Checks the hash chain, numbering and files; that the fold of the history equals state.json; that git has
     the checkpoints that the history names; that nothing refers to more interactions (see truncation); and
     lists edits of the workspace. Each check runs only if those before it found no problem.
-    `read_all`: read every file of the workspace, even if its times say that it is unchanged. `forks`: those
-    of the project, for a caller that verifies many jobs.
+    `read_all`: read every file of the workspace, even if its times are unchanged. `forks`: those of the
+    project, for a caller that verifies many jobs.
     """
     for _ in range(READINGS):
         before = _read_history_stamp(job)
         verified = _verify_once(project, job, forks or Forks(project.jobs_dir), read_all=read_all)
         if not verified.problems or _read_history_stamp(job) == before:
-            break  # else a command has recorded something meanwhile, which other files knew of sooner
+            break  # otherwise a command has recorded something that other files referred to earlier
     return verified
 
 
@@ -126,22 +127,22 @@ def _verify_once(project: ProjectContext, job: JobDir, forks: Forks, *, read_all
 def _compare_workspace(
     project: ProjectContext, job: JobDir, state: State, notes: list[str], *, read_all: bool
 ) -> Edits | None:
-    """The changes since the last checkpoint. Raises Damaged, StorageError if
-    that or the workspace is lost.
+    """The changes since the last checkpoint. Raises Damaged or StorageError
+    if the checkpoint or the workspace is missing.
     """
     if state.checkpoint is None:
         return None
     if not truncation.has_git(project, job):
-        notes.append("the workspace and its checkpoints were not looked at: git is not installed")
+        notes.append("the workspace and its checkpoints were not checked: git is not installed")
         return None
     holder = job.find_lock_holder()
     if holder is not None:
-        notes.append(f"the workspace was not compared with the last checkpoint: {holder} is at work on it")
+        notes.append(
+            f"the workspace was not compared with the last checkpoint: {holder} is working on the job"
+        )
         return None
     if os.path.lexists(job.inflight) or os.path.lexists(job.restoring):
-        notes.append(
-            "the workspace may hold changes of a command that was killed; the next step settles that"
-        )
+        notes.append("the workspace may contain changes of a killed command; the next step resolves this")
     changes, omitted = project.open_workspace(job).list_edits(state.checkpoint, EDITS, read_all=read_all)
     redacted = (change.model_copy(update={"path": project.redact_text(change.path)}) for change in changes)
     return Edits(state.checkpoint, tuple(redacted), omitted)
@@ -152,15 +153,15 @@ class _Seen:
 
     def __init__(self, git_dir: Path) -> None:
         self.targets: set[int] = set()
-        """Interactions that a restep went back before."""
+        """Interactions that a restep has reverted to the state before them."""
         self.children: set[str] = set()
-        """Jobs that were made for this one."""
+        """Jobs that were created as its children."""
         self._git_dir = git_dir
         self._named: dict[str, int] = {}
         self._lost: dict[str, int] = {}
 
     def add_entry(self, entry: JsonObject) -> None:
-        """Takes the next entry."""
+        """Process the next entry."""
         self.targets.update(restep_to(entry))
         self.children.update(truncation.read_spawned_ids(entry))
         observed = entry.get("observed")
@@ -175,9 +176,9 @@ class _Seen:
         """The commits that entries name and git does not have, each with the first entry that names it."""
         self._find_lost_commits()
         first = sorted((number, commit) for commit, number in self._lost.items())[:SHOWN]
-        lost = [HistoryProblem(f"its checkpoint {commit} is not in git", number) for number, commit in first]
+        lost = [HistoryProblem(f"checkpoint {commit} not found in git", number) for number, commit in first]
         more = len(self._lost) - len(first)
-        return (*lost, *([HistoryProblem(f"{more} more checkpoints are not in git")] if more else []))
+        return (*lost, *([HistoryProblem(f"more checkpoints not found in git: {more}")] if more else []))
 
     def _find_lost_commits(self) -> None:
         for commit in packs.find_lacking(self._git_dir, set(self._named)):
@@ -190,7 +191,7 @@ def _compare_state(
 ) -> tuple[State | None, list[HistoryProblem]]:
     """The fold of the history, and the fields of state.json that differ from it.
 
-    Where they may differ, a note is added instead.
+    If they are allowed to differ, a note is added instead.
     """
     newer_ones: list[str] = []
     try:
@@ -202,10 +203,10 @@ def _compare_state(
     if state is None or end is None:
         return None, [HistoryProblem("the history is empty")]
     if recorded is None or recorded.get("head") != _build_head(end):
-        what = "missing" if recorded is None else "behind the history"
+        what = "missing" if recorded is None else "older than the history"
         notes.append(f"state.json is {what}; {MADE_ANEW}")
     elif newer_ones or newer_versions.is_newer(recorded):
-        notes.append("state.json was not compared with the history: a newer Logist wrote it")
+        notes.append("state.json was not compared with the history: a newer version of Logist wrote it")
     else:
         return state, list(_compare_fields(recorded, dump_state(state, end)))
     return state, []
@@ -220,7 +221,7 @@ def _compare_fields(recorded: JsonObject, expected: JsonObject) -> Iterator[Hist
     for name, value in expected.items():
         if not newer_versions.has_expected_value(completed.get(name), value):
             yield HistoryProblem(
-                f"state.json: {name} is {_shorten_value(recorded.get(name))}, not {_shorten_value(value)}"
+                f"state.json: {name} is {_shorten_value(recorded.get(name))}, expected {_shorten_value(value)}"
             )
 
 
@@ -229,7 +230,7 @@ def add_missing_fields(recorded: JsonObject) -> JsonObject:
     own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
     try:
         return recorded | State.model_validate(own).model_dump(mode="json", exclude={"head"})
-    except ValidationError:  # the values are compared as they are, and some will differ
+    except ValidationError:  # compare the values unchanged; some will differ
         return recorded
 
 
@@ -246,8 +247,8 @@ def fold_in_one_pass(entries: Iterable[Interaction], targets: set[int], warned: 
 
 
 def _spec_notes(job: JobDir) -> Iterator[str]:
-    """Why job.yaml can't be used. No damage: a person may edit it, and the
-    history has the spec that was used.
+    """Why job.yaml can't be used. This is not damage: a person may edit the
+    file, and the history has the spec that was used.
     """
     messages: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Workflows of jobs: loaded, checked as a whole and frozen when a job is created."""
+"""Loads, checks and freezes the workflow of a job when the job is created."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def build_check_context(
     roles: Roles, job_role: str | None = None, given: Any = None, allowance: Allowance | None = None
 ) -> Around:
-    """What a workflow is checked against: the known roles, their delegates,
-    the names of the input, the limits.
+    """What a workflow is checked against: the known roles, the roles that they
+    may delegate to, the names of the input, the limits.
     """
     known = {name: loaded.role for name, loaded in roles.by_name.items()}
     return Around(
@@ -48,7 +48,7 @@ def load_job_workflow(
 ) -> Workflow:
     """Load the workflow with that file or name, including all workflows it refers to, for a job of that role.
 
-    Warnings are printed. Raises UsageError if there is none, InvalidFile with all its errors.
+    Prints warnings. Raises UsageError if the workflow is missing, InvalidFile with all its errors.
     """
     folders = list_workflow_search_path(project.layers)
     loaded = load_workflow(name, folders, here)
@@ -65,9 +65,9 @@ def load_job_workflow(
 
 
 def _invalid_workflow_error(loaded: LoadedWorkflow, errors: Sequence[WorkflowProblem]) -> InvalidFile:
-    count = f"{len(errors)} errors" if len(errors) != 1 else "an error"
+    count = f"{len(errors)} errors" if len(errors) != 1 else "1 error"
     fix = f"logist workflow validate {quote(str(loaded.path))}"
-    failure = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
+    failure = InvalidFile(f"the workflow can't be used: it has {count}", where=str(loaded.path), fix=fix)
     failure.details = tuple(
         InvalidFile(error.full_message, where=_format_location(loaded.path, error), fix=error.fix or None)
         for error in errors

@@ -1,4 +1,4 @@
-"""What every use case gets handed in: paths, settings, roles, clock, steward."""
+"""What every use case receives: paths, settings, roles, clock, steward."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SCRIPTED = "scripted:"
 
 @dataclass(frozen=True)
 class Clock:
-    """The time for the use cases; a replay or a test hands in another clock."""
+    """The time for the use cases; a replay or a test passes another clock."""
 
     now: Callable[[], datetime]
     """The current time, UTC."""
     monotonic: Callable[[], float]
-    """Seconds that only grow."""
+    """Seconds of a clock that never goes back."""
 
     def timestamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -44,7 +44,7 @@ class ProjectContext:
     """The environment of a use case: paths, settings, roles, clock, steward."""
 
     home: Path
-    """The `.logist` directory; it need not be there yet."""
+    """The `.logist` directory; it may not exist yet."""
     jobs_dir: Path
     settings: Settings
     roles: Roles
@@ -54,9 +54,9 @@ class ProjectContext:
     agent: str
     """`litellm`, `scripted:PATH`, or the name of an agent program; `function` if there is one."""
     say: Callable[[str], None]
-    """Tells the person at the terminal what is going on."""
+    """Prints a message for the person at the terminal."""
     trust: Trust
-    """Asked before the project's files run a program, reach a host, or merge work."""
+    """Checked before the project's files run a program, connect to a host, or merge work."""
     stopping: Callable[[], int] = lambda: 0
     """The exit code of a stop, once one was requested: then no new work begins. Else 0."""
     function: FunctionAgent | None = None

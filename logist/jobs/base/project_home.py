@@ -8,10 +8,10 @@ from logist.config.environment import IGNORED, PROJECT_DIRECTORY
 from logist.store import files
 
 CONFIG = """\
-# Logist settings of this project. Every line is optional; `logist config show` lists them all.
+# Logist settings of this project. Every line is optional; run `logist config show` to see all settings.
 #
 # limits:
-#   cost_threshold: 1000          # US cents a job
+#   cost_threshold: 1000          # US cents per job
 #   time_threshold_minutes: 60
 #   max_allowed_iterations: 50
 # review:
@@ -23,7 +23,7 @@ CONFIG = """\
 #     provider_model: openai/my-model
 #     endpoint: http://127.0.0.1:8000/v1
 #     api_key_env: MY_MODEL_KEY
-#     input_price: 0.20           # US dollars a million tokens
+#     input_price: 0.20           # US dollars per million tokens
 #     output_price: 1.50
 """
 """The settings file of a new project."""

@@ -39,7 +39,9 @@ def open_project(
     `jobs_dir` and `agent`: instead of those of the environment and the config. `say` gets progress messages.
     """
     jobs = require_utf8(
-        environment.jobs_dir_name(jobs_dir, str(directory)), "the directory of the jobs", "--jobs-dir DIR"
+        environment.jobs_dir_name(jobs_dir, str(directory)),
+        "the jobs directory",
+        "choose another with --jobs-dir",
     )
     require_local(Path(jobs))
     home = environment.find_home(directory).path
@@ -101,6 +103,6 @@ def _choose_agent(chosen: str | None, settings: Settings) -> str:
 
         known = finding.list_program_names(settings.agents)
         if chosen not in known:
-            fix = f"litellm, scripted:PATH, or a program: {', '.join(known)}"
+            fix = f"use litellm, scripted:PATH, or a program: {', '.join(known)}"
             raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)
     return chosen

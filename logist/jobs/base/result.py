@@ -19,7 +19,7 @@ class CommandResult:
     warnings: tuple[str, ...] = ()
     exit_code: int = field(default=0)
     before: State | None = None
-    """Of a dry run: where the job stands, since `state` is only where it would."""
+    """The current state in a dry run, where `state` is what would follow."""
 
     @property
     def next_command(self) -> str:

@@ -35,9 +35,9 @@ from logist.store.listing import REBUILD
 Value = TypeVar("Value", Interaction, State)
 
 STORED_ONLY = frozenset({"head", "checksum"})
-"""What state.json has beside the fold: where the store found it."""
+"""Fields of state.json that the store adds to the fold."""
 SEALED = ("sequence", "previous", "checksum")
-"""What the store fills in when it appends an interaction."""
+"""Fields that the store fills in when it appends an interaction."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Session:
     position: Position
     torn: bytes
     behind: bool
-    """state.json is missing or older than the history: its writer was killed. `open_session` writes it."""
+    """state.json is missing or older than the history, because its writer was killed. `open_session` writes it."""
     became_stuck: bool = False
 
     def build_interaction(
@@ -107,8 +107,8 @@ class Session:
     def require_unmoved(self) -> None:
         """Raise Refused if the job's directory was moved or replaced: the lock does not cover the new one."""
         if self.lock is not None and not self.lock.is_at(self.job.path):
-            fix = f"where it is now: logist job step --job {self.job.id} --jobs-dir DIR"
-            message = "the job was moved or removed while it was worked on; what was in flight went with it"
+            fix = f"to continue it in its new place: logist job step --job {self.job.id} --jobs-dir DIR"
+            message = "the job was moved or removed while this command worked on it; any unfinished call moved with it"
             raise Refused(message, where=str(self.job.path), fix=fix)
 
     def write_state(self) -> None:
@@ -118,7 +118,7 @@ class Session:
     def detect_spec_change(
         self, command: SpecCommand | None = None
     ) -> tuple[EffectiveSpec, list[Interaction]]:
-        """The effective spec of now, and a `spec` interaction if it differs from the recorded one."""
+        """The current effective spec, and a `spec` interaction if it differs from the recorded one."""
         draft = self.state.status is Status.DRAFT
         spec = specs.load_effective_spec(self.project, self.job, draft=draft, say=self.project.say)
         if spec_hash(spec) == self.state.spec_hash:
@@ -168,7 +168,7 @@ def open_session(
     job = project.open_job(job_id)
 
     def report_wait(holder: Holder) -> None:
-        hint = f"; Ctrl-C stops waiting, 'logist job cancel --job {job_id} --yes' ends it"
+        hint = f"; press Ctrl-C to stop waiting; to end the call: logist job cancel --job {job_id} --yes"
         project.say(f"waiting for {holder}" + (hint if holder.is_courier_alone else ""))
 
     def check_for_stop() -> None:
@@ -190,7 +190,7 @@ def open_session(
             if session.behind:
                 if job.read_state() is None:
                     _require_complete_history(session)
-                # A command that is refused, or has nothing to do, records nothing; yet `run` and `list` read this.
+                # Write it now: a refused or idle command records nothing, but `run` and `list` read this file.
                 session.write_state()
             yield session
     finally:
@@ -221,7 +221,7 @@ def load_session(project: ProjectContext, job: JobDir, lock: Lock | None = None)
 def read_current_state(job: JobDir) -> JsonObject:
     """Read the state of a job as JSON: state.json, or the fold of the history if that is missing or behind.
 
-    Writes nothing. If the history can't be read, state.json is returned as it is; a run of the job reports
+    Writes nothing. If the history can't be read, state.json is returned unchanged; a run of the job reports
     the damage.
     """
     state = job.read_state()
@@ -277,9 +277,10 @@ def _validate_stored(model: type[Value], data: JsonObject, what: str) -> Value:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problem = describe_first(error.errors()).removeprefix("place.")  # of a state, whose place has no name
+        # state.json has the fields of `place` at the top level.
+        problem = describe_first(error.errors()).removeprefix("place.")
         fix = "restore jobHistory.json from a backup"
-        raise Damaged(f"{what} does not read: {problem}", fix=fix) from error
+        raise Damaged(f"{what} is invalid: {problem}", fix=fix) from error
 
 
 def dump_interaction(entry: Interaction) -> JsonObject:
@@ -290,7 +291,7 @@ def dump_interaction(entry: Interaction) -> JsonObject:
 def dump_state(state: State, position: Position) -> JsonObject:
     """Build state.json from the fold of the history and the head it covers."""
     if position.hash is None:
-        raise Damaged("a state needs at least one interaction")
+        raise Damaged("can't build a state: the history has no interactions")
     head = {"sequence": position.sequence, "hash": position.hash, "offset": position.offset}
     dumped = state.model_dump(mode="json", exclude={"head"})
     return {"version": dumped.pop("version"), "revision": dumped.pop("revision"), "head": head, **dumped}

@@ -26,12 +26,14 @@ def find_job_repository(project: ProjectContext, spec: JobSpec) -> Path | None:
             return resolve_source(path)
     except UsageError:
         pass
-    raise UsageError(f"{spec.repo} is not a git repository", where="repo", fix="--no-repo for none")
+    raise UsageError(
+        f"{spec.repo} is not a git repository", where="repo", fix="use --no-repo for an empty workspace"
+    )
 
 
 def explain_empty_workspace(source: Path | None) -> tuple[str, ...]:
     """Warn that the workspace is empty because the repository has no commit."""
-    return (f"{source} has no commit yet, so the workspace is empty",)
+    return (f"{source} has no commits yet, so the workspace is empty",)
 
 
 def find_uncommitted_warnings(source: Path | None) -> tuple[str, ...]:
@@ -42,4 +44,4 @@ def find_uncommitted_warnings(source: Path | None) -> tuple[str, ...]:
     if not changed:
         return ()
     names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
-    return (f"the workspace holds the committed HEAD of {source}; not in it: {names}",)
+    return (f"the workspace contains HEAD of {source}, without uncommitted changes: {names}",)

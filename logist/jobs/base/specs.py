@@ -43,9 +43,9 @@ from logist.workspace import Workspace
 from logist.workspace.files import file_names
 
 TITLE_LENGTH = 60
-MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
+MADE_AGAIN = "to recreate it from the history: logist doctor --fix"
 UNMAPPED = "implement"
-"""Does the tasks of a type that neither the config nor a role names."""
+"""The role for tasks whose type neither the config nor a role names."""
 TASK_TYPE = "task_type "
 NO_ROLE = ", which no role is for"
 _REASONS = {
@@ -74,7 +74,7 @@ def read_job_spec(
         _refuse_misspelled_keys(document)
     unknown = documents.find_unknown_keys(JobSpec, document)
     for problem in unknown.values():
-        say(f"left out: {problem}")
+        say(f"ignored: {problem}")
     spec = documents.validate_document(JobSpec, documents.remove_keys(document, unknown))
     _require_complete(spec, job, draft=draft)
     return spec
@@ -117,7 +117,7 @@ def load_frozen_workflow(job: JobDir) -> Workflow | None:
 def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | None) -> None:
     """Raise InvalidFile if the frozen workflow is not the one that the job was created with."""
     if flow != made_with:
-        message = "the frozen workflow is not the one that the job was made with"
+        message = "the frozen workflow was changed after the job was created"
         raise InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
 
 
@@ -128,7 +128,7 @@ def write_frozen_workflow(job: JobDir, flow: Workflow) -> None:
 
 
 def _bad_workflow_error(job: JobDir, why: str) -> InvalidFile:
-    message = f"the frozen workflow does not read: {why}"
+    message = f"can't read the frozen workflow: {why}"
     return InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
 
 
@@ -136,11 +136,11 @@ def _require_complete(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
     """Raise InvalidFile for the spec of another job, or a spec without a task."""
     where = str(job.spec_file)
     if spec.id not in (None, job.id):
-        raise InvalidFile(f"`id` is {spec.id!r}, and this is job {job.id!r}", where=where, fix="put it back")
+        raise InvalidFile(f"`id` is {spec.id!r}, expected {job.id!r}", where=where, fix="change it back")
     if spec.workflow and not job.workflow_file.exists():
-        raise _bad_workflow_error(job, "it is missing")
+        raise _bad_workflow_error(job, "file not found")
     if not draft and not spec.workflow and not (spec.prompt or "").strip():
-        raise InvalidFile("`prompt` is missing; only a draft may lack it", where=where, fix="put it back")
+        raise InvalidFile("`prompt` is missing; it is optional only in a draft", where=where, fix="add it")
 
 
 def build_effective_spec(
@@ -183,7 +183,7 @@ def build_effective_spec(
 
 
 def resolve_limits(project: ProjectContext, spec: JobSpec) -> Limits:
-    """The limits of job.yaml, over the limits it shares, or else those of the config."""
+    """The limits of job.yaml, then those that it shares with its parent, or else those of the config."""
     shared = _read_limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
     base = shared or Limits(**project.settings.limits.model_dump())
     return Limits.model_validate({**base.model_dump(), **spec.limits.model_dump(exclude_defaults=True)})
@@ -202,7 +202,7 @@ def _list_step_roles(flow: Workflow | None) -> list[str]:
     role_names = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
     return [
         name for name in role_names if name
-    ]  # of a manual step too: it may be a role, as it was in earlier versions
+    ]  # manual steps too: their assignee may be a role, as in earlier versions
 
 
 def _resolve_doers(project: ProjectContext, flow: Workflow) -> dict[str, Doer]:
@@ -248,7 +248,7 @@ def require_workspace_paths(project: ProjectContext, files: Iterable[str]) -> No
     """Raise UsageError for a path that can't be inside the workspace."""
     for path in files:
         if file_names.split_agent_path(path) is None:
-            fix = "name it as in the workspace: src/app.py"
+            fix = "use a path relative to the workspace, for example src/app.py"
             redacted = project.redact_text(path)
             raise UsageError(f"{redacted!r} is not a path inside the workspace", where="files", fix=fix)
 
@@ -257,14 +257,16 @@ def file_warnings(project: ProjectContext, workspace: Workspace, files: Iterable
     """The `files` of a spec that can't be included in a prompt, each with the reason."""
     most = project.settings.context.max_file_bytes
     read_files = (workspace.read_file(path, most) for path in files)
-    return tuple(f"files: prompts can't show {file.path}: {file.note}" for file in read_files if file.note)
+    return tuple(
+        f"files: {file.path} can't be included in a prompt: {file.note}" for file in read_files if file.note
+    )
 
 
 def merge_warnings(
     project: ProjectContext, spec: JobSpec, state: State, flow: Workflow | None
 ) -> tuple[str, ...]:
-    """Warn if the job's work is going to be merged though neither a person
-    nor a command accepts it; else empty.
+    """Warn if the job's work will be merged although neither a person nor a
+    command accepts it; else empty.
     """
     reviewed = flow is None or any(step.review for step in flow.steps)
     unchecked = bool(state.merges) and reviewed and can_merge_unchecked(project.settings, spec)
@@ -281,11 +283,10 @@ def _redact_command(
 
 
 def choose_doer(project: ProjectContext, spec: JobSpec) -> tuple[str, str]:
-    """Choose the role for the work of a job where its steps name none; return it and why (see
-    describe_doer_source).
+    """Choose the role for steps that name none; return it and its source (see describe_doer_source).
 
     The job's own role, then the role that the config maps its task type to, then the role whose file names
-    that type; then `roles.default`. While that is the shipped default, UNMAPPED does the jobs of an unmapped
+    that type; then `roles.default`. If that is the shipped default, UNMAPPED does the jobs of an unmapped
     type. Raises InvalidFile for a config that maps a task type to the role that only reviews.
     """
     if spec.role:
@@ -304,14 +305,14 @@ def choose_doer(project: ProjectContext, spec: JobSpec) -> tuple[str, str]:
 
 
 def describe_doer_source(source: str) -> str:
-    """The reason of `choose_doer` as it is displayed: `task_type is bug`."""
+    """The source from `choose_doer` as it is displayed: `task_type is bug`."""
     if source.startswith(TASK_TYPE):
         return source.replace(TASK_TYPE, "task_type is ", 1)
     return _REASONS.get(source, source)
 
 
 def _find_mapped_role(settings: Settings, task_type: str) -> str | None:
-    """The role that `roles.type_mapping` has for exactly that type, else for the type in another case."""
+    """The role that `roles.type_mapping` has for this type; an exact match before one in another case."""
     mapping = settings.roles.type_mapping
     same_in_other_case = (name for word, name in mapping.items() if word.casefold() == task_type.casefold())
     role = mapping.get(task_type) or next(same_in_other_case, None)
@@ -322,9 +323,9 @@ def _require_doing_role(name: str, task_type: str, key: str) -> str:
     """Return the role that a key of the config names. Raises InvalidFile if it only reviews."""
     if name == INTERNAL:
         raise InvalidFile(
-            f"`{key}` has tasks of type {task_type!r} done by `{INTERNAL}`, which only reviews",
+            f"`{key}` assigns tasks of type {task_type!r} to `{INTERNAL}`, which only reviews",
             where=f"config: {key}",
-            fix="name another role",
+            fix="choose another role",
         )
     return name
 
@@ -340,8 +341,8 @@ def _make_title(prompt: str, flow: Workflow | None) -> str:
 
 
 def _hash_roles(project: ProjectContext, *names: str) -> dict[str, str]:
-    """The hashes of the roles as they are now; a role that can't be loaded
-    is an error only when it is used.
+    """The hashes of the current roles; a role that can't be loaded is an error
+    only when it is used.
     """
     known = project.roles.by_name
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
@@ -367,8 +368,8 @@ def edit_spec(
     if ("parent",) in changes:
         raise UsageError("the parent of a job can't be changed", where="parent")
     if ("workflow",) in changes:
-        fix = "make another job: logist job create --workflow FILE"
-        raise UsageError("the workflow of a job is frozen when it is made", where="workflow", fix=fix)
+        fix = "create another job: logist job create --workflow FILE"
+        raise UsageError("the workflow of a job can't be changed", where="workflow", fix=fix)
     redacted = {path: redact_values(project, value) for path, value in changes.items()}
     edited = documents.edit_text(_read_text(job), job.spec_file.name, redacted)
     document = documents.parse_document(edited, job.spec_file.name)
@@ -389,7 +390,7 @@ def edit_spec(
 
 
 def _read_text(job: JobDir) -> str:
-    documents.read_document(job.spec_file)  # what can't be read is told in its terms
+    documents.read_document(job.spec_file)  # raises the error of an unreadable file
     return documents.read_document_text(job.spec_file)
 
 
@@ -403,7 +404,7 @@ def require_known_roles(project: ProjectContext, spec: JobSpec) -> None:
 def require_usable_doer(project: ProjectContext, spec: JobSpec) -> None:
     """Raise InvalidFile if the role that would do the job, named or not, is broken.
 
-    The roles of a workflow, or of a child job, are not checked here: they become known while it runs.
+    The roles of a workflow, or of a child job, are not checked here: they are known only while it runs.
     """
     broken = project.roles.broken
     if broken and not (spec.workflow or spec.parent) and (name := choose_doer(project, spec)[0]) in broken:

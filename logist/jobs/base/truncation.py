@@ -1,8 +1,8 @@
 """Detects that entries were removed from the end of a history.
 
-Checksums prove each entry by the one after it, and state.json proves the last one. A history without its last
-entries and without state.json still verifies. Other files show how long it was: checkpoints, logs, exchanges
-in flight, its child jobs, its parent, its forks, and a commit in the user's repository.
+Each entry is proven by the checksum in the next one, and the last entry by state.json. So a history without
+its last entries and without state.json still verifies. Other files show how long it was: checkpoints, logs,
+exchanges in flight, its child jobs, its parent, its forks, and a commit in the user's repository.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs
 
 _CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
-"""How Logist names the checkpoints of a step."""
+"""The subjects of the checkpoints of a step."""
 _LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt|setup\.log)")
 _OF_THE_NEXT = ("torn-", ".setup.log")
-"""Logs that may be of an interaction that nothing came of: a tail that was cut off, and a setup that failed."""
+"""Logs of an interaction that may never have been recorded: an incomplete append, and a setup that failed."""
 _KEPT_FILES = re.compile(r"rerun-(\d+)")
 _CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
 _FORKED = b'"forked": {'
-"""How state.json begins what it says of a fork: most jobs are none, and are not parsed."""
+"""How the fork record in state.json begins. Most jobs have none, so their state.json is not parsed."""
 
 
 @dataclass
@@ -63,14 +63,14 @@ class Forks:
 
 @dataclass
 class VerifiedHistory:
-    """Facts about a history that verifies."""
+    """Facts about a valid history."""
 
     state: State
-    """Its fold."""
+    """The fold of the history."""
     checksum: str
-    """Of its last entry."""
+    """The checksum of its last entry."""
     children: Collection[str] = field(default_factory=set)
-    """The jobs that its entries made."""
+    """The jobs that its entries created."""
 
     @property
     def last_sequence(self) -> int:
@@ -103,7 +103,7 @@ def find_truncation_signs(
     Read after the history. While a command works on the job, a newer interaction can be the reason for such a
     reference (see job_reader.verify_job).
     """
-    # Before an interaction is recorded, its files are written: a command that was killed leaves those of one more.
+    # The files of an interaction are written before it is recorded: a killed command leaves those of the next.
     most = history.last_sequence + 1 if _may_be_cut_off(job, history) else history.last_sequence
     yield from _check_numbered_files(job, history.last_sequence, most)
     yield from _check_in_flight(job, history)
@@ -125,9 +125,13 @@ def require_complete_history(project: ProjectContext, job: JobDir, state: State,
     for sign in find_truncation_signs(
         project, job, VerifiedHistory(state, checksum, children), Forks(project.jobs_dir)
     ):
-        again = f"to continue with what is left, in a new job: logist job fork --job {job.id} --at {state.revision}"
-        fix = f"put jobHistory.json and state.json back from a backup; {again}"
-        raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
+        again = (
+            f"to continue with the rest in a new job: logist job fork --job {job.id} --at {state.revision}"
+        )
+        fix = f"restore jobHistory.json and state.json from a backup; {again}"
+        raise Damaged(
+            f"the end of the history is missing: {sign.message}", where=str(job.history_file), fix=fix
+        )
 
 
 def has_git(project: ProjectContext, job: JobDir) -> bool:
@@ -150,7 +154,7 @@ def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
 
 
 def _too_short_problem(what: str, number: int, last: int) -> HistoryProblem:
-    return HistoryProblem(f"{what} is of interaction {number}, and the history ends with {last}")
+    return HistoryProblem(f"{what} belongs to interaction {number}, but the history ends with {last}")
 
 
 def _check_numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProblem]:
@@ -178,10 +182,10 @@ def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryP
     with suppress(LogistError):
         request = ask_files.position_of(job.read_exchanges())
         if request.sequence is not None and request.sequence > next_one:
-            yield _too_short_problem("what is in flight", request.sequence, history.last_sequence)
+            yield _too_short_problem("the unfinished call", request.sequence, history.last_sequence)
         elif request.sequence == next_one and request.after not in (None, history.checksum):
             yield HistoryProblem(
-                f"what is in flight was asked after another interaction {history.last_sequence}"
+                f"the unfinished call was made after a different interaction {history.last_sequence}"
             )
     with suppress(LogistError):
         restore_sequence = job.read_restore_sequence()
@@ -192,7 +196,7 @@ def _check_in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryP
 def _check_checkpoints(
     project: ProjectContext, job: JobDir, history: VerifiedHistory, most: int
 ) -> Iterator[HistoryProblem]:
-    """Find checkpoints numbered beyond the history, and a last checkpoint that no entry can have left."""
+    """Find checkpoints numbered beyond the history, and a last checkpoint that no entry can have made."""
     workspace = project.open_workspace(job)
     recorded = workspace.list_checkpoints()
     known_commits = set(_walk_first_parents(recorded, history.state.start_checkpoint))
@@ -238,7 +242,7 @@ def _check_last_checkpoint(
     ancestry = list(_walk_first_parents(made, tip))
     newer = ancestry[: ancestry.index(last)] if last in ancestry else ancestry
     if last not in ancestry or not all(made[commit].subject.startswith("before ") for commit in newer):
-        yield HistoryProblem(f"the last checkpoint, {tip}, is of no interaction of the history")
+        yield HistoryProblem(f"the last checkpoint, {tip}, belongs to no interaction of the history")
 
 
 def _check_children(
@@ -251,7 +255,7 @@ def _check_children(
             continue
         if _is_child(JobDir(project.jobs_dir / job_id, job_id), job, history.state):
             yield HistoryProblem(
-                f"job {job_id} was made for it by an interaction that the history does not have"
+                f"job {job_id} was created as its child by an interaction that the history does not have"
             )
             return
 
@@ -281,10 +285,12 @@ def _check_forks(job: JobDir, history: VerifiedHistory, forks: Forks) -> Iterato
             continue
         if forked.at > history.last_sequence:
             yield HistoryProblem(
-                f"job {fork.id} was forked from interaction {forked.at}, and the history ends with {history.last_sequence}"
+                f"job {fork.id} was forked from interaction {forked.at}, but the history ends with {history.last_sequence}"
             )
         elif _read_checksum(job, forked.at) != forked.head:
-            yield HistoryProblem(f"job {fork.id} was forked from another interaction {forked.at}", forked.at)
+            yield HistoryProblem(
+                f"job {fork.id} was forked from a different interaction {forked.at}", forked.at
+            )
 
 
 def _has_same_beginning(job: JobDir, other: JobDir) -> bool:
@@ -309,7 +315,7 @@ def _check_parent(project: ProjectContext, job: JobDir, history: VerifiedHistory
             _read_gathered_records(project.open_job(match["parent"]), job.id, history.state.created_at)
         )
     except LogistError:
-        return  # it was taken elsewhere, or its own history is damaged
+        return  # the parent was moved, or its own history is damaged
     if not records:
         return
     statuses, commits = set(), set()
@@ -321,7 +327,7 @@ def _check_parent(project: ProjectContext, job: JobDir, history: VerifiedHistory
         if status not in statuses or (checkpoint is not None and str(checkpoint) not in commits):
             outcome = f"{status} with the checkpoint {checkpoint}"
             yield HistoryProblem(
-                f"its parent {match['parent']} gathered it as {outcome}, which the history does not have"
+                f"its parent {match['parent']} recorded it as {outcome}, which the history does not have"
             )
             return
 
@@ -348,7 +354,7 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
     try:
         merge_commit = merge.find_commit(Path(state.source), job.id)
     except LogistError:
-        return  # it is the user's repository, and no part of the job
+        return  # the user's repository is not a part of the job
     if merge_commit is None:
         return
     when = f"{datetime.fromtimestamp(merge_commit.seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -360,8 +366,8 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
             return
     if merge_commit.parent in starts and merge_commit.commit not in starts:
         yield HistoryProblem(
-            f"{state.source} has its work of {when} on the branch logist/{job.id}, "
-            "and the history has no such interaction"
+            f"{state.source} has its work from {when} on the branch logist/{job.id}, "
+            "but the history has no such interaction"
         )
 
 

@@ -1,1 +1,1 @@
-"""Steps given to other jobs: spawn them, share limits with them, gather what they did."""
+"""Steps that child jobs do: create the jobs, share limits with them, gather their results."""

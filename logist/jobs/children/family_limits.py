@@ -36,9 +36,9 @@ from logist.jobs.turn.unfinished_turns import Kept
 from logist.workspace import Workspace
 
 LOOK_SECONDS = 0.2
-"""How often who waits for calls of other jobs looks whether there is room."""
+"""Seconds between two checks while a job waits for calls of other jobs."""
 HALT_SECONDS = 10.0
-"""How long a command that is at work on the job above is waited for."""
+"""How long to wait for a command that works on the job that owns the limit."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class PreparedCall:
     plan: StepPlan
     ask: RecordedAsk
     kept: Kept | None
-    """The turns to go on from; a courier reserves for each of those that follow, and the run is reserved before."""
+    """The turns to continue from. The courier reserves the cost of each further turn; the run is reserved earlier."""
     begun: bool
-    """Its request is on disk: what it may cost is reserved."""
+    """Its request is on disk, so its worst-case cost is reserved."""
 
 
 def prepare_call(
@@ -59,8 +59,8 @@ def prepare_call(
     """Prepare the next call, with its worst-case cost reserved if jobs share a limit; or return the limit
     reached.
 
-    Waits for calls of other jobs in progress. Raises Busy if only a call is in the way whose outcome is not
-    recorded yet. `setup`: what to record of the setup of the workspace.
+    Waits for calls of other jobs in progress. Raises Busy if only a call with an unrecorded outcome prevents
+    this one. `setup`: what to record of the setup of the workspace.
     """
     given = next_request.gather_context(session, turn, workspace)
     has_said_so = False
@@ -69,10 +69,14 @@ def prepare_call(
         if isinstance(prepared, PreparedCall) or not (prepared.calls_out or prepared.unsettled):
             return prepared
         if prepared.unsettled:
-            message = f"{prepared.job} has a job whose last call is not recorded yet ({prepared.reason})"
-            raise Busy(message, fix="'logist run' records it")
+            message = (
+                f"{prepared.job} has a child job whose last call is not recorded yet ({prepared.reason})"
+            )
+            raise Busy(message, fix="to record it: logist run")
         if not has_said_so:
-            session.project.say(f"waiting for calls of other jobs of {prepared.job} ({prepared.reason})")
+            session.project.say(
+                f"waiting for calls of other child jobs of {prepared.job} ({prepared.reason})"
+            )
             has_said_so = True
         _wait_for_room(session, turn.spec, prepared)
 
@@ -85,7 +89,7 @@ def _try_prepare_call(
     with shared_limits.reserve_shared_limits(
         project.jobs_dir, job_id, above, lambda: _raise_if_stopping(session)
     ) as shared:
-        # A setup, or the wait for other calls, may have taken long: by now nobody may want this one.
+        # A setup, or the wait for other calls, may have taken long: the parent may have ended meanwhile.
         family.require_wanted(project, session.state, job_id)
         plan = next_request.plan_request(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
@@ -103,7 +107,7 @@ def _try_prepare_call(
 
 
 def _wait_for_room(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
-    """Wait until other calls have ended and left room, or something else is in the way."""
+    """Wait until other calls have ended and left room, or something else prevents this call."""
     project, job_id = session.project, session.job.id
     current: Halt | None = halt
     while current is not None and current.calls_out:
@@ -121,7 +125,7 @@ def _raise_if_stopping(session: Session) -> None:
 def halt_above(session: Session, halt: Halt) -> State | None:
     """Halt the job whose limit is used up, and record what its children have used; None if there is room again.
 
-    Raises SetAside or Unwanted if it does not wait for this job any more, Busy if another command holds it.
+    Raises SetAside or Unwanted if it no longer waits for this job, Busy if another command holds it.
     """
     project = session.project
     with open_session(project, halt.job, "job step", wait=HALT_SECONDS) as above:
@@ -148,7 +152,7 @@ def _build_halt(
         return None
     command = used.book(halt_reached.to_command())
     after = steward.apply_command(Kind.HALT, above.state.place, command, spec)
-    reason = f"{halt_reached.reason}; this counts all its jobs"
+    reason = f"{halt_reached.reason}; this includes its child jobs"
     return above.build_interaction(
         Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage
     )

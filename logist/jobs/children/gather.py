@@ -33,7 +33,7 @@ from logist.workspace.merge.children import MergedChildren, Theirs
 Booking = TypeVar("Booking", bound=BookingCommand)
 
 SHOWN = 20
-"""Files of a child, and children, that a reason names."""
+"""How many files of a child, and how many children, a reason lists."""
 
 
 def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[Interaction]:
@@ -49,14 +49,14 @@ def gather_children(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -
     successful = [child for child in kin if child.has_succeeded]
     shortfall = "" if state.forced else _explain_shortfall(spec, step, kin, len(successful))
     workspace = session.project.open_workspace(session.job)
-    before = workspace.create_checkpoint(f"before the work for {step.id} is gathered").commit
+    before = workspace.create_checkpoint(f"before gathering the work for {step.id}").commit
     merged = (
         MergedChildren(before, {})
         if shortfall
         else workspace.merge_children(before, _list_child_work(session.project, successful, spawned))
     )
     if merged.conflicts and not state.forced:
-        shortfall = f"their work does not fit together: {_format_by_child(merged.conflicts)}"
+        shortfall = f"the child jobs have conflicting changes: {_format_by_child(merged.conflicts)}"
     outcome: Literal["conflict", "share", "reached"]
     outcome = "conflict" if merged.conflicts and not state.forced else "share" if shortfall else "reached"
     usage = compute_unrecorded_usage(session)
@@ -107,7 +107,7 @@ def _explain_shortfall(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good
     failed = ", ".join(
         f"{child.id} ({describe_child_status(child)})" for child in kin if not child.has_succeeded
     )
-    return f"{good} of {len(kin)} succeeded, and {percent:g} % have to: {failed}"
+    return f"only {good} of {len(kin)} child jobs succeeded, but {percent:g} % must: {failed}"
 
 
 def _list_child_work(project: ProjectContext, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:
@@ -120,7 +120,7 @@ def _list_child_work(project: ProjectContext, good: Sequence[Kin], spawned: Spaw
 
 
 def _split_evidence(workspace: Workspace, child: GatheredChild, left_out: Container[str]) -> GatheredChild:
-    """Separate the evidence of a gathered child that does not exist in the workspace."""
+    """Separate the evidence files of a gathered child that do not exist in the workspace."""
     if not child.succeeded or child.id in left_out:
         return child
     missing = [path for path in child.evidence_files if not workspace.check_evidence(path).exists]
@@ -132,9 +132,9 @@ def _describe_missing_work(merged: MergedChildren, command: CollectCommand) -> s
     """Describe which work of successful children is not in the workspace."""
     missing = {child.id: child.missing for child in command.children if child.missing}
     parts = (
-        ("left out, for it does not fit to the rest", merged.conflicts),
-        ("not brought over, for no checkpoint holds it", command.lost or {}),
-        ("named as evidence, but not there", missing),
+        ("not merged because of conflicts", merged.conflicts),
+        ("not copied because no checkpoint contains it", command.lost or {}),
+        ("evidence files not found", missing),
     )
     return "; ".join(f"{what}: {_format_by_child(files)}" for what, files in parts if files)
 
@@ -210,14 +210,14 @@ class ChildrenUsage:
 
     usage: Usage = field(default_factory=Usage)
     spawn: int = 0
-    """The interaction that made them; 0 where there are none."""
+    """The interaction that created them; 0 if there are none."""
     used: Mapping[str, Totals] = field(default_factory=dict)
-    """What each has used so far."""
+    """What each child has used so far."""
     totals: Totals = limits.NOTHING
-    """What is to be booked now."""
+    """What to book now."""
 
     def book(self, command: Booking) -> Booking:
-        """The command of the booking interaction, so that the next one books nothing twice."""
+        """Add the usage to the command of the booking interaction, so that the next one books nothing twice."""
         if not self.spawn:
             return command
         booked = {"spawn": self.spawn, "runs": self.totals.current_action_count, "used": dict(self.used)}
@@ -225,8 +225,8 @@ class ChildrenUsage:
 
 
 def compute_unrecorded_usage(session: Session) -> ChildrenUsage:
-    """The usage to record now; correct however often it is called, and even
-    if a child was started over meanwhile.
+    """The usage to record now. Correct however often it is called, even if a
+    child was started over meanwhile.
     """
     spawned = session.state.spawned
     kin = load_children(session.project, session.state) if spawned else []

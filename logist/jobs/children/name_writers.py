@@ -1,8 +1,8 @@
 """Finds the roles that wrote a value in the data of a job, also through the job's input or its children.
 
 An agent that names the role of an item must not delegate work to a role that its own role may not delegate
-to. So the writer of the name counts, whichever steps and jobs passed it on. A person, who gives a job its
-input, may name any role.
+to. So the role that wrote the name counts, whichever steps and jobs passed it on. A person, who writes the
+input of a job, may name any role.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Job:
         return self._find_output_writers(providers[-1:]) if providers else self._find_input_writers(inside)
 
     def _list_overlaid_steps(self) -> list[str]:
-        """The steps whose output is laid over the input, later over earlier ones (see core.template.data)."""
+        """The steps whose output overrides the input; later ones override earlier ones (see core.template.data)."""
         all_stay = self.flow is not None and self.flow.foreign
         last = self.state.output_of
         return [*(self.state.outputs if all_stay else ()), *([last] if last else [])]
@@ -85,8 +85,8 @@ class _Job:
         return NOBODY
 
     def _find_child_writers(self, job_id: str) -> frozenset[str]:
-        """The roles that wrote the output of a child; the role it was given to
-        if the child can't be read any more.
+        """The roles that wrote the output of a child; the role planned for it if
+        the child can't be read any more.
         """
         try:
             child = _Job(load_session(self.project, self.project.open_job(job_id)))
@@ -96,7 +96,7 @@ class _Job:
         return child._find_output_writers([child.state.output_of or child.state.step])
 
     def _find_input_writers(self, path: Sequence[str | int]) -> frozenset[str]:
-        """The roles that wrote a value of the job's input: none, unless it does a part of another job."""
+        """The roles that wrote a value of the job's input: none, unless it is a child job."""
         above = _load_parent(self.project, self.state.parent)
         spawned = above.state.spawned if above else None
         step = above.flow.find_step(spawned.step) if above and above.flow and spawned else None
@@ -128,7 +128,7 @@ def _is_delegated(flow: Workflow | None, step_id: str) -> bool:
 
 
 def _select_effective(entries: Sequence[Interaction]) -> list[Interaction]:
-    """The interactions that the state is made of: without those that a restep or a rerun has reverted."""
+    """The interactions that the state results from: without those that a restep or a rerun has reverted."""
     targets = {fold.read_restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP}
     effective: list[Interaction] = []
     effective_before: dict[int, list[Interaction]] = {}

@@ -1,4 +1,4 @@
-"""Gives a step to child jobs: their plan is recorded first, and the jobs are created from the record."""
+"""Delegates a step to child jobs: their plan is recorded first, and the jobs are created from the record."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ from logist.jobs.children.name_writers import find_writers
 from logist.jobs.turn import next_request
 
 MOST_INPUT = documents.MAX_BYTES // 2
-"""Bytes of the input of one child, as its job.yaml writes it."""
+"""Maximum size of the input of one child in its job.yaml, in bytes."""
 DEEPEST_INPUT = documents.MAX_DEPTH - 4
-"""Levels of it; job.yaml has some around it."""
+"""Maximum nesting of that input; job.yaml adds some levels around it."""
 MOST_UNSEEN = MOST_INPUT // 32
-"""Characters of JSON that are not looked at twice: written out, they are not too many."""
+"""An input with fewer characters of JSON is small enough in any case, so its size is not measured."""
 MOST_FAULTS = 3
-"""Items with a role that can't do them, that a reason names."""
+"""How many items with an unusable role a reason lists."""
 LONGEST_NAME = 60
-"""Characters of a name that an item gives, in a reason."""
+"""How many characters of a name from an item a reason quotes."""
 
 Looked: TypeAlias = Collection[tuple[str, ...]]
-"""The paths of the data that a template shows."""
+"""The paths of the data that a template reads."""
 
 
 def spawn_children(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> list[Interaction]:
-    """Give the step to child jobs: first the record, then the jobs; without items the step is done already.
+    """Delegate the step to child jobs: first the record, then the jobs; without items the step is already done.
 
-    Raises Refused if the limits leave nothing for them. A list that can't be worked on makes the job STUCK.
+    Raises Refused if the limits leave nothing for them. A list that can't be used makes the job STUCK.
     """
     flow = spec.workflow
     step = flow.find_step(session.state.step) if flow else None
@@ -68,7 +68,7 @@ def spawn_children(session: Session, spec: EffectiveSpec, *, strict: bool = Fals
     assert step is not None
     checkpoint = (
         session.project.open_workspace(session.job)
-        .create_checkpoint(f"before {step.id} is given away")
+        .create_checkpoint(f"before creating child jobs for {step.id}")
         .commit
     )
     step_data = data.build_step_data(spec, session.state)
@@ -123,13 +123,13 @@ def _warn_of_too_few_runs(session: Session, spec: EffectiveSpec, step: Step, cou
     least = count * count_least_runs_of_item(step, flow.subflows, review=spec.review)
     remaining = spec.limits.max_allowed_iterations - state.usage.current_action_count
     if least > remaining:
-        hint = f"logist job config --job {session.job.id} --set limits.max_allowed_iterations=N"
-        message = f"{count} items of {step.id} take at least {least} runs, and {remaining} are left"
+        hint = f"to raise the limit: logist job config --job {session.job.id} --set limits.max_allowed_iterations=N"
+        message = f"{count} items of {step.id} need at least {least} runs, but only {remaining} are left"
         session.project.say(f"warning: {message} ({hint})")
 
 
 def find_spawn_halt(session: Session, spec: EffectiveSpec) -> Halt | None:
-    """The limit that prevents giving the step away, None if none does: each child needs at least one run."""
+    """The limit that prevents creating the child jobs, None if none does: each child needs at least one run."""
     step = spec.workflow.find_step(session.state.step) if spec.workflow else None
     items, fault = _find_items(step, data.build_step_data(spec, session.state)) if step else ([], "")
     runs = 1 if fault else max(1, len(items))
@@ -142,7 +142,7 @@ def find_spawn_halt(session: Session, spec: EffectiveSpec) -> Halt | None:
 
 def _describe_spawn(step: Step, items: Sequence[Any], found: JsonObject) -> str:
     if step.step_type is StepType.SUBFLOW:
-        return f"{step.name}: given to a job of its own"
+        return f"{step.name}: delegated to a child job"
     if items:
         return f"{step.name}: {len(items)} items"
     return f"{step.name}: no items, because `{step.items_path}` {_explain_no_items(step, found)}"
@@ -168,7 +168,7 @@ def _find_items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
     if len(items) > step.max_items:
         return (
             [],
-            f"{step.items_path} has {len(items):,} items, and {step.id!r} takes at most {step.max_items}",
+            f"{step.items_path} has {len(items):,} items, but {step.id!r} allows at most {step.max_items}",
         )
     return items, ""
 
@@ -196,10 +196,12 @@ def _find_obstacle(session: Session, spec: EffectiveSpec, step: Step, sequence: 
     """Why no children can be created here; empty if they can."""
     ids = [_make_child_id(session, sequence, number) for number in range(1, count + 1)]
     if not all(map(is_job_id, ids)):
-        return f"the id of a child, {ids[-1]!r}, is too long: give the job a shorter one"
+        return f"the child job id {ids[-1]!r} is too long: use a shorter id for this job"
     existing = next((name for name in ids if os.path.lexists(session.project.jobs_dir / name)), None)
     if existing:
-        return f"there is a job {existing!r} already, so none can be made for {step.id!r}: move it away"
+        return (
+            f"job {existing!r} already exists, so no child job can be created for {step.id!r}: move it away"
+        )
     if (
         ids
         and not step.has_role_template
@@ -210,7 +212,7 @@ def _find_obstacle(session: Session, spec: EffectiveSpec, step: Step, sequence: 
     while above is not None and depth <= MAX_DEPTH:
         depth += 1
         above = _read_parent(session.project, above)
-    return f"workflows are {depth} deep, and {MAX_DEPTH} is the most" if depth > MAX_DEPTH else ""
+    return f"workflows are nested {depth} levels deep; the limit is {MAX_DEPTH}" if depth > MAX_DEPTH else ""
 
 
 def _find_giver(session: Session, spec: EffectiveSpec) -> str:
@@ -221,7 +223,7 @@ def _find_giver(session: Session, spec: EffectiveSpec) -> str:
 def _explain_forbidden_role(
     session: Session, spec: EffectiveSpec, step: Step, role: str | None, choosers: Sequence[str] = ()
 ) -> str:
-    """Why the job's role may not give this step to that role; empty if it may. A role can list its delegates.
+    """Why the job's role may not delegate this step to that role; empty if it may. A role can list its delegates.
 
     `choosers` are the roles that wrote the name of this one; they may have such a list too.
     """
@@ -233,7 +235,7 @@ def _explain_forbidden_role(
     for who, target in pairs:
         allowed = roles.get(who).can_delegate_to_roles
         if allowed and target not in (None, who, *allowed):
-            return f"the role {who} may not give work to {target}; it may to: {', '.join(allowed)}"
+            return f"the role {who} may not delegate work to {target}; allowed roles: {', '.join(allowed)}"
     return ""
 
 
@@ -267,9 +269,9 @@ def _resolve_item_role(step: Step, known: JsonObject) -> tuple[str, Looked, str]
     try:
         filled = template.render(step.role or "", known, strict=True)
     except template.TemplateError as error:
-        return "", frozenset(), f"no role, because `{step.role}` can't be filled: {error}"
+        return "", frozenset(), f"no role: can't fill the placeholders of `{step.role}`: {error}"
     role = filled.text.strip()
-    return role, filled.looked, "" if role else f"no role, because `{step.role}` is empty"
+    return role, filled.looked, "" if role else f"no role: `{step.role}` is empty"
 
 
 def _explain_unfit_role(
@@ -284,15 +286,15 @@ def _explain_unfit_role(
             roles.get(role)
         lists = [roles.get(who).can_delegate_to_roles for who in (*choosers, _find_giver(session, spec))]
     except LogistError as error:
-        return f"the role {role} can't be used: {error.message}"
+        return f"can't use the role {role}: {error.message}"
     name = _quote_name(role)
     fix = suggest_name(role, next(filter(None, lists), roles.by_name))
-    return f"there is no role {name} ({fix})" if fix else f"there is no role {name}"
+    return f"unknown role {name} ({fix})" if fix else f"unknown role {name}"
 
 
 def _quote_name(name: str) -> str:
     """Quote a name from an item for a message: invisible characters are
-    escaped, so it can't pass for a role.
+    escaped, so it can't look like a valid role.
     """
     short = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."
     return "".join(
@@ -347,7 +349,7 @@ def _plan_children(
     sequence: int,
     warnings: list[str],
 ) -> list[PlannedChild]:
-    """Everything the children are created from, so that they can be created again at any time."""
+    """The plan that the children are created from, so that they can be created again at any time."""
     flow = spec.workflow
     assert flow is not None
     own_limits = step.item_limits.model_dump(exclude_defaults=True) if step.item_limits else {}
@@ -399,19 +401,19 @@ def _build_item_variables(step: Step, item: Any, index: int, total: int, found: 
 
 
 def _explain_too_large(children: Sequence[PlannedChild], given: JsonObject) -> str:
-    """Why the largest child could not read its own job.yaml; empty if it could."""
+    """Why the largest child could not read its job.yaml; empty if it could."""
     if not children:
         return ""
     own = max((child.input for child in children), key=lambda each: len(json.dumps(each)))
     given = {**given, **own} if given else own
     deepest = max(_measure_depth(child.input) for child in children)
     if deepest > DEEPEST_INPUT:
-        return f"the input of a child is {deepest} levels deep, and {DEEPEST_INPUT} is the most"
+        return f"the input of a child is nested {deepest} levels deep; the limit is {DEEPEST_INPUT}"
     if len(json.dumps(given)) < MOST_UNSEEN:
         return ""
     size = len(documents.dump_yaml({"input": given}).encode("utf-8"))
     return (
-        f"the input of a child would take {size:,} bytes, and {MOST_INPUT:,} is the most"
+        f"the input of a child would be {size:,} bytes; the limit is {MOST_INPUT:,}"
         if size > MOST_INPUT
         else ""
     )
@@ -468,7 +470,9 @@ def create_missing_children(session: Session) -> None:
         return
     entries = [entry for entry in session.load_history() if entry.sequence <= spawned.sequence]
     entry = entries[-1]
-    spec = next(each.spec for each in reversed(entries) if each.spec)  # as it was when they were planned
+    spec = next(
+        each.spec for each in reversed(entries) if each.spec
+    )  # the spec at the time they were planned
     command = SpawnCommand.read(entry.command)
     planned_children = {child.id: child for child in command.children}
     for child_id in missing:
@@ -511,7 +515,7 @@ def _create_child(session: Session, spec: EffectiveSpec, spawned: Spawned, child
             "auto_merge": False,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
             "limits": child.limits,
-            "shares_limits": child.shares_limits,  # an earlier version gave each a part of what was left
+            "shares_limits": child.shares_limits,  # earlier versions split up the limits
             "rank": spec.rank,
             "workflow": child_flow.name,
             "input": child.input,

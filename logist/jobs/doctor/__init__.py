@@ -1,1 +1,1 @@
-"""Finding and repairing what is wrong with the files of a job."""
+"""Finds and repairs problems in the files of a job."""

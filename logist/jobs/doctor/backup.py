@@ -13,13 +13,13 @@ from logist.store import files
 
 FOLDER = "backup"
 DIARY = "what.txt"
-"""Says line by line what was done, and what a copy can't hold: modes."""
+"""Lists the actions, one per line, including what a copy can't preserve: file modes."""
 
 _CHUNK = 1 << 20
 
 
 class Backup:
-    """One run's backup; its directory is made when the first thing is put into it."""
+    """The backup of one run; its directory is created when it is first needed."""
 
     def __init__(self, project: ProjectContext) -> None:
         self._home, self._jobs = project.home, project.jobs_dir
@@ -29,18 +29,18 @@ class Backup:
 
     @property
     def path(self) -> Path | None:
-        """Where it is; None while nothing was kept."""
+        """The directory of the backup; None while nothing was saved."""
         return self._path
 
     def copy(self, path: Path) -> None:
-        """Keeps a copy of a regular file. StorageError when that fails: then nothing may be changed."""
+        """Copy a regular file into the backup. Raises StorageError if that fails: then nothing may be changed."""
         place = self._place(path)
         with files.convert_os_errors(path), open(path, "rb", opener=_unfollowed) as file:
             files.replace_chunks(place, iter(lambda: file.read(_CHUNK), b""))
         self.note(f"copied {path}")
 
     def take(self, path: Path) -> None:
-        """Moves a file, a link or a whole directory here."""
+        """Move a file, a link or a directory into the backup."""
         place = self._place(path)
         self.note(f"moving {path} to {place}")
         with files.convert_os_errors(path):
@@ -55,14 +55,14 @@ class Backup:
         files.sync_directory(path.parent)
 
     def note(self, line: str) -> None:
-        """Records what is about to be done."""
+        """Record an action before it is done."""
         folder = self._made()
         self._lines.append(line)
         text = "".join(f"{each}\n" for each in self._lines)
         files.replace_file(folder / DIARY, text.encode("utf-8", "backslashreplace"))
 
     def _place(self, path: Path) -> Path:
-        """Where a file goes: below the same names as in the project, and over nothing."""
+        """Choose the path of a file in the backup: as in the project, but a name that is not taken."""
         place = self._made() / self._relative(path)
         for folder in [*reversed(place.parents)]:
             if self._made() in folder.parents:
@@ -104,7 +104,7 @@ def _unfollowed(path: str, flags: int) -> int:
 
 
 def _copy_all(path: Path, place: Path) -> None:
-    """A durable copy on another file system; pipes, sockets and devices are left out."""
+    """Copy durably to another file system, without pipes, sockets and devices."""
     if path.is_symlink():
         os.symlink(os.readlink(path), place)
     elif path.is_dir():

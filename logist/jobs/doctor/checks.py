@@ -1,4 +1,4 @@
-"""What a check of `logist doctor` is: a row of a table, with a diagnosis, and a repair where one is safe.
+"""A check of `logist doctor` is a row of a table, with a diagnosis, and a repair if one is safe.
 
 The rows about a job are in `job_checks`, those about the machine and the project in `cli/checkup/project_checks`.
 `diagnose` and `repair` run either table.
@@ -24,39 +24,39 @@ from logist.store import JobDir, LoadedJob
 
 FIX = "logist doctor --fix"
 FIX_DEEP = f"{FIX} --deep"
-"""For what only a reading of the whole history shows."""
+"""Repairs problems that only reading all of the history finds."""
 
 Subject = TypeVar("Subject")
 Repair = Callable[[Subject, tuple[Path, ...], Backup], None]
-"""Repairs these files of the subject, each after a copy in the backup; raises LogistError or OSError if it can't."""
+"""Repairs these files of the subject, each after a backup; raises LogistError or OSError if it can't."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a check-up."""
+    """One line of the report."""
 
     check: str
     level: Literal["ok", "warning", "error"]
     message: str
     fix: str | None = None
-    """A command that works as printed, where there is one; else words."""
+    """A command that can be run as printed, or, if there is none, advice in words."""
     exit_code: int = 0
     paths: tuple[Path, ...] = ()
-    """Files for the repair of its row; empty where a person has to act."""
+    """Files for the repair of its row; empty if a person must act."""
 
 
 def warning(check: str, message: str, fix: str | None) -> Finding:
-    """Something that loses nothing as it is."""
+    """A problem that loses no data."""
     return Finding(check, "warning", message, fix)
 
 
 def invalid(check: str, message: str, fix: str | None) -> Finding:
-    """A file or a setting that keeps Logist from working (exit code 5)."""
+    """A file or setting that prevents Logist from working (exit code 5)."""
     return Finding(check, "error", message, fix, InvalidFile.exit_code)
 
 
 def damage(check: str, message: str, fix: str | None) -> Finding:
-    """A file of a job that is not what Logist wrote (exit code 10)."""
+    """A file of a job that was changed or damaged (exit code 10)."""
     return Finding(check, "error", message, fix, Damaged.exit_code)
 
 
@@ -71,15 +71,15 @@ class HealthCheck(Generic[Subject]):
 
     name: str
     diagnose: Callable[[Subject], Iterable[Finding]]
-    """Reads and writes nothing."""
+    """Only reads; writes nothing."""
     repair: Repair[Subject] | None = None
     repaired: str = ""
-    """What the repair has done, as the report says it."""
+    """What the repair has done, for the report."""
     applies: Callable[[Subject], bool] = lambda subject: True
     deep: bool = False
     """Only with --deep: it reads everything."""
     stops: bool = False
-    """Where it finds something, no later row is looked at."""
+    """If it finds something, the later rows are skipped."""
 
 
 class Fixed(NamedTuple):
@@ -91,14 +91,14 @@ class Fixed(NamedTuple):
 
 @dataclass
 class Repairs:
-    """What a run of --fix did, and what it could not do."""
+    """What a run of --fix repaired, and what it could not repair."""
 
     backup: Backup
     fixed: list[Fixed] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
 
     def fail(self, check: str, error: LogistError | OSError, what: str = "") -> None:
-        """Notes why something stayed as it was."""
+        """Record why something was not repaired."""
         if isinstance(error, LogistError):
             self.left.append(warning(check, f"{what}not repaired: {error.message}", error.fix))
         else:
@@ -109,7 +109,7 @@ class Repairs:
 def diagnose(
     checks: Iterable[HealthCheck[Subject]], look: Callable[[], Subject], *, deep: bool
 ) -> Iterator[tuple[HealthCheck[Subject], Finding]]:
-    """What the rows find, in their order, each with its row. `look` gives each row its subject."""
+    """Yield the findings of the rows in order, each with its row. `look` returns the subject for each row."""
     for check in checks:
         subject = look()
         if (check.deep and not deep) or not check.applies(subject):
@@ -123,7 +123,7 @@ def diagnose(
 def repair(
     checks: Iterable[HealthCheck[Subject]], look: Callable[[], Subject], repairs: Repairs, *, deep: bool
 ) -> None:
-    """Repairs what each row finds before the next one looks. `look` gives the subject as it is then."""
+    """Repair what each row finds before the next row runs. `look` returns the current subject."""
     tried = set()
     rows = [check for check in checks if check.repair or check.stops]
     for check, finding in diagnose(rows, look, deep=deep):
@@ -140,7 +140,7 @@ def repair(
 
 @dataclass
 class ExaminedJob:
-    """A job that is looked at; what several rows need of it is read once."""
+    """A job that is checked; what several rows need is read once."""
 
     project: ProjectContext
     job: JobDir
@@ -152,22 +152,22 @@ class ExaminedJob:
 
     @property
     def check(self) -> str:
-        """What a finding about it is filed under."""
+        """The name of the check in findings about this job."""
         return f"job {self.job.id}"
 
     def is_quiet(self) -> bool:
-        """Whether nobody else is at work on it; else what is under way is not taken for a fault."""
+        """True if no other process works on it; work in progress is not a problem."""
         try:
             return self.held or self.job.find_lock_holder() is None
         except LogistError:
-            return True  # no readable lock file, which has a row of its own
+            return True  # the lock file is unreadable: another row reports that
 
     def is_loaded(self) -> bool:
-        """Whether its files read."""
+        """True if its files can be read."""
         return self.unreadable is None
 
     def is_idle(self) -> bool:
-        """Whether nobody else is at work on it and its files can be read."""
+        """True if no other process works on it, and its files can be read."""
         return self.is_quiet() and self.is_loaded()
 
     @cached_property
@@ -177,12 +177,12 @@ class ExaminedJob:
 
     @cached_property
     def state(self) -> State:
-        """Where it stands."""
+        """Its current state."""
         return build_current_state(self.job, self.loaded)
 
     @cached_property
     def unreadable(self) -> LogistError | None:
-        """Why it can't be loaded; else None, and the properties around this one don't raise."""
+        """Why it can't be loaded; None if it can: then `loaded` and `state` don't raise."""
         try:
             _ = self.state
         except LogistError as error:
@@ -191,5 +191,5 @@ class ExaminedJob:
 
     @cached_property
     def verified(self) -> Verified:
-        """What a reading of all of it tells."""
+        """The result of reading and verifying all of it."""
         return job_reader.verify_job(self.project, self.job, forks=self.forks, read_all=True)

@@ -1,4 +1,4 @@
-"""What `logist doctor` looks at in a job: the table of checks, and the driver that runs it on one job.
+"""What `logist doctor` checks in a job: the table of checks, and the functions that run it on one job.
 
 Without --deep only names, modes and the ends of files are read, and no git is started.
 """
@@ -47,11 +47,11 @@ from logist.workspace.checkpoint import leftovers, objects, packs
 from logist.workspace.git import Git
 
 NAMED = 4
-"""Files that a message names; of more it says how many."""
+"""The most files that a message names; the others are counted."""
 EDITS_NAMED = 5
-"""Changes of a workspace that a finding names."""
+"""The most changes of a workspace that a finding names."""
 CLOCK_TOLERANCE = timedelta(minutes=1)
-FROM_BACKUP = "put it back from a backup"
+FROM_BACKUP = "restore it from a backup"
 
 _CLOSING = b"\n]}\n"
 _CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
@@ -59,7 +59,10 @@ _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELED)
 
 
 def examine(project: ProjectContext, job: JobDir, *, deep: bool, forks: Forks | None = None) -> list[Finding]:
-    """What is to say about a job; one `ok` finding if all is well. Writes nothing. `forks`: as in job_reader.verify."""
+    """Return the findings about a job; one `ok` finding if there are no problems. Writes nothing.
+
+    `forks`: as in job_reader.verify_job.
+    """
     examined = ExaminedJob(project, job, deep=deep, forks=forks)
     found = [finding for _, finding in checks.diagnose(JOB_CHECKS, lambda: examined, deep=deep)]
     if found or examined.unreadable:
@@ -72,7 +75,7 @@ def examine(project: ProjectContext, job: JobDir, *, deep: bool, forks: Forks | 
 def repair(
     project: ProjectContext, job: JobDir, done: Repairs, *, deep: bool, forks: Forks | None = None
 ) -> None:
-    """Repairs what of a job can be repaired safely; nothing at all while another process is at work on it."""
+    """Repair what can be repaired safely; nothing while another process works on the job."""
     wanted = [found for found in examine(project, job, deep=deep, forks=forks) if found.paths]
     if not wanted:
         return
@@ -80,23 +83,23 @@ def repair(
     has_lock_file = os.path.lexists(job.lock_file)
     unsigned = [found for found in wanted if found.paths == (job.lock_file,) and not has_lock_file]
     try:
-        # Without what JobDir.lock sweeps away: that is to be kept.
+        # Not JobDir.hold_lock, which removes half-written files: they belong in the backup.
         held = lock.acquire_lock(job.path, command="logist doctor --fix", since=project.clock.timestamp())
         try:
-            # Locking it has repaired this one: who holds the lock has signed the file.
+            # Taking the lock has already created the missing lock file.
             done.fixed += [Fixed(name, f"{found.message}: {_MADE}") for found in unsigned]
             look = partial(ExaminedJob, project, job, deep=deep, held=True)
             checks.repair(JOB_CHECKS, look, done, deep=deep)
         finally:
             held.release()
     except Busy as error:
-        done.left.append(warning(name, f"not repaired: {error.message}", f"when it is done: {FIX}"))
+        done.left.append(warning(name, f"not repaired: {error.message}", f"when it finishes: {FIX}"))
     except LogistError as error:
         done.fail(name, error)
 
 
 def clock_fault(job: JobDir, clock: Clock) -> Finding | None:
-    """The job was last changed at a time that is still to come."""
+    """A finding if the job was last changed in the future."""
     try:
         stamp = str((job.read_state() or {}).get("updated_at"))
         changed = datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
@@ -104,23 +107,27 @@ def clock_fault(job: JobDir, clock: Clock) -> Finding | None:
         return None
     if changed <= clock.now() + CLOCK_TOLERANCE:
         return None
-    message = f"it is {clock.timestamp()} here, and job {job.id} was last changed at {stamp}"
-    return warning("clock", message, "set the clock of this machine; entries keep their order without it")
+    message = (
+        f"the clock of this machine says {clock.timestamp()}, but job {job.id} was last changed at {stamp}"
+    )
+    return warning("clock", message, "set the clock; the order of the history does not depend on it")
 
 
 def _access(examined: ExaminedJob) -> Iterator[Finding]:
-    """Also to writing, unless the whole file system is read-only: that is said about the project."""
+    """Also checks write access, unless the file system is read-only: a check of the project reports that."""
     path = examined.job.path
     is_writable = os.access(path, os.W_OK) or os.statvfs(path).f_flag & os.ST_RDONLY
     if not (os.access(path, os.R_OK | os.X_OK) and is_writable):
-        yield damage(examined.check, "the job can't be read and written", f"chmod 700 {quote(str(path))}")
+        yield damage(
+            examined.check, "no permission to read and write the job", f"chmod 700 {quote(str(path))}"
+        )
 
 
 def _history_exists(examined: ExaminedJob) -> Iterator[Finding]:
     job = examined.job
     if not os.path.lexists(job.history_file):
         is_empty = not any(job.path.iterdir())
-        fix = f"rmdir {quote(str(job.path))}" if is_empty else "put jobHistory.json back from a backup"
+        fix = f"rmdir {quote(str(job.path))}" if is_empty else "restore jobHistory.json from a backup"
         yield damage(examined.check, "the history is missing", fix)
 
 
@@ -137,7 +144,7 @@ def _kinds_of_files(examined: ExaminedJob) -> Iterator[Finding]:
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Whether it is of that kind, or not there at all."""
+    """True if it is of that kind, or does not exist."""
     try:
         return kind(path.lstat().st_mode)
     except OSError:
@@ -170,7 +177,7 @@ def _kind(path: Path) -> str:
 def _missing(
     path: Callable[[JobDir], Path], problem: Callable[[str, str, None], Finding], message: str
 ) -> Callable[[ExaminedJob], Iterator[Finding]]:
-    """The diagnosis of a file or directory that can be made again."""
+    """Build the diagnosis of a missing file or directory that can be recreated."""
 
     def diagnose(examined: ExaminedJob) -> Iterator[Finding]:
         file = path(examined.job)
@@ -182,18 +189,18 @@ def _missing(
 
 def _checkpoints_exist(examined: ExaminedJob) -> Iterator[Finding]:
     if not os.path.lexists(examined.job.git_dir):
-        message = "the directory git is missing: it holds the checkpoints, and nothing else does"
+        message = "the directory 'git' is missing: it contained the checkpoints of the job"
         yield damage(examined.check, message, FROM_BACKUP)
 
 
 def _segments(examined: ExaminedJob) -> Iterator[Finding]:
     live = _live(examined.job)
     for _, _, message in segments.find_missing_segments(examined.job.history_file, live) if live else ():
-        yield damage(examined.check, f"{message}: a part of the history", FROM_BACKUP)
+        yield damage(examined.check, f"{message}: the history is incomplete", FROM_BACKUP)
 
 
 def _live(job: JobDir) -> Header | None:
-    """What the first line of jobHistory.json says; None if that does not read, which is told elsewhere."""
+    """The first line of jobHistory.json; None if it is unreadable: another row reports that."""
     try:
         with history.open_history(job.history_file) as file:
             return read_header(file, job.history_file)
@@ -206,7 +213,7 @@ def _modes(examined: ExaminedJob) -> Iterator[Finding]:
     half = set(_temporary(job))
     wrong = [path for path, status in _own_files(job) if _has_wrong_mode(status.st_mode) and path not in half]
     if wrong:
-        message = f"open to other users, or closed to you: {_names(job, wrong)}"
+        message = f"wrong permissions, open to other users or closed to you: {_names(job, wrong)}"
         yield repairable(warning(examined.check, message, None), *wrong)
 
 
@@ -219,7 +226,7 @@ def _owners(examined: ExaminedJob) -> Iterator[Finding]:
     job, own = examined.job, os.geteuid()
     foreign = sorted({status.st_uid for _, status in _own_files(job)} - {own})
     if foreign:
-        message = f"files of the job belong to {', '.join(map(_user, foreign))}, and you are {_user(own)}"
+        message = f"files of the job belong to {', '.join(map(_user, foreign))}, but you are {_user(own)}"
         yield warning(examined.check, message, f"chown -R {own} {quote(str(job.path))}")
 
 
@@ -231,7 +238,7 @@ def _user(uid: int) -> str:
 
 
 def _own_files(job: JobDir) -> Iterator[tuple[Path, os.stat_result]]:
-    """What Logist wrote: not the inside of workspace and git, which are closed by their directory."""
+    """Yield the files that Logist wrote; not those in workspace and git, which their directory protects."""
     yield job.path, job.path.lstat()
     folders = [job.path]
     while folders:
@@ -243,7 +250,7 @@ def _own_files(job: JobDir) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _entries(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """What is in a directory; nothing if that can't be read, which its own mode says."""
+    """List a directory; empty if it can't be read: its mode is reported then."""
     try:
         return sorted((path, path.lstat()) for path in folder.iterdir())
     except OSError:
@@ -254,7 +261,7 @@ def _half_written(examined: ExaminedJob) -> Iterator[Finding]:
     job = examined.job
     half = [*_temporary(job), *filter(os.path.lexists, [job.path / ".inflight-done"])]
     if half:
-        message = f"half-written files of a command that was killed: {_names(job, half)}"
+        message = f"half-written files left by a killed command: {_names(job, half)}"
         yield repairable(warning(examined.check, message, None), *half)
 
 
@@ -265,22 +272,22 @@ def _temporary(job: JobDir) -> list[Path]:
 
 
 def _stray_segments(examined: ExaminedJob) -> Iterator[Finding]:
-    """Segments that jobHistory.json does not go on from. A rotation that was cut off leaves one of them."""
+    """Find segments that jobHistory.json does not continue. An interrupted rotation leaves one."""
     job, live = examined.job, _live(examined.job)
     for number, path in segments.find_segments(job.history_file).items():
         if live is None or number < live.segment or not path.is_file() or path.is_symlink():
             continue
         if _is_copy(job, number, live):
-            message = f"{path.name} was left by a command that was killed; jobHistory.json holds it all"
+            message = f"{path.name} was left by a killed command; jobHistory.json contains everything in it"
             yield repairable(warning(examined.check, message, None), path)
         else:
             message = f"{path.name} does not belong to jobHistory.json, which is segment {live.segment}"
-            fix = f"put back the jobHistory.json that goes with it, or move it away: {files.format_move_command(path)}"
+            fix = f"restore the jobHistory.json that belongs to it, or move it away: {files.format_move_command(path)}"
             yield warning(examined.check, message, fix)
 
 
 def _is_copy(job: JobDir, number: int, live: Header) -> bool:
-    """Whether a segment holds nothing but what jobHistory.json begins with."""
+    """True if jobHistory.json begins with everything that the segment contains."""
     segment = segments.HistorySegment(job.history_file, number)
     try:
         if segment.load_header() != live:
@@ -295,7 +302,7 @@ def _is_copy(job: JobDir, number: int, live: Header) -> bool:
 def _locks_of_git(examined: ExaminedJob) -> Iterator[Finding]:
     stale = sorted(_stale_in_git(examined.job.git_dir))
     if stale:
-        message = f"a git that was killed left its locks: {_names(examined.job, stale)}"
+        message = f"lock files left by a killed git: {_names(examined.job, stale)}"
         yield repairable(warning(examined.check, message, None), *stale)
 
 
@@ -310,13 +317,13 @@ def _stale_in_git(git_dir: Path) -> Iterator[Path]:
 
 
 def _names(job: JobDir, paths: list[Path]) -> str:
-    shown = [str(path.relative_to(job.path)) if path != job.path else "the job itself" for path in paths]
+    shown = [str(path.relative_to(job.path)) if path != job.path else "the job directory" for path in paths]
     more = [f"and {len(shown) - NAMED} more"] if len(shown) > NAMED else []
     return ", ".join(shown[:NAMED] + more)
 
 
 def _readable(examined: ExaminedJob) -> Iterator[Finding]:
-    """Why the job can't be loaded, unless an earlier row has said it."""
+    """Report why the job can't be loaded, unless an earlier row has."""
     job, error = examined.job, examined.unreadable
     if error is None:
         return
@@ -329,7 +336,7 @@ def _readable(examined: ExaminedJob) -> Iterator[Finding]:
     message = error.message
     if examined.deep:
         trusted = job_reader.verify_job(examined.project, job).proof.trusted
-        extent = f"interactions {trusted} verify" if trusted else "no interaction is proven"
+        extent = f"verified interactions: {trusted}" if trusted else "no interaction could be verified"
         message = f"{message}; {extent}"
     yield damage(examined.check, message, f"logist job verify --job {job.id}")
 
@@ -339,13 +346,13 @@ def _is_plain(path: Path) -> bool:
 
 
 def _end_of_history(examined: ExaminedJob) -> Iterator[Finding]:
-    """What the next change of the job repairs by itself."""
+    """An incomplete end; the next change of the job also repairs it."""
     job, torn = examined.job, examined.loaded.torn
     if torn:
-        message = f"{len(torn)} bytes of an append that was cut off"
+        message = f"the history ends with {len(torn)} bytes of an incomplete append"
         yield repairable(warning(examined.check, message, None), job.history_file)
     elif not _is_closed(job):
-        found = warning(examined.check, "the closing line is not whole", None)
+        found = warning(examined.check, "the closing line of the history is incomplete", None)
         yield repairable(found, job.history_file)
 
 
@@ -356,17 +363,17 @@ def _is_closed(job: JobDir) -> bool:
 
 
 def _is_behind(examined: ExaminedJob) -> Iterator[Finding]:
-    """So does the next change with this."""
+    """A missing or outdated state.json; the next change of the job also repairs it."""
     loaded, state_file = examined.loaded, examined.job.state_file
     if loaded.state is None:
         yield repairable(warning(examined.check, "state.json is missing", None), state_file)
     elif loaded.entries:
-        message = f"state.json is behind the history by {len(loaded.entries)}"
+        message = f"state.json is behind the history; interactions missing in it: {len(loaded.entries)}"
         yield repairable(warning(examined.check, message, None), state_file)
 
 
 def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
-    """What a killed command had in hand: an agent that was asked, a restore."""
+    """Unfinished work of a killed command: a call of an agent, or a restore."""
     name, job = examined.check, examined.job
     step = f"logist job step --job {job.id}"
     session = load_session(examined.project, job)
@@ -384,30 +391,28 @@ def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
             yield damage(name, error.message, files.format_move_command(job.restoring))
     else:
         if cut_off:
-            yield warning(name, "a restep or rerun was cut off; the next step undoes it first", step)
+            yield warning(name, "a restep or rerun was interrupted; the next step undoes it first", step)
         elif job.restoring.exists():
-            found = warning(name, "a restep is recorded, and its file was left", None)
+            found = warning(name, "the temporary file of a recorded restep was not removed", None)
             yield repairable(found, job.restoring)
 
 
 def _left_by_an_ask(session: Session, got: ask_files.Collected) -> str:
     if got.ask is not None and is_recorded(session, got.ask):
-        return "inflight/ holds an answer that is recorded already; the next step clears it"
+        return "inflight/ contains an answer that is already recorded; the next step removes it"
     if got.kind == "answered":
-        return (
-            "an agent's answer waits in inflight/ to be recorded; the next step records it, and asks nobody"
-        )
+        return "inflight/ contains an answer that is not recorded yet; the next step records it without calling an agent"
     if got.kind == "unfinished":
-        return "an agent was ended between two of its turns; the next step goes on from there"
+        return "an agent was stopped between two of its turns; the next step continues from there"
     if got.kind == "in_doubt":
-        return "an agent was asked, and no answer came: in doubt; the next step books the worst case"
-    return "a command was killed before it had asked an agent"
+        return "a request was sent and no answer arrived, so it is in doubt; the next step records its maximum cost"
+    return "a command was killed before it called an agent"
 
 
 def _spec(examined: ExaminedJob) -> Iterator[Finding]:
     job = examined.job
     if not os.path.lexists(job.spec_file):
-        return  # an earlier row says so
+        return  # an earlier row reports that
     said: list[str] = []
     try:
         spec = specs.read_job_spec(job, draft=examined.state.status is Status.DRAFT, say=said.append)
@@ -418,11 +423,11 @@ def _spec(examined: ExaminedJob) -> Iterator[Finding]:
         where = f"{error.where}: " if error.where else f"{job.spec_file}: "
         yield invalid(examined.check, where + error.message, error.fix or "edit the file")
     for each in said:
-        yield warning(examined.check, each, "edit the file, unless a newer Logist is to read it")
+        yield warning(examined.check, each, "edit the file, unless it is for a newer version of Logist")
 
 
 def _workflow(examined: ExaminedJob) -> Iterator[Finding]:
-    """The workflow that the job follows; the history has it as well."""
+    """Compare workflow.json with the workflow in the history."""
     job = examined.job
     message = ""
     try:
@@ -433,13 +438,13 @@ def _workflow(examined: ExaminedJob) -> Iterator[Finding]:
         if flow is None and examined.state.workflow is not None:
             message = "workflow.json is missing"
         elif flow != _made_with(job, flow):
-            message = "workflow.json is not the one that the job was made with"
+            message = "workflow.json differs from the workflow that the job was created with"
     if message:
         yield repairable(invalid(examined.check, message, None), job.workflow_file)
 
 
 def _made_with(job: JobDir, flow: Workflow | None) -> Workflow | None:
-    """The workflow as the history has it; `flow` where that can't be read, which is told elsewhere."""
+    """The workflow in the history; `flow` if the history can't be read: another row reports that."""
     try:
         return next((entry.spec.workflow for entry in job_reader.read_interactions(job) if entry.spec), None)
     except LogistError:
@@ -451,7 +456,7 @@ def _workspace(examined: ExaminedJob) -> Iterator[Finding]:
     if os.path.lexists(job.workspace):
         return
     fix = f"mkdir -m 700 {quote(str(job.workspace))}"
-    found = damage(examined.check, "the directory workspace is missing", fix)
+    found = damage(examined.check, "the directory 'workspace' is missing", fix)
     busy = os.path.lexists(job.inflight) or os.path.lexists(job.restoring)
     if busy or not examined.state.checkpoint or not job.git_dir.is_dir():
         yield found
@@ -460,14 +465,14 @@ def _workspace(examined: ExaminedJob) -> Iterator[Finding]:
 
 
 def _checkpoints(examined: ExaminedJob) -> Iterator[Finding]:
-    """By names and the last bytes of packs."""
+    """A quick check: names of files, and the last bytes of packs."""
     git = _git(examined)
     for message in _at_a_glance(git, examined.state.checkpoint) if git else ():
         yield damage(examined.check, message, f"{FROM_BACKUP}: {examined.job.git_dir}")
 
 
 def _checkpoints_in_depth(examined: ExaminedJob) -> Iterator[Finding]:
-    """What git says, unless a glance has shown damage."""
+    """Let git check the repository, unless the quick check has found damage."""
     git = _git(examined)
     if git and shutil.which("git", path=git.path) and not any(_checkpoints(examined)):
         for message in _said_by_git(git):
@@ -475,34 +480,34 @@ def _checkpoints_in_depth(examined: ExaminedJob) -> Iterator[Finding]:
 
 
 def _git(examined: ExaminedJob) -> Git | None:
-    """The repository of the checkpoints; None where it is of the wrong kind, which has a row of its own."""
+    """The repository of the checkpoints; None if it is not a directory: another row reports that."""
     folder = examined.job.git_dir
     is_directory = folder.is_dir() and not folder.is_symlink()
     return examined.project.open_workspace(examined.job).git if is_directory else None
 
 
 def _at_a_glance(git: Git, checkpoint: str | None) -> Iterator[str]:
-    """`checkpoint` is the one that the state names."""
+    """Find damage quickly. `checkpoint` is the one that the state names."""
     lost = [name for name in ("HEAD", "objects", "refs") if not (git.git_dir / name).exists()]
     if lost:
-        yield f"the repository of checkpoints has no {', no '.join(lost)}"
+        yield f"the checkpoint repository has no {', no '.join(lost)}"
         return
-    yield from (f"the pack {name} of the checkpoints is cut off" for name in packs.find_cut_off(git.git_dir))
+    yield from (f"the checkpoint pack {name} is truncated" for name in packs.find_cut_off(git.git_dir))
     try:
         tip = objects.read_tip(git)
     except (LogistError, OSError, UnicodeDecodeError):
-        yield f"git can't tell the last checkpoint: {objects.BRANCH} does not read"
+        yield f"can't find the last checkpoint: {objects.BRANCH} is unreadable"
         return
     if tip is None and checkpoint:
-        yield f"git has no checkpoint: {objects.BRANCH} is missing"
+        yield f"no checkpoint found in git: {objects.BRANCH} is missing"
     named = {name for name in (tip, checkpoint) if name}
     yield from (
-        f"the checkpoint {name} is not in git" for name in sorted(packs.find_lacking(git.git_dir, named))
+        f"checkpoint {name} not found in git" for name in sorted(packs.find_lacking(git.git_dir, named))
     )
 
 
 def _said_by_git(git: Git) -> Iterator[str]:
-    """Not its full check: commits of your own repository may be odd, and still be whole."""
+    """Run the checks of git; not its full fsck, which rejects unusual but complete commits of your repository."""
     indexes = packs.list_indexes(git.git_dir)
     looks: list[tuple[str, ...]] = [
         ("fsck", "--connectivity-only", "--no-dangling", "--no-progress", "--no-reflogs")
@@ -527,16 +532,16 @@ def _parent(examined: ExaminedJob) -> Iterator[Finding]:
     job = examined.job
     child = _CHILD.fullmatch(job.id)
     if child and not (job.path.parent / child["parent"]).is_dir() and examined.state.status not in _ENDED:
-        message = f"its parent, job {child['parent']}, is not there"
+        message = f"parent job {child['parent']} not found"
         yield warning(examined.check, message, f"logist job cancel --job {job.id}")
 
 
 def _proof(examined: ExaminedJob) -> Iterator[Finding]:
-    """What only a reading of the whole history, and of all that goes with it, shows."""
+    """Problems that are found only by reading all of the history and the files that belong to it."""
     job, proof = examined.job, examined.verified.proof
     faults = [problem for problem in examined.verified.problems if problem != proof.ending]
     if not faults:
-        return  # a cut end is told already
+        return  # an incomplete end is reported by another row
     first = faults[0]
     number = f"interaction {first.sequence}: " if first.sequence else ""
     found = damage(examined.check, number + first.message, f"logist job verify --job {job.id}")
@@ -546,7 +551,7 @@ def _proof(examined: ExaminedJob) -> Iterator[Finding]:
 
 
 def _edits_in_short(edits: Edits) -> str:
-    """What was changed in the workspace, on one line."""
+    """List the changes in the workspace on one line."""
     count = len(edits.changes) + edits.omitted
     named = ", ".join(f"{change.kind} {change.path}" for change in edits.changes[:EDITS_NAMED])
     more = f" and {count - EDITS_NAMED} more" if count > EDITS_NAMED else ""
@@ -554,25 +559,25 @@ def _edits_in_short(edits: Edits) -> str:
 
 
 _TAKEN_AWAY = "moved to the backup"
-_MADE = "made again"
-_FROM_HISTORY = "made again from the history"
-_CUT = "its end made whole; what was cut off is kept in logs/"
-_RESPELLED = "made again from what the history recorded; comments are lost"
-_REFILLED = "made again from the last checkpoint"
+_MADE = "recreated"
+_FROM_HISTORY = "recreated from the history"
+_CUT = "the end is repaired; the incomplete part is saved in logs/"
+_RESPELLED = "recreated from the history; comments are lost"
+_REFILLED = "recreated from the last checkpoint"
 _NO_SPEC = _missing(lambda job: job.spec_file, invalid, "job.yaml is missing")
-_NO_LOCK = _missing(lambda job: job.lock_file, warning, "the file lock is missing")
-_NO_LOGS = _missing(lambda job: job.logs, warning, "the directory logs is missing")
+_NO_LOCK = _missing(lambda job: job.lock_file, warning, "the file 'lock' is missing")
+_NO_LOGS = _missing(lambda job: job.logs, warning, "the directory 'logs' is missing")
 
 JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
     HealthCheck("access", _access, stops=True),
     HealthCheck("history", _history_exists, stops=True),
     HealthCheck("kinds of files", _kinds_of_files, repairs.rebuild_state, _FROM_HISTORY),
     HealthCheck("job.yaml", _NO_SPEC, repairs.respell, _RESPELLED),
-    HealthCheck("lock", _NO_LOCK),  # repaired by who locks the job
+    HealthCheck("lock", _NO_LOCK),  # taking the lock creates it
     HealthCheck("logs", _NO_LOGS, repairs.make_directories, _MADE),
     HealthCheck("git", _checkpoints_exist),
     HealthCheck("segments", _segments),
-    HealthCheck("modes", _modes, repairs.narrow, "closed to other users"),
+    HealthCheck("modes", _modes, repairs.narrow, "closed to other users, open to you"),
     HealthCheck("owners", _owners),
     HealthCheck("half-written files", _half_written, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_quiet),
     HealthCheck("stray segments", _stray_segments, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_quiet),
@@ -590,4 +595,4 @@ JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
     HealthCheck("parent", _parent, applies=ExaminedJob.is_loaded),
     HealthCheck("proof", _proof, repairs.rebuild_state, _FROM_HISTORY, ExaminedJob.is_loaded, deep=True),
 )
-"""In the order in which they are looked at, and reported. A finding of a row without a repair is for a person."""
+"""In the order of checking and reporting. If a row has no repair, a person must act on its findings."""

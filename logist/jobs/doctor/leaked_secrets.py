@@ -1,4 +1,4 @@
-"""Which secrets lie in a job's directory: the look of `job verify --secrets`. Writes nothing, takes no lock."""
+"""Finds secrets in the files of a job, for `job verify --secrets`. Writes nothing, takes no lock."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from logist.workspace.git import Git
 BLOCK = 1 << 18
 """Bytes that are read at a time."""
 MOST = 1000
-"""Leaks that are kept one by one; the rest is counted."""
+"""The most leaks that are listed; the rest are counted."""
 WORK = (b"workspace", b"attachments", b"git")
-"""What a person or an agent put there, its checkpoints too: Logist redacts nothing of it."""
+"""Files of people and agents, and their checkpoints: Logist does not redact these."""
 OBJECTS = b"git/objects"
 
 
 class FoundLeak(NamedTuple):
-    """A leak, and where."""
+    """A leak and its place."""
 
     place: str
-    """`record`: Logist wrote it. `workspace`: files of the workspace, and what checkpoints hold of them."""
+    """`record`: a file that Logist wrote. `workspace`: a file of the workspace, or its copy in a checkpoint."""
     file: str
-    """Below the job's directory; an object of git as `git:<id>`. Without secrets."""
+    """Path relative to the job's directory, or `git:<id>` for an object of git. Without secrets."""
     leak: Leak
 
 
 @dataclass
 class Scanned:
-    """What a look at one job has found."""
+    """The result of scanning one job."""
 
     job: str
     files: int = 0
     objects: int = 0
-    """Of the checkpoints."""
+    """Objects of the checkpoints that were read."""
     bytes: int = 0
     found: list[FoundLeak] = field(default_factory=list)
     more: int = 0
@@ -53,10 +53,10 @@ class Scanned:
     recorded: int = 0
     """Leaks in what Logist wrote."""
     unread: list[str] = field(default_factory=list)
-    """What could not be read, each with the reason."""
+    """Files that could not be read, each with the reason."""
 
     def keep(self, found: FoundLeak) -> None:
-        """Counts a leak, and keeps it if there is room."""
+        """Count a leak, and add it to the list if there is room."""
         self.recorded += found.place == "record"
         if len(self.found) < MOST:
             self.found.append(found)
@@ -65,7 +65,7 @@ class Scanned:
 
 
 def scan(project: ProjectContext, job: JobDir) -> Scanned:
-    """Every file of the job, and every object of its checkpoints; a block of each is in memory at a time."""
+    """Scan every file of the job, and every object of its checkpoints; one block is in memory at a time."""
     scanned = Scanned(job.id)
     secrets = known(project)
     with safe_open.open_root(job.path) as top:
@@ -77,16 +77,16 @@ def scan(project: ProjectContext, job: JobDir) -> Scanned:
 
 
 def known(project: ProjectContext) -> dict[str, str]:
-    """Each value that must not reach a file, with what it is: `value of XAI_API_KEY`."""
+    """Map each value that must not be in a file to its description: `value of XAI_API_KEY`."""
     named = [model.api_key_env for model in project.settings.models.values() if model.api_key_env]
     held = project.environment.map_secrets(*named)
     return {value: f"value of {name}" for value, name in held.items()}
 
 
 def _files(directory: int, prefix: bytes, scanned: Scanned) -> Iterator[bytes]:
-    """Every regular file below, as a path; links are not followed."""
+    """Yield the path of every regular file in the directory; links are not followed."""
     if prefix.count(b"/") > MAX_DEPTH:
-        scanned.unread.append(f"{_shown(prefix)}: too deep")
+        scanned.unread.append(f"{_shown(prefix)}: nested too deeply")
         return
     for name in sorted(map(os.fsencode, os.listdir(directory))):
         path = prefix + name
@@ -112,7 +112,7 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
             _text(scanned, place, name, _blocks(_reader(path, descriptor)), secrets)
             scanned.files += 1
     except (EOFError, zlib.error) as error:
-        scanned.unread.append(f"{_shown(path)}: can't be unpacked: {error}")
+        scanned.unread.append(f"{_shown(path)}: can't decompress: {error}")
     except OSError as error:
         _unread(scanned, path, error)
     for leak in find_leaks([os.fsdecode(path)], secrets):
@@ -120,7 +120,7 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
 
 
 def _reader(path: bytes, descriptor: int) -> partial[bytes]:
-    """Gives block after block of a file; of a segment of the history what is compressed in it."""
+    """Return a function that reads the next block of a file; segments of the history are decompressed."""
     if b"/" not in path and segments.NAME.fullmatch(os.fsdecode(path)):
         return partial(segments.open_inflated(open(descriptor, "rb", closefd=False)).read, BLOCK)
     return partial(os.read, descriptor, BLOCK)
@@ -152,7 +152,7 @@ def _decoded(scanned: Scanned, blocks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _objects(scanned: Scanned, job: JobDir, secrets: Mapping[str, str]) -> None:
-    """The files that checkpoints hold, unpacked by git; the names in trees too."""
+    """Scan the files in the checkpoints, unpacked by git, and the names in their trees."""
     if not (job.git_dir / "HEAD").is_file():
         return
     every = ("cat-file", "--batch-all-objects", "--batch", "--buffer", "--unordered")

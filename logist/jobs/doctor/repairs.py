@@ -1,6 +1,6 @@
-"""The repairs of `logist doctor --fix`: only what is safe, and with a backup of all that they touch.
+"""The repairs of `logist doctor --fix`: only safe ones, with a backup of everything that they change.
 
-Those of a job run under its lock. There is none for what lies beside the jobs: each of those is safe without one.
+Repairs of a job run under its lock. Files outside the jobs have no lock; their repairs are safe without one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def take_away(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
 
 
 def take_abandoned(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
-    """A job whose maker was killed. Who makes one holds its lock, and one that is moved away can't appear."""
+    """Move away an unfinished job whose creator was killed. A living creator still holds its lock."""
     for path in paths:
         with lock.claim_unfinished_job(path) as is_abandoned:
             if not is_abandoned:
-                raise Busy("a command is at work on it", where=str(path), fix=FIX)
+                raise Busy("another command is using it", where=str(path), fix=FIX)
             backup.take(path)
 
 
@@ -51,12 +51,12 @@ def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
 
 def make_directories(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
     for path in paths:
-        backup.note(f"making the directory {path}")
+        backup.note(f"creating the directory {path}")
         files.ensure_directory(path)
 
 
 def cut(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
-    """The end of a history made whole: an append of nothing, which keeps what it cuts in logs/."""
+    """Repair the end of a history: an empty append, which saves the incomplete part in logs/."""
     job = examined.job
     backup.copy(job.history_file)
     loaded = job.load()
@@ -64,7 +64,7 @@ def cut(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
 
 
 def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
-    """state.json from a history that verifies whole; Damaged where it does not, or may have lost its end."""
+    """Rebuild state.json from the history; Damaged if that does not verify, or may have lost its end."""
     job = examined.job
     targets: set[int] = set()
     children: set[str] = set()
@@ -76,13 +76,13 @@ def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup
     found = verification.examine_history(job.history_file, look)
     if found.faults or found.position is None:
         fix = f"logist job verify --job {job.id}"
-        raise Damaged("state.json is left as it is, for the history does not verify", fix=fix)
+        raise Damaged("state.json not rebuilt: the history failed verification", fix=fix)
     _refuse_to_forget(job, found.position.sequence)
     warned: list[str] = []
     state = job_reader.fold_in_one_pass(_history(job), targets, warned)
     if state is None or warned:
         raise Refused(
-            "state.json is left as it is, for a newer Logist wrote the history", fix=newer_versions.FIX
+            "state.json not rebuilt: a newer version of Logist wrote the history", fix=newer_versions.FIX
         )
     _require_whole(examined.project, job, VerifiedHistory(state, str(found.position.hash), children))
     if job.state_file.is_file() and not job.state_file.is_symlink():
@@ -90,12 +90,12 @@ def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup
     elif os.path.lexists(job.state_file):
         backup.take(job.state_file)
     else:
-        backup.note(f"making {job.state_file} again")
+        backup.note(f"recreating {job.state_file}")
     job.write_state(dump_state(state, found.position))
 
 
 def _refuse_to_forget(job: JobDir, last: int) -> None:
-    """Raises for a state that knows more than the history: what is missing there would be forgotten."""
+    """Raise if the state includes interactions that the history has lost: a new state would hide the loss."""
     if job.state_file.is_symlink() or not job.state_file.is_file():
         return
     try:
@@ -103,55 +103,55 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
     except Damaged:
         return
     if newer_versions.is_newer(recorded):
-        raise Refused("state.json is left as it is, for a newer Logist wrote it", fix=newer_versions.FIX)
+        raise Refused("state.json not rebuilt: a newer version of Logist wrote it", fix=newer_versions.FIX)
     head = recorded.get("head")
     seen = head.get("sequence") if isinstance(head, dict) else None
     if isinstance(seen, int) and seen > last:
-        message = f"state.json has seen interaction {seen}, and the history ends with {last}"
-        raise Damaged(message, fix="put jobHistory.json back from a backup")
+        message = f"state.json includes interaction {seen}, but the history ends with {last}"
+        raise Damaged(message, fix="restore jobHistory.json from a backup")
 
 
 def _require_whole(project: ProjectContext, job: JobDir, history: VerifiedHistory) -> None:
-    """Raises Damaged for a history without its end: a state made from it would vouch for what is left."""
+    """Raise Damaged for a history that has lost its end: a new state would confirm the shortened history."""
     for sign in truncation.find_truncation_signs(project, job, history, Forks(project.jobs_dir)):
-        raise Damaged(sign.message, fix="put jobHistory.json back from a backup")
+        raise Damaged(sign.message, fix="restore jobHistory.json from a backup")
 
 
 def _history(job: JobDir) -> Iterator[Interaction]:
-    """Every entry, whatever state.json is."""
+    """Yield every entry, without using state.json."""
     yield from map(parse_interaction, history.read_all_entries(job.history_file))
 
 
 def respell(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
-    """job.yaml as the history has it; its comments are lost."""
+    """Recreate job.yaml from the history; its comments are lost."""
     job = examined.job
     recorded: EffectiveSpec | None = None
     for entry in _history(job):
         recorded = entry.spec or recorded
     if recorded is None:
-        raise Damaged("the history does not say what was asked", fix="write job.yaml again")
+        raise Damaged("the history contains no spec of the job", fix="write job.yaml by hand")
     told = in_short(examined.project, as_asked(recorded), recorded.workflow)
-    backup.note(f"making {job.spec_file} again")
+    backup.note(f"recreating {job.spec_file}")
     files.replace_file(job.spec_file, documents.dump_yaml({"id": job.id, **told}).encode("utf-8"))
     specs.read_job_spec(job, draft=True)
 
 
 def freeze(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
-    """The workflow as the history has it."""
+    """Recreate workflow.json from the history."""
     job = examined.job
     flow = next((entry.spec.workflow for entry in _history(job) if entry.spec and entry.spec.workflow), None)
     if flow is None:
-        raise Damaged("the history has no workflow", fix=f"move {job.workflow_file} away")
+        raise Damaged("the history contains no workflow", fix=f"move {job.workflow_file} away")
     if os.path.lexists(job.workflow_file):
         backup.take(job.workflow_file)
-    backup.note(f"making {job.workflow_file} again")
+    backup.note(f"recreating {job.workflow_file}")
     specs.write_frozen_workflow(job, flow)
 
 
 def in_short(project: ProjectContext, told: JsonObject, flow: Workflow | None) -> JsonObject:
-    """The same spec without what its defaults say as well."""
+    """Remove the fields that have their default value."""
     wanted = specs.build_effective_spec(project, JobSpec.model_validate(told), flow)
-    for key in (key for key in list(told) if key != "workflow"):  # it is what is asked, and no default
+    for key in (key for key in list(told) if key != "workflow"):  # this is the job itself, not a default
         less = {other: value for other, value in told.items() if other != key}
         if specs.build_effective_spec(project, JobSpec.model_validate(less), flow) == wanted:
             told = less
@@ -159,7 +159,7 @@ def in_short(project: ProjectContext, told: JsonObject, flow: Workflow | None) -
 
 
 def as_asked(spec: EffectiveSpec) -> JsonObject:
-    """The job.yaml that leads to this spec again."""
+    """Return the content of a job.yaml that results in this spec."""
     asked = JobSpec.model_validate(
         {
             "title": spec.title,
@@ -187,7 +187,7 @@ def as_asked(spec: EffectiveSpec) -> JsonObject:
 
 
 def _own_limits(spec: EffectiveSpec) -> JsonObject:
-    """The limits that a job.yaml sets. A child that shares its parent's has none but those of an item of its step."""
+    """The limits that a job.yaml sets. A child that shares its parent's limits only has those of a foreach item."""
     if not spec.shares_limits:
         return spec.limits.model_dump(include=set(Limits.model_fields))
     steps = spec.workflow.steps if spec.workflow else ()
@@ -196,17 +196,17 @@ def _own_limits(spec: EffectiveSpec) -> JsonObject:
 
 
 def refill(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
-    """A workspace that is gone, as the last checkpoint holds it: there is nothing it could overwrite."""
+    """Restore a missing workspace from the last checkpoint: there is nothing to overwrite."""
     job = examined.job
     state = job.load().state or {}
     checkpoint = state.get("checkpoint")
     if not isinstance(checkpoint, str):
-        raise Damaged("no checkpoint to fill the workspace from", fix="logist doctor --fix")
-    backup.note(f"making {job.workspace} again from {checkpoint}")
+        raise Damaged("no checkpoint to restore the workspace from", fix="logist doctor --fix")
+    backup.note(f"recreating {job.workspace} from {checkpoint}")
     examined.project.open_workspace(job).restore(checkpoint)
 
 
 def ignore_jobs(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
     for path in paths:
-        backup.note(f"making {path}")
+        backup.note(f"creating {path}")
         files.replace_file(path, IGNORED.encode(), 0o644)

@@ -1,6 +1,4 @@
-"""Runs commands of the config in a workspace: in the sandbox, with a
-private directory; reads their output.
-"""
+"""Runs commands of the config in a workspace, in the sandbox and with a private directory, and reads their output."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from logist.workspace.files import removal
 
 SHELL = "/bin/sh"
 SCRATCH = "check"
-"""In the private directory of an ask."""
+"""The name of a subdirectory in the private directory of an ask."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
@@ -81,9 +79,9 @@ def run_command(
 def describe_end(ended: ProgramEnd, seconds: float) -> str:
     """Why the command did not end by itself; empty if it did."""
     if ended.how == "timeout":
-        return f"it was ended after {seconds:g} seconds"
+        return f"stopped after {seconds:g} seconds"
     if ended.signal is not None and not ended.reason:
-        return f"it was ended by {_describe_signal(ended.signal)}"
+        return f"killed by {_describe_signal(ended.signal)}"
     return ended.reason
 
 
@@ -120,10 +118,7 @@ def end_leftover_commands(session: Session) -> None:
 
 
 def _read_output(project: ProjectContext, place: Workplace, path: Path, tail: int) -> str:
-    """The output without secrets, without colours, and with paths relative to the workspace.
-
-    Secrets are searched for in more than is displayed.
-    """
+    """The output without secrets, without colors, and with paths relative to the workspace."""
     try:
         data = path.read_bytes()[-tail:]
     except OSError:

@@ -1,6 +1,4 @@
-"""Copies of what setups have made, by lock files, in the jobs directory,
-for the next workspace with the same ones.
-"""
+"""Keeps copies of what setups have made, for later workspaces with the same lock files."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ MOST_KEPT = 8
 _DESCRIPTION = "setup.json"
 _HALF = ".new-"
 _NAME = re.compile(r"[0-9a-f]{64}(-[a-zA-Z0-9_-]+)?")
-"""Of a copy: the key, and the job that alone can use it."""
+"""The name of a copy: its key, and a job id if only that job can use it."""
 
 
 class _KeyTaken(Exception):
@@ -106,7 +104,7 @@ class SetupCache:
         copies = self._ensure_folder(self.folder / "copies")
         unfinished = (
             copies / f"{_HALF}{key}"
-        )  # the lock of the key is held: one that is there was left by a kill
+        )  # we hold the lock of the key, so an existing one was left by a killed process
         removal.remove_directory(unfinished)
         unfinished.mkdir(mode=0o700)
         try:
@@ -163,7 +161,7 @@ def _make_directory(folder: Path) -> None:
         is_directory = stat.S_ISDIR(os.lstat(folder).st_mode)
     if not is_directory:
         raise InvalidFile(
-            "must be a directory, and not a link to one", where=str(folder), fix="look at it, then remove it"
+            "must be a directory, not a link", where=str(folder), fix="check it, then remove it"
         )
 
 

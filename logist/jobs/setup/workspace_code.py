@@ -23,11 +23,11 @@ from logist.workspace.prepared import SetupStamp
 
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
-"""Packages that a note names."""
+"""The most packages that a note names."""
 LOGIST = "logist_jobs"
-"""The distribution, as its `.dist-info` is named; the package `logist` of another project has no place here."""
+"""The name of our distribution in `.dist-info`. Another project may also have a package named `logist`."""
 LOGIST_PARTS = ("logist", "schemas", "roles", "fixtures")
-"""Of a checkout of Logist that is installed: what its pytest plugin needs."""
+"""Directories that the pytest plugin needs, if Logist is installed from a checkout."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class WorkspaceCode:
 
     paths: CodePaths
     outside: tuple[OutsideCode, ...] = ()
-    """Packages whose code lies outside: nothing that is done in the workspace changes them."""
+    """Packages with code outside the workspace: changes in the workspace don't affect them."""
     instead: tuple[OutsideCode, ...] = ()
-    """Packages of the job's own repository: the user's checkout would be run, not the workspace."""
+    """Packages of the job's own repository: commands would run the user's checkout, not the workspace."""
 
 
 def find_agent_code(project: ProjectContext, job: JobDir, state: State) -> CodePaths:

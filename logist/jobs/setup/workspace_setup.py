@@ -37,27 +37,27 @@ from logist.workspace import Workspace
 from logist.workspace.prepared import SetupStamp, identify_workspace
 
 TAIL_BYTES = 1 << 20
-"""Of each output of a setup command that are kept in logs/."""
+"""The last bytes of each output of a setup command that are saved in logs/."""
 SHOWN_LINES = 10
-"""Of the output of a command that failed, at the terminal."""
+"""The last lines of the output of a failed command that the terminal shows."""
 MOST_NAMED_LOCK_FILES = 3
-"""Lock files that a note names."""
+"""The most lock files that a note names."""
 SECONDS_OF_MINUTE = 60
 WAIT_SECONDS = 0.1
 INTERPRETERS = ("python3", "python", "node")
-"""What was made for one of these does not fit another version of it."""
+"""What a setup installs for one version of these programs does not work with another."""
 CERTIFICATES = ("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-"""Variables that say where the certificates of servers are."""
+"""Variables that name the certificates of servers."""
 USUAL_PROGRAMS = (".venv/bin", NODE_PROGRAMS)
 """Where later commands of a setup find what earlier ones installed."""
-FAILED = "the setup of the workspace failed: "
+FAILED = "workspace setup failed: "
 KEY_SHOWN = 16
-"""Characters of a key that the history has."""
-NOT_RUN = "the setup was not run: an agent has changed the workspace, and may not use the network"
-FROM_BEFORE = "the environment is that from before"
-CHANGED = "the environment may have been changed since the setup"
+"""The first characters of a key that are recorded in the history."""
+NOT_RUN = "setup skipped: an agent has changed the workspace, and has no network access"
+FROM_BEFORE = "the environment is from before"
+CHANGED = "the environment may have changed since the setup"
 FORMAT = 1
-"""Of what is kept; another one is another key."""
+"""The format of the copies. It is a part of the key."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PreparedWorkspace:
 
     code: CodePaths = field(default_factory=CodePaths)
     note: str = ""
-    """Why it is not what the lock files say now; for the results of checks."""
+    """Why it does not match the current lock files; for the results of checks."""
     record: JsonObject = field(default_factory=dict)
     """For the history."""
 
@@ -78,7 +78,7 @@ class Outlook:
     status: Literal["none", "done", "cached", "due", "failed"]
     commands: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    """Lock files that have changed since it was done."""
+    """Lock files that have changed since the last setup."""
     stamp: SetupStamp | None = None
 
     def to_json(self) -> JsonObject | None:
@@ -101,14 +101,14 @@ def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
     checkpoint = session.project.open_workspace(session.job).create_checkpoint("before the setup").commit
     changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
     if setup.has_failed_before() and setup.is_by_agent(changed):
-        # The checks said so, and whoever is asked now is to correct or to judge it.
+        # The checks have reported it; this agent is called to correct or to judge it.
         return setup.restore_previous() or PreparedWorkspace()
     try:
         return setup.set_up(checkpoint, changed, network=network, guarded=True)
     except SetupFailed as error:
         if not error.by_agent or (previous := setup.restore_previous()) is None:
             raise
-        session.project.say(f"warning: {error.message}; the environment from before is used")
+        session.project.say(f"warning: {error.message}; using the previous environment")
         return previous
 
 
@@ -201,10 +201,10 @@ class _Setup:
         return self.project.open_workspace(self.job)
 
     def find_current(self) -> PreparedWorkspace | None:
-        """What is there, if it matches the lock files and was not changed since."""
+        """The existing environment, if it matches the lock files and was not changed since."""
         if self.stamp is None or not _is_current(self.open_workspace(), self.stamp, self.key):
             return None
-        if self.stamp.failed:  # on lock files that are gone again
+        if self.stamp.failed:  # a later setup failed, but its lock files were changed back
             self._save_stamp(replace(self.stamp, failed="", failed_key=""))
         return self._build_prepared(self.stamp, record={"key": self.key[:KEY_SHOWN]})
 
@@ -242,7 +242,9 @@ class _Setup:
             names = self.project.redact_text(_format_paths(differing))
             previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {names} changed")
         if previous.note:
-            self.project.say(f"warning: {previous.note} (workspace.setup.rerun: always sets it up)")
+            self.project.say(
+                f"warning: {previous.note} (to run the setup anyway: workspace.setup.rerun: always)"
+            )
         return previous
 
     def restore_previous(self) -> PreparedWorkspace | None:
@@ -271,23 +273,25 @@ class _Setup:
         stamp = self._record_done(
             key, locks, workspace.restore_prepared(copy.saved, copy.folder), "cache", began
         )
-        if before is not None and key != self.key:  # it is not what is wanted now, and that is still so
+        if (
+            before is not None and key != self.key
+        ):  # not the copy that is needed now: keep the recorded failure
             self._save_stamp(
                 replace(stamp, failed=before.failed, failed_key=before.failed_key, log=before.log)
             )
-        if is_same_key:  # what was run since has changed it, if only by compiling modules
+        if is_same_key:  # it was only changed since, for example by compiled modules
             return self._build_prepared(stamp, record={"key": key[:KEY_SHOWN]})
-        self.project.say(f"set up the workspace from the cache in {stamp.seconds:.1f} s")
+        self.project.say(f"workspace set up from the cache in {stamp.seconds:.1f} s")
         return self._build_prepared(stamp)
 
     def _run_setup(self, checkpoint: str, *, touched: bool, guarded: bool) -> PreparedWorkspace:
         self.project.trust.require_to_run()
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
-        if guarded:  # if it is cut off, the next command puts the workspace back
+        if guarded:  # if it is interrupted, the next command restores the workspace
             self.job.begin_restore(self.session.state.revision + 1, checkpoint, setup=True)
         workspace = self._remove_earlier_setup(caches=True)
-        workspace.disarm_git()  # else a git that the commands start runs what an agent has configured
+        workspace.disarm_git()  # otherwise git would run what an agent has configured
         try:
             self._run_commands(touched=touched)
         except SetupFailed as error:
@@ -301,24 +305,24 @@ class _Setup:
                 self.job.end_restore()
             raise
         outputs_made = workspace.find_setup_products(checkpoint, first)
-        # From here on it counts as a cache, so it stays when everything else is put back.
+        # From here on it counts as a cache, so it stays when everything else is restored.
         self._save_stamp(self._build_stamp(self.key, self.locks, outputs_made.outputs, "commands", began))
         self.open_workspace().restore(checkpoint, clearing=True)
         if outputs_made.others:
             names = self.project.redact_text(_format_paths(outputs_made.others))
-            self.project.say(f"warning: the setup changed files that git does not ignore; put back: {names}")
+            self.project.say(f"warning: the setup changed files that git doesn't ignore; restored: {names}")
         stamp = self._record_done(self.key, self.locks, outputs_made.outputs, "commands", began)
         try:
-            # Without lock files, nothing says that another workspace needs the same.
+            # Without lock files, another workspace may need something else.
             shared = not touched and bool(self.locks)
             self.cache.save_copy(
                 self.open_workspace(), self.key, self.job.id, outputs_made.outputs, shared=shared
             )
         except (LogistError, OSError) as error:
-            self.project.say(f"warning: what the setup made is not kept for other jobs: {error}")
+            self.project.say(f"warning: can't cache the result of the setup for other jobs: {error}")
         if guarded:
             self.job.end_restore()
-        self.project.say(f"set up the workspace in {stamp.seconds:.1f} s")
+        self.project.say(f"workspace set up in {stamp.seconds:.1f} s")
         return self._build_prepared(stamp)
 
     def _run_commands(self, *, touched: bool) -> None:
@@ -333,7 +337,7 @@ class _Setup:
             raise SetupFailed(
                 f"{FAILED}{failure.command}: {failure.reason}",
                 where=str(self.job.logs / self.log),
-                fix="correct workspace.setup or the lock files, then run the command again",
+                fix="fix workspace.setup or the lock files, then run the command again",
                 output=failure.output,
             ) from None
         finally:
@@ -380,7 +384,7 @@ class _Setup:
             "YARN_CACHE_FOLDER": str(packages / "yarn"),
             # A hard link into the cache would let an agent change the packages of other jobs.
             "UV_LINK_MODE": "copy",
-            # Else each run of Python would compile modules into the environment, which counts as a change of it.
+            # Otherwise each run of Python would compile modules, which counts as a change of the environment.
             "UV_COMPILE_BYTECODE": "1",
             "UV_PYTHON_INSTALL_DIR": str(interpreters),
             **self.project.environment.select_variables(CERTIFICATES),
@@ -391,8 +395,8 @@ class _Setup:
     def _stop_if_asked(self, done: commands.ShellResult) -> None:
         stopping = self.project.stopping()
         if stopping or (done.ended and done.ended.how == "stopped"):
-            fix = f"'logist job step --job {self.job.id}' begins it again"
-            raise Stopped("stopped during the setup of the workspace", exit_code=stopping or 130, fix=fix)
+            fix = f"to start it again, run: logist job step --job {self.job.id}"
+            raise Stopped("stopped during the workspace setup", exit_code=stopping or 130, fix=fix)
 
     def _remove_earlier_setup(self, *, caches: bool) -> Workspace:
         """Remove what an earlier setup made from the workspace, and first mark it as not done."""
@@ -411,7 +415,7 @@ class _Setup:
     def _record_done(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
     ) -> SetupStamp:
-        """Record what is there now, as the last action: a setup that was cut off does not count as done."""
+        """Record what is there now, as the last action: an interrupted setup does not count as done."""
         digest = self.open_workspace().compute_prepared_digest(outputs)
         stamp = replace(self._build_stamp(key, locks, outputs, source, began), digest=digest)
         self._save_stamp(stamp)
@@ -445,7 +449,7 @@ class _Setup:
     def _wait_for_other_job(self) -> None:
         """Wait while another job sets up the same."""
         if not self.waiting:
-            self.project.say("waiting for another job that sets up the same")
+            self.project.say("waiting for another job that runs the same setup")
         self.waiting = True
         if self.project.stopping():
             raise Stopped("stopped waiting for the setup of another job", exit_code=self.project.stopping())
@@ -492,7 +496,7 @@ def _changed_since_start(
     """The paths, without caches, that differ from what the job, or its topmost parent, began with; None if
     unknown.
 
-    Agents or a person have changed them; there is no way to distinguish.
+    Agents or a person have changed them; we can't tell which.
     """
     start, parent = state.start_checkpoint, state.parent
     paths: set[str] = set()
@@ -502,7 +506,7 @@ def _changed_since_start(
         changes, _ = project.open_workspace(job).list_changes(start, commit, sys.maxsize)
         paths.update(change.path for change in changes if not change.cache)
         if parent is None:
-            # A fork of what was made as a part of another job holds that job's work, and no parent any more.
+            # A fork of a child job contains work of the parent job, but has no parent itself.
             made_by_job = next(iter(job.read_entries()), {}).get("actor") == Actor.SYSTEM
             return None if made_by_job else frozenset(paths)
         try:
@@ -543,9 +547,9 @@ def _explain_failure(done: commands.ShellResult, seconds: float) -> str:
     """Why a command does not count as done; empty if it does."""
     ended = done.ended
     if ended is None:
-        return f"it was not run: {done.error}"
+        return f"not run: {done.error}"
     if ended.how == "timeout":
-        return f"it was ended: the setup takes longer than {seconds:g} seconds"
+        return f"timed out: the setup took longer than {seconds:g} seconds"
     if ended.how == "exited" and ended.status == 0:
         return ""
     return commands.describe_end(ended, seconds) or f"exit status {ended.status}"

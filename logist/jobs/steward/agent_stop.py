@@ -1,4 +1,4 @@
-"""Ends an agent that works on a job, so that a steward can have the job."""
+"""Stops an agent that works on a job, so that a steward can decide about the job."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from logist.jobs.base.project import ProjectContext
 from logist.store import JobDir, LockProcess, lock
 
 LEAVE_SECONDS = 10.0
-"""How long a command without an agent may go on: it records what is known, or is about to ask."""
+"""How long to wait for a command without an agent: it is recording a result, or about to call an agent."""
 
 
 def end_agent(project: ProjectContext, job_id: str) -> None:
-    """End the couriers that work on a job until the job is free.
+    """Stop the couriers that work on a job until the job is free.
 
     Returns also when a command without an agent keeps the job for long: then the job is simply busy. Raises
     Refused for an agent on another machine, Stopped when a person stops waiting.
@@ -32,9 +32,9 @@ def end_agent(project: ProjectContext, job_id: str) -> None:
 
 def _end_courier(project: ProjectContext, job: JobDir, courier: LockProcess) -> None:
     if courier.host != lock.read_host_name():
-        message = f"the agent is at work on {courier.host}, and can only be ended there"
+        message = f"the agent runs on another machine, {courier.host}, and can only be stopped there"
         raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")
-    project.say(f"ending the agent (courier pid {courier.pid}, since {courier.since})")
+    project.say(f"stopping the agent (courier pid {courier.pid}, since {courier.since})")
     if not ending.end_courier(courier, job.path) and lock.is_at_work(courier, job.path):
-        message = f"the process {courier.pid} signed the job's lock, but is not an agent of Logist"
-        raise Refused(message, fix="look at it, and end it yourself")
+        message = f"process {courier.pid} signed the job's lock, but is not an agent of Logist"
+        raise Refused(message, fix="check the process and stop it yourself")

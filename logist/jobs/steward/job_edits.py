@@ -27,7 +27,7 @@ def configure_job(
         settled = answer_recording.record_pending_first(session)
         if session.state.status in TERMINAL:
             fix = next_command(session.state, job_id)
-            raise Refused(f"the job has ended: {session.state.status}", fix=fix)
+            raise Refused(f"can't change the job: it is {session.state.status}", fix=fix)
         job_spec = specs.edit_spec(project, session.job, changes, draft=session.state.status is Status.DRAFT)
         spec, changed = session.detect_spec_change(SpecCommand(changed=[".".join(path) for path in changes]))
         recorded = session.record(*changed) if changed else []

@@ -33,11 +33,11 @@ from logist.workspace import merge as publishing
 from logist.workspace.merge import JobWork, Person, Published, Target
 
 PATIENCE_SECONDS = 60.0
-"""How long a merge waits for that of another job into the same repository."""
+"""How long a merge waits for the merge of another job into the same repository."""
 MOST_NAMED_FILES = 100
-"""Files that the history names."""
+"""The most files that are recorded in the history."""
 SETTINGS = frozenset({".logist", ".coven"})
-"""Directories that say how work is done, reviewed and merged: what changes them is for a person to let in."""
+"""Directories with the settings of work, review and merge: only a person may merge changes of these."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def merge_job(
 def merge_due(project: ProjectContext, result: CommandResult) -> CommandResult:
     """Add a merge that has become due to the result of a command. If it can't be done now, it stays due.
 
-    Work that would be merged automatically, but was not accepted as a whole, is left to a person.
+    Work that would be merged automatically, but was not accepted completely, is left to a person.
     """
     if result.entries and merge_policy.is_merge_held(result.state):
         warning = merge_policy.HELD.format(job=result.job_id)
@@ -132,16 +132,25 @@ def _find_target(session: Session, repository: Path | None) -> Target:
     """The repository to merge into. Raises Refused if merging is not allowed, or if there is none."""
     state, job_id = session.state, session.job.id
     if state.parent is not None:
-        fix = f"logist job merge --job {state.parent} when that has succeeded"
-        raise Refused(f"its work goes into the one of {state.parent}", where=job_id, fix=fix)
+        fix = f"when the parent has succeeded: logist job merge --job {state.parent}"
+        raise Refused(
+            f"can't merge a child job: its work is merged with its parent job {state.parent}",
+            where=job_id,
+            fix=fix,
+        )
     is_stuck_at_merge = state.place.stuck is not None and state.place.stuck.kind is StuckKind.MERGE
     if state.status is not Status.SUCCESS and not is_stuck_at_merge:
         fix = steward.next_command(state, job_id)
         raise Refused(f"can't merge: the job is {state.status}", fix=fix)
     place = repository or _find_repository(session)
     if place is None:
-        fix = f"if its work belongs to one: logist job merge --job {job_id} --repo DIR"
-        raise Refused("the job did not begin from a repository", where=job_id, fix=fix)
+        fix = f"to merge it into a repository: logist job merge --job {job_id} --repo DIR"
+        message = (
+            f"git repository not found: {state.source}"
+            if state.source
+            else "the job was not created from a git repository"
+        )
+        raise Refused(message, where=job_id, fix=fix)
     option = f" --repo {quote(str(repository))}" if repository else ""
     by_branch = f"logist job merge --job {job_id}{option} --branch, then: git -C {quote(str(place))} merge logist/{job_id}"
     return publishing.find_target(place, session.project.environment.git_config_files(), by_branch=by_branch)
@@ -151,21 +160,23 @@ def _require_automatic_merge_allowed(session: Session) -> None:
     """Raise Refused if only the job's own files request the automatic merge: they may come from elsewhere.
 
     The current config or job.yaml must request it, and the job must have been created here, for the
-    repository that it leads to.
+    repository that its spec names now.
     """
     project, job, state = session.project, session.job, session.state
     spec = specs.read_job_spec(job)
-    fix = f"look at it, then merge it: logist job merge --job {job.id} --repo DIR"
+    fix = f"check the work, then merge it: logist job merge --job {job.id} --repo DIR"
     if not can_merge_automatically(project.settings, spec.auto_merge, spec.review_mode):
-        raise Refused("today's config and job.yaml do not want it merged by itself", where=job.id, fix=fix)
+        raise Refused("the current config and job.yaml don't allow an automatic merge", where=job.id, fix=fix)
     creation = next((entry for entry in session.load_history() if entry.kind is Kind.CREATE), None)
     if creation is None or not _is_same_path(creation.workspace_path, job.workspace):
         raise Refused(
-            "it was made in another place, so its files may come from elsewhere", where=job.id, fix=fix
+            "the job was created in another directory, so its files may come from elsewhere",
+            where=job.id,
+            fix=fix,
         )
     source = source_repository.find_job_repository(project, spec)
     if source is None or not _is_same_path(state.source, source):
-        message = f"its history names {state.source}, and today it leads to {source or 'no repository'}"
+        message = f"the repository has changed: it was {state.source}, now it is {source or 'no repository'}"
         raise Refused(message, where=job.id, fix=fix)
 
 
@@ -182,15 +193,13 @@ def _refuse_settings_changes(session: Session) -> None:
     changed, _ = workspace.list_changes(state.start_checkpoint, state.checkpoint, limit=sys.maxsize)
     settings_paths = [change.path for change in changed if SETTINGS & set(change.path.split("/"))]
     if settings_paths:
-        message = f"it changes what Logist itself goes by, and that is for you to look at: {', '.join(settings_paths[:5])}"
+        message = f"the work changes settings of Logist, so a person must review it: {', '.join(settings_paths[:5])}"
         fix = f"logist job merge --job {session.job.id} --dry-run --diff, then: logist job merge --job {session.job.id}"
         raise Refused(message, fix=fix)
 
 
 def _find_repository(session: Session) -> Path | None:
-    """The repository in the history, or, if that was moved or never
-    recorded, the one that the spec leads to.
-    """
+    """The repository in the history; if that was moved or never recorded, the one in the spec."""
     recorded = session.state.source
     if recorded is not None and Path(recorded).is_dir():
         return Path(recorded)
@@ -239,12 +248,12 @@ def _parse_timestamp(timestamp: str) -> int:
 
 
 def _conflict_error(found: Published, target: Target) -> Refused:
-    fix = f"{target.by_branch}; or make the files fit, and merge again"
+    fix = f"{target.by_branch}; or resolve the conflict in the job, and merge again"
     return Refused(_describe_conflict(found), where=str(found.place), fix=fix)
 
 
 def _describe_conflict(found: Published) -> str:
-    return f"the work does not fit to {found.into} in: {', '.join(found.conflicts[:MOST_NAMED_FILES])}"
+    return f"merge conflict with {found.into} in: {', '.join(found.conflicts[:MOST_NAMED_FILES])}"
 
 
 def _record_merge(session: Session, found: Published, *, by_itself: bool) -> list[Interaction]:
@@ -288,9 +297,9 @@ def describe_merge(found: Published, *, would: bool = False) -> str:
     return {
         "fast_forward": f"{begin}merged into {there}: {files}, fast-forward",
         "merge": f"{begin}merged into {there}: {files}, with a merge commit",
-        "already": f"{there} has it already",
-        "nothing": "nothing was changed, so there is nothing to merge",
-        "branch": f"{files} on the branch {found.branch} of {found.place}; {found.into} is as it was",
+        "already": f"{there} already contains the work",
+        "nothing": "nothing to merge: the job changed no files",
+        "branch": f"{files} on the branch {found.branch} of {found.place}; {found.into} is unchanged",
         "conflict": _describe_conflict(found) if found.conflicts else "",
     }[found.how]
 

@@ -80,9 +80,9 @@ def _describe_unchanged(session: Session, spec: EffectiveSpec, name: str | None)
     job_id, state = session.job.id, session.state
     role, source = fold.find_doer(spec, state)
     if name == role:
-        note = f"{job_id} has the role {role} already ({source}): nothing was recorded"
+        note = f"{job_id} already has the role {role} ({source}): nothing recorded"
     elif name is None and not fold.is_switched(state):
-        note = f"the role of {job_id} was not switched: it is {role} ({source}); nothing was recorded"
+        note = f"{job_id} has no role switch to undo: its role is {role} ({source}); nothing recorded"
     else:
         return None
     return CommandResult(job_id, state, (), (note,))
@@ -91,7 +91,7 @@ def _describe_unchanged(session: Session, spec: EffectiveSpec, name: str | None)
 def _build_command(
     project: ProjectContext, state: State, spec: EffectiveSpec, name: str | None
 ) -> RoleCommand:
-    """What the interaction records: both roles, and everything that listings show of the new one."""
+    """What the interaction records: both roles, and everything that listings display of the new one."""
     role = spec.doer if name is None else name
     loaded = project.roles.by_name.get(role)
     marks = specs.find_role_marks(project, role)

@@ -44,7 +44,7 @@ from logist.jobs.turn import answer_recording, doubtful_payments
 
 NOTHING = Usage()
 MOST_AT_ONCE = 16
-"""Children that are ended at the same time."""
+"""Children that are canceled at the same time."""
 
 
 def record_decision(
@@ -74,10 +74,12 @@ def record_decision(
             session, then_refuse=kind not in kinds.STOPS, at_any_price=kind in kinds.STOPS
         )
         if steward.is_override(asked) and not (note or "").strip():
-            raise UsageError("a review is overridden only for a reason", where="--override", fix="say why")
+            raise UsageError("a reason is required", where="--override", fix="use --override REASON")
         if isinstance(asked, ApproveCommand) and asked.gives_output and session.state.workflow is None:
             fix = "approve without --output"
-            raise UsageError("no step comes after this one to read an output", where="--output", fix=fix)
+            raise UsageError(
+                "not allowed without a workflow: no later step reads the output", where="--output", fix=fix
+            )
         if isinstance(asked, ResubmitCommand) and asked.doubt == doubtful_payments.RETRY:
             asked = doubtful_payments.release(session, asked)
         spec, changed = _read_spec(session, kind)
@@ -111,7 +113,7 @@ def record_decision(
         recorded = session.record(*changed, entry)
         kept_children = () if kind in kinds.ENDS else session.state.children
     unwanted = [child for child in waited_for if child not in kept_children]
-    cancel_children(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
+    cancel_children(project, unwanted, f"{job_id} no longer waits for this job: {kind}")
     notes = (
         (_describe_unexecuted_plan(job_id, recorded[-1]),)
         if _has_unexecuted_plan(plan, session.state)
@@ -146,7 +148,9 @@ def _has_unexecuted_plan(plan: Plan | None, state: State) -> bool:
 
 def _describe_unexecuted_plan(job_id: str, approval: Interaction) -> str:
     hint = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
-    return f"the job ends with the plan, which is not carried out; to have it carried out: {hint}, and approve it again"
+    return (
+        f"the job ended with a plan that is not carried out; to carry it out: {hint}, then approve it again"
+    )
 
 
 def cancel_children(project: ProjectContext, children: Sequence[str], note: str) -> None:
@@ -177,11 +181,11 @@ def _cancel_child(project: ProjectContext, job_id: str, note: str) -> None:
     except Refused:
         pass  # it has ended already
     except LogistError as error:
-        project.say(f"warning: {job_id} could not be canceled: {error}")
+        project.say(f"warning: can't cancel {job_id}: {error}")
 
 
 def _build_reason(after: Place, note: str | None) -> str:
-    """The reason of the job's new state, if the steward's note does not say it all."""
+    """The reason of the job's new state: why no branch was found, else the steward's note."""
     has_no_branch = after.stuck is not None and after.stuck.kind is StuckKind.NO_BRANCH
     return after.stuck.reason if after.stuck and has_no_branch else note or ""
 
@@ -195,13 +199,13 @@ def _read_spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Intera
 def restep_job(project: ProjectContext, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
     """Restore state and workspace to what interaction `to` started from, manual edits included.
 
-    What was used stays used. The workspace is unchanged if no agent has worked since.
+    The recorded usage stays. The workspace is unchanged if no agent has worked since.
     """
     with open_session(project, job_id, "job restep") as session:
         answer_recording.record_pending_first(session, then_refuse=True)
         if not 2 <= to <= session.state.revision:
             raise UsageError(
-                f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
+                f"interaction {to} not found", where="--to", fix=f"choose 2 to {session.state.revision}"
             )
         history = session.load_history()
         earlier_state = fold.fold_before(history, to)
@@ -214,7 +218,7 @@ def restep_job(project: ProjectContext, job_id: str, to: int, *, note: str | Non
         result = _restore_and_record(
             session, Kind.RESTEP, command, request, commit, note, earlier_state, usage.usage
         )
-    cancel_children(project, sorted(unwanted), f"{job_id} went back to before interaction {to}")
+    cancel_children(project, sorted(unwanted), f"{job_id} was reset to before interaction {to}")
     return result
 
 
@@ -229,9 +233,9 @@ def _require_own_children(session: Session, back: State, to: int) -> None:
     is_imported = spawned is None or not spawned.checkpoint  # a history that was imported names none
     if is_inherited or is_imported:
         other = forked.job if forked is not None and is_inherited else "another job"
-        message = f"before interaction {to} it was {other} that waited for jobs of its own"
+        message = f"before interaction {to}, {other} was waiting for its own child jobs"
         command = f"logist job restep --job {session.job.id} --to {spawned.sequence if spawned else 2}"
-        fix = f"to have them made anew for this job: {command}"
+        fix = f"to create new child jobs for this job: {command}"
         raise Refused(message, where="--to", fix=fix)
 
 

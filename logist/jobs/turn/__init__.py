@@ -1,1 +1,1 @@
-"""One turn of an agent: plan it, ask, record the answer, observe and check the work."""
+"""One turn of an agent: plan it, call the agent, record the answer, observe and check the work."""

@@ -29,17 +29,17 @@ from logist.jobs.setup import workspace_code
 
 POLL_SECONDS = 0.5
 IN_PLACE = ("scripted", "given", function.NAME)
-"""Agents that no courier is sent for."""
+"""Agents that need no courier."""
 INTERRUPTED = 130
-"""What `project.stopping()` says after Ctrl-C."""
+"""What `project.stopping()` returns after Ctrl-C."""
 LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
-"""Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
+"""Couriers that no command waits for. Kept, because Python warns when a Popen with a running child is deleted."""
 
 
 def build_ask(
     session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str, shared: Sequence[Shared] = ()
 ) -> RecordedAsk:
-    """What goes to disk before anything is spent: enough to conclude without planning again.
+    """Build what is written to disk before anything is spent: enough to judge the answer without planning again.
 
     `shared`: the limits of jobs above, which a courier looks up again before each of its exchanges.
     """
@@ -151,13 +151,13 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     """Launch the courier and wait for it.
 
     `begun`: the request is on disk already, also if from a courier that was killed.
-    Ctrl-C asks it to end and returns when it has; what is known by then is on disk. After SIGTERM it keeps
-    working, and the next command records its answer: Stopped. Raises Stopped also before anything was sent.
+    Ctrl-C stops the courier; its results so far are then on disk. After SIGTERM it keeps working, and the next
+    command records its answer: Stopped. Raises Stopped also before a request was sent.
     """
     project, job = session.project, session.job
-    project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
+    project.trust.require_to_run()  # also when another command than a step continues unfinished work
     if project.stopping():
-        raise Stopped("stopped before anything was sent", exit_code=project.stopping())
+        raise Stopped("stopped before a request was sent", exit_code=project.stopping())
     project.open_workspace(job).disarm_git()
     if not begun:
         job.begin_exchange(1, ask.data())
@@ -178,9 +178,7 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
 
 def _interrupt_courier(project: ProjectContext, process: subprocess.Popen[bytes]) -> None:
     """Ask our courier to end, and kill it if it does not."""
-    project.say(
-        "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
-    )
+    project.say("stopping the agent and recording its results so far; press Ctrl-C again to stop immediately")
     process.terminate()
     if not has_ended(process, ending.LEAVE_SECONDS):
         process.kill()
@@ -188,5 +186,5 @@ def _interrupt_courier(project: ProjectContext, process: subprocess.Popen[bytes]
 
 
 def _still_at_work_error(project: ProjectContext, job_id: str) -> Stopped:
-    fix = f"'logist job step --job {job_id}' waits for its answer and records it"
-    return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)
+    fix = f"to wait for its answer and record it, run: logist job step --job {job_id}"
+    return Stopped("stopped waiting; the agent is still running", exit_code=project.stopping(), fix=fix)

@@ -1,6 +1,4 @@
-"""Judges and records answers, when they arrive or by a later command;
-the only way of an answer into a history.
-"""
+"""Judges and records answers, when they arrive or in a later command. No other module records answers."""
 
 from __future__ import annotations
 
@@ -56,13 +54,13 @@ def record_pending_answer(
         session.job.end_exchanges()
         return []
     if step.find_due_phase(session.state) is None:
-        return []  # ended or set aside while it could not be recorded: it waits for the job to be taken up
+        return []  # the job has ended or is suspended: the answer stays until the job is resumed
     ask = collected.ask
     answered = Answered(ask, collected.reply)
     _end_leftover_processes(ask)
     removal.remove_directory(
         session.job.inflight / RUN / "home"
-    )  # what an agent left there may be too deep for others
+    )  # may be nested deeper than files.remove_tree can handle
     if collected.kind == "unfinished":
         return [_record_given_up_answer(session, answered)]
     if collected.kind == "in_doubt":
@@ -94,7 +92,7 @@ def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Coll
     ask = got.ask
     assert ask is not None
     _end_leftover_processes(ask)
-    session.project.say(f"going on with the answer of {ask.role} that was under way")
+    session.project.say(f"continuing the unfinished answer of {ask.role}")
     agent_calls.ask_by_courier(session, ask, begun=True)
     session.require_unmoved()
     collected = _collect_unrecorded(session)
@@ -107,11 +105,11 @@ def _cut_off_error(session: Session, ask: RecordedAsk | None) -> LogistError:
     """The error that the agent was ended between two of its turns; all that was paid for is on disk."""
     if ask is not None:
         _end_leftover_processes(ask)
-    fix = f"logist job step --job {session.job.id} goes on from there, without paying again"
+    fix = f"to continue from there without paying again, run: logist job step --job {session.job.id}"
     if session.project.stopping() == INTERRUPTED:
-        return Stopped("stopped between two turns of the agent; what it has done so far is kept", fix=fix)
+        return Stopped("stopped between two turns of the agent; its work so far is saved", fix=fix)
     return ProviderError(
-        "the agent was ended between two of its turns; what it has done so far is kept",
+        "the agent was stopped between two of its turns; its work so far is saved",
         where=str(session.job.logs / "courier.log"),
         fix=fix,
     )
@@ -150,14 +148,14 @@ def _find_request_origin(entry: Interaction) -> str | None:
 def describe_pending_work(session: Session) -> str:
     """Why the next changing command first records or undoes something; empty if it does not."""
     if step.find_due_phase(session.state) is not None and _collect_unrecorded(session) is not None:
-        return "a step is in flight: the next command records its outcome, and asks nothing"
+        return "a step is in progress or not recorded yet: the next command records its result without a new request"
     if not session.find_unfinished_restore():
         return ""
     setup, holder = session.job.is_restore_for_setup(), session.job.find_lock_holder()
     if holder is not None:
         return f"the workspace is being {'set up' if setup else 'changed'}: {holder}"
-    what = "the setup of the workspace" if setup else "a command that changed the workspace"
-    return f"{what} was cut off: the next command puts the workspace back"
+    what = "the workspace setup" if setup else "a command that changed the workspace"
+    return f"{what} was interrupted: the next command restores the workspace"
 
 
 def is_unsent(session: Session) -> bool:
@@ -184,19 +182,19 @@ def record_pending_first(
     except LogistError as error:
         if not at_any_price:
             raise
-        session.project.say(f"what was in flight could not be recorded, and stays there: {error}")
+        session.project.say(f"can't record the result of an earlier step; it stays in inflight/: {error}")
         return []
     if entries:
         status = session.state.status
-        session.project.say(f"recorded what was in flight: {session.job.id} is {status} now")
+        session.project.say(f"recorded the result of an earlier step: {session.job.id} is now {status}")
         if then_refuse:
-            fix = f"logist job status --job {session.job.id}, then decide"
-            raise Refused(f"an answer came in meanwhile, and the job is {status} now", fix=fix)
+            fix = f"run: logist job status --job {session.job.id}, then decide"
+            raise Refused(f"an answer has arrived in the meantime; the job is now {status}", fix=fix)
     return entries
 
 
 def record_courier_answer(session: Session) -> Interaction:
-    """Record what the courier brought. Raises ProviderError if it never sent anything.
+    """Record what the courier received. Raises ProviderError if it never sent anything.
 
     After Ctrl-C, what is known is recorded, and Stopped says so.
     """
@@ -209,9 +207,9 @@ def record_courier_answer(session: Session) -> Interaction:
         raise _interrupted_error(session, entries)
     if not entries:
         raise ProviderError(
-            "the agent was ended before it sent anything, or could not begin",
+            "the agent failed to start, or stopped before it sent a request",
             where=str(session.job.logs / "courier.log"),
-            fix=f"logist job history --job {session.job.id} shows whether another command recorded it",
+            fix=f"to see whether another command recorded it, run: logist job history --job {session.job.id}",
         )
     return entries[0]
 
@@ -219,8 +217,8 @@ def record_courier_answer(session: Session) -> Interaction:
 def _interrupted_error(session: Session, entries: list[Interaction]) -> Stopped:
     job_id, place = session.job.id, session.state.place
     if not entries:
-        return Stopped("stopped before anything was sent", fix=next_command(session.state, job_id))
-    message = f"stopped; what is known is recorded: {job_id} is {place.status} now"
+        return Stopped("stopped before a request was sent", fix=next_command(session.state, job_id))
+    message = f"stopped; results so far are recorded: {job_id} is now {place.status}"
     reason = f" ({session.state.reason})" if session.state.reason else ""
     return Stopped(message + reason, fix=next_command(session.state, job_id))
 
@@ -234,7 +232,7 @@ def record_answer(
     found: str | None = None,
     unchecked: bool = False,
 ) -> Interaction:
-    """Judge an answer and record it; the only way of an answer into a history.
+    """Judge an answer and record it. No other function records answers.
 
     `unchecked`: the commands of checks do not run, so these checks do not pass.
     `found`: the checkpoint of the workspace as the agent left it, if an earlier command made it and was cut
@@ -329,7 +327,7 @@ def _record_rolled_back(
     before = ask.checkpoint_before
     workspace = session.project.open_workspace(session.job)
     found = workspace.create_checkpoint("before it is put back").commit
-    # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
+    # If this is interrupted before it is recorded, the agent may resume, and needs its changes.
     session.job.begin_restore(session.state.revision + 1, found)
     workspace.restore(before, clearing=True)
     transcript.write_transcript(session)
@@ -344,15 +342,15 @@ def _record_rolled_back(
 
 
 def _record_late_answer(session: Session, answered: Answered) -> Interaction:
-    """Record an answer whose turn is over: its cost and its text. The job
-    becomes STUCK, for a steward to decide.
-    """
+    """Record the cost and text of an answer that arrived after the job moved on, and mark the job STUCK."""
     ask = answered.ask
     outcome = step.conclude_in_doubt(ask.spec, session.state, ask.role)
     response = outcome.response.model_copy(update={"raw_response": answered.reply.text})
     observed = Observed(phase=ask.phase, role=ask.role)
     stuck_outcome = replace(
-        outcome, response=response, reason="an answer came late: its turn is over, its words are kept"
+        outcome,
+        response=response,
+        reason="late answer: the job moved on while the agent worked; the text is saved",
     )
     no_cost = RecoverCommand(in_doubt_microcents=0)
     entry = _build_entry(

@@ -29,13 +29,13 @@ from logist.jobs.setup.workspace_setup import PreparedWorkspace
 from logist.workspace import Workspace
 
 TAIL_BYTES = 32_768
-"""Of each output of a command that are looked at; it may write as much as it likes."""
+"""The last bytes of each output of a command that are read. A command may write more."""
 SHOWN = 4000
-"""Characters of the end of its output that are recorded."""
+"""The last characters of its output that are recorded."""
 SECONDS_OF_MINUTE = 60
 SCRIPTED = "scripted"
-STOPPING = "the job was being ended"
-OUTSIDE = "packages installed from outside of the workspace"
+STOPPING = "the job was being stopped"
+OUTSIDE = "packages installed from outside the workspace"
 NOT_THE_WORKSPACE = "it would run your checkout of the repository, not the workspace"
 _ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
 
@@ -63,8 +63,8 @@ def run_due_checks(
         return [build_not_run_result(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
-    session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
-    # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
+    session.project.trust.require_to_run()  # the answer is on disk, and is judged when the user has allowed the commands
+    # An agent in place leaves no request on disk: after a crash, its changes are reverted too.
     in_place = ask.agent == SCRIPTED and not session.job.read_exchanges()
     restore_point = ask.checkpoint_before if in_place else found
     session.job.begin_restore(session.state.revision + 1, restore_point)
@@ -76,17 +76,17 @@ def run_due_checks(
             raise
         first, *others = [build_not_run_result(name, check, error.message) for name, check in due.items()]
         return [first.model_copy(update={"output": error.output[-SHOWN:] or None}), *others]
-    workspace = session.project.open_workspace(session.job)  # what the setup made is no work of the agent
+    workspace = session.project.open_workspace(
+        session.job
+    )  # read again: what the setup made is not the agent's work
     today = specs.list_configured_checks(session.project.settings)
     results = []
     for name, check in due.items():
         configured = today.get(name)
         if configured is None or not review.is_run_by_logist(configured):
-            results.append(build_not_run_result(name, check, "the config has no command for it any more"))
+            results.append(build_not_run_result(name, check, "the config no longer has a command for it"))
             continue
-        if (
-            results
-        ):  # the one before may have run code of the agent, which can change the environment's programs
+        if results:  # the check before may have run code of the agent, which can change the environment
             prepared = workspace_setup.prepare_again(session, prepared, found, network=network)
         session.project.say(f"running the check {name}")
         check = check.model_copy(update={"command": configured.command})
@@ -126,8 +126,10 @@ def _run_check(
             session, check.command, place, confinement, seconds=seconds, tail=TAIL_BYTES
         )
     if project.stopping() or (command_run.ended and command_run.ended.how == "stopped"):
-        fix = f"'logist job step --job {session.job.id}' runs it again; what was answered is not asked again"
-        raise Stopped(f"stopped while the check {name} was run", exit_code=project.stopping() or 130, fix=fix)
+        fix = f"to run it again: logist job step --job {session.job.id}; the agent is not called again"
+        raise Stopped(
+            f"stopped while the check {name} was running", exit_code=project.stopping() or 130, fix=fix
+        )
     redacted_command = project.redact_text(commands.format_command(check.command))
     result = CheckResult(check=name, severity=check.severity, command=redacted_command)
     if command_run.ended is None:

@@ -1,6 +1,4 @@
-"""The cost recorded for an exchange in doubt, and releasing it when a
-steward decides that it was not charged.
-"""
+"""Releases the cost that was recorded for an exchange in doubt, if a steward says that it was not charged."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ Releasing = TypeVar("Releasing", AskCommand, ResubmitCommand)
 
 
 def release(session: Session, command: Releasing) -> Releasing:
-    """The command of an interaction that takes back the booking of what is in doubt now.
+    """Return the command, with the release of the cost recorded for the current doubt.
 
-    The same command where nothing is in doubt, or where that booking was taken back before.
+    Return it unchanged if nothing is in doubt, or if that cost was released before.
     """
     stuck = session.state.place.stuck
     if stuck is None or stuck.kind is not StuckKind.IN_DOUBT:
@@ -32,7 +30,7 @@ def release(session: Session, command: Releasing) -> Releasing:
     if booked is None or booked.sequence in map(_released_of, history):
         return command
     if any(entry.kind is Kind.RERUN and entry.sequence > booked.sequence for entry in history):
-        return command  # it counts no more
+        return command  # a rerun has reset the cost
     amount = RecoverCommand.read(booked.command).in_doubt_microcents
     amount = fold.usage_microcents(booked.usage) if amount is None else amount
     return command.model_copy(update={"released_microcents": amount, "released_of": booked.sequence})
@@ -44,9 +42,7 @@ def _released_of(entry: Interaction) -> int | None:
 
 
 def _find_doubt_source(history: list[Interaction]) -> Interaction | None:
-    """The `recover` interaction that caused the present doubt: the last one,
-    unless a restep returned to before it.
-    """
+    """The `recover` interaction that caused the current doubt: the last one, unless a restep went back before it."""
     source: Interaction | None = None
     found_by: dict[int, Interaction | None] = {}
     for entry in history:

@@ -52,14 +52,12 @@ class Choice:
     wait: float = 0.0
     command: str = "step"
     strict: bool = False
-    """What a template names and nothing gives is an error, and nothing is asked."""
+    """Refuse to run if a template has unfilled placeholders."""
 
 
 @dataclass(frozen=True)
 class PlannedTurn:
-    """Whose turn it is and which agent is called; built before the workspace
-    is read, so that errors show early.
-    """
+    """The role and agent of the next turn; built before the workspace is read, so that errors appear early."""
 
     spec: EffectiveSpec
     phase: Phase
@@ -67,11 +65,11 @@ class PlannedTurn:
     model: Model
     choice: Choice
     agent: str
-    """Who is asked: `litellm`, `scripted:PATH`, or an agent program."""
+    """The agent to call: `litellm`, `scripted:PATH`, or an agent program."""
     sent: bool
-    """False: the answer is there already, so no model is needed, and no limit applies."""
+    """False: the answer exists already, so no model is needed, and no limit applies."""
     why: str = ""
-    """Why it is this role: `task_type is bug`."""
+    """Why this role was chosen: `task_type is bug`."""
 
 
 def refuse_ended(session: Session) -> None:
@@ -126,30 +124,30 @@ def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     if mode == "off" or sandbox.detect_sandbox().kind != "none":
         return
     why = "; ".join(sandbox.detect_sandbox().details)
-    fix = "apt install bubblewrap; 'logist doctor' shows what works"
+    fix = "apt install bubblewrap; for details, run: logist doctor"
     if mode == "required":
-        raise Refused(f"no sandbox works here, and the config requires one: {why}", fix=fix)
-    project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
+        raise Refused(f"no sandbox available, but the config requires one: {why}", fix=fix)
+    project.say(f"warning: no sandbox available: the agent's commands run with your permissions ({fix})")
 
 
 def _choose_role(
     project: ProjectContext, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
 ) -> tuple[Role, str]:
-    """The chosen role, else the one that got stuck, else the one whose turn it is; and why."""
+    """The role set with --role, else the one that was STUCK, else the default of the step; and why."""
     default, source = (fold.find_doer if phase is Phase.DOER else fold.find_reviewer)(spec, state)
     stuck = state.place.stuck.role if state.place.stuck else None
     if choice.role:
-        why = "--role names it"
+        why = "set with --role"
     elif stuck:
-        why = "it got stuck"
+        why = "it was STUCK"
     else:
-        why = "it reviews (review.role)" if source == "config" else specs.describe_doer_source(source)
+        why = "set by review.role" if source == "config" else specs.describe_doer_source(source)
     return project.roles.get(choice.role or stuck or default), why
 
 
 def _unknown_price_error(name: str) -> InvalidFile:
     return InvalidFile(
-        f"the price of model {name!r} is unknown, so a cost limit can't be kept",
+        f"unknown price of model {name!r}: can't enforce a cost limit",
         where=f"models.{name}",
         fix="set input_price and output_price (dollars per million tokens), or allow_unknown_price: true",
     )
@@ -204,7 +202,7 @@ def report_template_warnings(project: ProjectContext, warnings: Sequence[str], *
     InvalidFile for them if `strict`.
     """
     if warnings and strict:
-        fix = "fix the workflow or the role, or what the step before gives; without --strict it stays as written"
+        fix = "fix the workflow, the role or the output of the previous step; without --strict, placeholders stay as written"
         raise InvalidFile("; ".join(warnings), where="template", fix=fix)
     for warning in warnings:
         project.say(f"warning: {warning}")
@@ -251,7 +249,7 @@ def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
     if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
         return ""
     if last.action is not ExitAction.RETRY or step_instructions.is_in_sections(turn.spec, session.state.step):
-        return ""  # an answer in sections has no other words than those of its summary and output
+        return ""  # an answer in sections has no text besides its summary and output
     texts = (
         str(entry.get("response", {}).get("raw_response") or "")
         for entry in session.job.read_entries()
@@ -308,7 +306,7 @@ def _add_surroundings(
     project, state, job_id = session.project, session.state, session.job.id
     rules, required = project.settings.context, turn.role.context_requirements or ()
     parts: dict[str, Any] = {}
-    if "prior_attempts" in required:  # the last answer is told anyway
+    if "prior_attempts" in required:  # the prompt has the last answer anyway
         skipped = 1 if state.last else 0
         parts["attempts"] = surroundings.describe_attempts(
             surroundings.read_runs(session.job),

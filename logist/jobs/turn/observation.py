@@ -29,11 +29,11 @@ from logist.workspace import Checkpoint, Undone, Workspace
 
 CHANGES_RECORDED = 1000
 VERDICT = "verdict"
-"""The part of a prompt that says what a review holds."""
+"""The part of a prompt that describes the verdict of a review."""
 PARTIAL = "partial"
-"""The part that says that there is more to the change than is shown."""
+"""The part that says that the prompt does not contain all changes."""
 CHANGED = frozenset({"changes", "diff"})
-"""The parts that show the change."""
+"""The parts that contain the changes."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Answered:
     ask: RecordedAsk
     reply: Reply
     steward: Steward | None = None
-    """Who gives the answer, where no agent was asked."""
+    """Who supplied the answer by hand, if no agent was called."""
 
 
 def record_restore_point(session: Session, ask: RecordedAsk) -> None:
     """Record where to restore to, before an agent works in place.
 
     Such an agent leaves no request on disk, so after a crash its changes are reverted. Otherwise the next
-    checkpoint would take what the role may not do for the work of a person.
+    checkpoint would treat its forbidden changes as the work of a person.
     """
     if permissions.list_forbidden_changes(ask.work.permissions):
         session.job.begin_restore(session.state.revision + 1, ask.checkpoint_before)
@@ -120,7 +120,7 @@ def observe_workspace(
 
 
 def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
-    """True if a doer was called and changed nothing; for an answer given by hand the work may be older."""
+    """True if a doer was called and changed nothing; with an answer supplied by hand, the work may be older."""
     is_doer = answered.ask.phase is Phase.DOER and answered.steward is None
     return is_doer and permissions.has_changed_nothing(answered.ask.work.permissions, changes)
 
@@ -154,7 +154,7 @@ def _has_part(ask: RecordedAsk, source: str) -> bool:
 
 
 def _is_partial(ask: RecordedAsk) -> bool:
-    """True if a reviewer did not get the whole change, for lack of room or of tokens."""
+    """True if a reviewer did not get all of the change, for lack of space or tokens."""
     if not _has_part(ask, VERDICT):
         return False
     rows = ask.request.metadata.get("context") or []

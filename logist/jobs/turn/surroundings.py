@@ -32,11 +32,11 @@ from logist.store import JobDir
 from logist.store.listing import Glance, list_job_ids, read_glances
 
 FINDINGS = 10
-"""Of one review."""
+"""The most findings of one review."""
 OTHERS = 10
 RELATED = 5
 LOOKED_AT = 5_000
-"""Jobs, of more those that changed last."""
+"""The most jobs that are read; if there are more, those that changed last."""
 LONGEST_TITLE = 120
 LONGEST_SUMMARY = 300
 
@@ -88,10 +88,10 @@ def _describe_run(entry: Interaction, *, taken_back: bool) -> str:
     at = f" at step {entry.step}" if entry.step not in (None, "task") else ""
     reviewing = entry.observed is not None and entry.observed.phase is Phase.REVIEWER
     who = f"{role} ({'review' if reviewing else 'work'}{at})"
-    suffix = " (taken back since)" if taken_back else ""
+    suffix = " (undone since)" if taken_back else ""
     actions = _list_exit_actions(entry)
     if not actions:
-        return f"{who}{suffix} gave no valid answer: {shorten_to_line(entry.reason, LONGEST_SUMMARY)}"
+        return f"{who}{suffix} returned no valid answer: {shorten_to_line(entry.reason, LONGEST_SUMMARY)}"
     review = AskCommand.read(entry.command) if reviewing else AskCommand()
     outcome = f"{actions[0]}, {review.verdict}" if review.verdict is not None else actions[0]
     lines = [

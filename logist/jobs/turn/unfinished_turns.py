@@ -25,9 +25,9 @@ from logist.regular_files import read_regular
 from logist.store import Exchange
 
 RESUMABLE = (Ending.COST, Ending.SHARED_COST, Ending.TIME)
-"""Ends of an ask after which it can go on from its last turn."""
+"""Endings of an ask after which it can resume from its last turn."""
 AFTERWARDS = 4
-"""Interactions that may follow the failed one: a new spec, the halt, what a steward says."""
+"""The most interactions after the failed one: a new spec, the halt, decisions of a steward."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Kept:
 
     ask: RecordedAsk
     turns: list[tuple[JsonObject, JsonObject]]
-    """The response and the results of tools of each."""
+    """The response and the tool results of each turn."""
     found: str
-    """A checkpoint."""
+    """The checkpoint of the workspace after the turns."""
 
 
 def save_completed_turns(session: Session, exchanges: list[Exchange]) -> int | None:
-    """Save the completed turns; return what the interaction records about it, {} if there are none."""
+    """Save the completed turns; return their number, None if there are none."""
     completed = [(each.response, each.tools) for each in exchanges if _is_completed(each)]
     if not completed:
         return None
@@ -91,7 +91,7 @@ def _match_kept_turns(
         and ask.phase == plan.phase
         and ask.model == plan.model
     )
-    # What is in doubt is taken out of the workspace; what another failure left there stays.
+    # After a doubt, the workspace was restored; after other failures, the changes stayed.
     checkpoint_found = (
         failed_entry.checkpoint_before if failed_entry.kind is Kind.RECOVER else failed_entry.checkpoint_after
     )
@@ -142,7 +142,7 @@ def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedA
     workspace.restore(found.found)
     turns = [(request, _clear_usage(r), _clear_tool_usage(t)) for request, r, t in _number_turns(ask, found)]
     limits_job = ask.shares_limits_of
-    # For a moment there is neither the request that keeps the run nor these: nobody may look at the limits then.
+    # For a moment, neither the old request nor these turns are on disk: no other job may check the limits then.
     with shared_limits.reserve_shared_limits(session.project.jobs_dir, session.job.id, limits_job):
         session.job.put_back_exchanges(turns)
     session.job.end_restore()
@@ -168,12 +168,12 @@ def _clear_tool_usage(tools: JsonObject) -> JsonObject:
 def is_restored(session: Session, checkpoint: str) -> bool:
     """True if everything that `resume_turns` restores is there, so that there is nothing to undo."""
     exchanges = session.job.read_exchanges()
-    is_answered = bool(exchanges) and exchanges[-1].tools is None  # then it is a check that was cut off
+    is_answered = bool(exchanges) and exchanges[-1].tools is None  # then a check was interrupted
     return position_of(exchanges).restored_from == checkpoint and not is_answered
 
 
 def undo_cut_off_restore(session: Session) -> str | None:
-    """Return the workspace to what it was before a restore was cut off; return that checkpoint."""
+    """Undo an interrupted restore of the workspace; return the checkpoint that is restored."""
     checkpoint = session.find_unfinished_restore()
     if checkpoint:
         commands.end_leftover_commands(session)

@@ -1,6 +1,6 @@
-"""What the last checkpoint held, with the stamps that save reading its files again.
+"""The content of the last checkpoint, with file stamps, so that unchanged files need not be read again.
 
-It is kept in a file next to the repository's own. If that file is lost, the repository has the answer, and
+It is stored in a file in the repository. If that file is lost, the content is read from the repository, and
 every file is read.
 """
 
@@ -25,29 +25,29 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Baseline:
-    """The last checkpoint (None: there is none yet), its content, and what is known of the files."""
+    """The last checkpoint (None if there is none yet), its content, and the stamps of its files."""
 
     commit: str | None
     tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
     stamps: dict[bytes, FileStamp] = field(default_factory=dict)
-    """By stored path: a file that still has this stamp has the content of the tree."""
+    """By stored path: a file that still has this stamp has the same content as in the tree."""
 
     def list_directories(self) -> frozenset[bytes]:
-        """Return the directories of which it holds something, as raw paths."""
+        """Return the directories in the checkpoint, as raw paths."""
         return find_directories(self.tree)
 
 
 def find_directories(tree: Tree) -> frozenset[bytes]:
-    """Return every directory that a tree implies, as raw paths."""
+    """Return all directories in a tree, as raw paths."""
     return frozenset(file_names.list_parents(map(file_names.from_stored, tree)))
 
 
 def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
-    """Return the state at the last checkpoint, from the file if it is valid and up to date, else from the
+    """Return the state at the last checkpoint, from the file if it is valid and up to date, otherwise from the
     repository.
 
-    `known` is what the caller has read of a checkpoint already: if it is the last one, git is not run again.
+    `known` is a checkpoint that the caller has read already: if it is the last one, git is not run again.
     """
     commit = objects.read_tip(git)
     if commit is None:
@@ -60,7 +60,7 @@ def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:
-    """Replace the file. Not made durable: what a power cut leaves of it fails its checksum."""
+    """Replace the file. It is not flushed: if a power cut damages it, its checksum is wrong."""
     files = {
         file_names.to_json(path): [*entry, *baseline.stamps.get(path, ())]
         for path, entry in baseline.tree.items()
@@ -82,7 +82,7 @@ def _open_private(path: str, flags: int) -> int:
 def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
     try:
         checksum, _, data = read_regular(git.git_dir / FILE).partition(b"\n")
-    except OSError:  # the repository has it all
+    except OSError:  # the repository has the same content
         return None
     if hashlib.sha256(data).hexdigest().encode() != checksum:
         return None
@@ -99,7 +99,7 @@ def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
 
 
 def read_file_system_time(git: Git) -> int:
-    """Return the file system's own time in nanoseconds, as a file touched this instant gets it."""
+    """Return the file system's own time in nanoseconds, as a file that is touched now gets it."""
     descriptor = os.open(
         git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
@@ -111,7 +111,7 @@ def read_file_system_time(git: Git) -> int:
 
 
 def keep_reliable_stamps(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
-    """Return the stamps that can be relied on: a file changed in the same tick as `since` may change again
-    unnoticed.
+    """Return the stamps that can be relied on: a file that changed in the same tick as `since` may change again
+    with the same stamp.
     """
     return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}

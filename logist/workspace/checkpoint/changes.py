@@ -1,4 +1,4 @@
-"""The differences between two checkpoints, or to the workspace as it is, as the history records them."""
+"""The differences between two checkpoints, or between a checkpoint and the workspace, as the history records them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def list_changes_between(
 ) -> tuple[list[Change], int]:
     """Return at most `limit` changes that matter, sorted by path, and how many more.
 
-    What is not stored is compared by digest. New files are the first to be left out: they must not hide what
-    happened to the files that were there. A directory appears as `<path>/`, with the mode 040000: a cache, or
-    one that is empty on one side and has nothing on the other.
+    Files that are not stored are compared by digest. New files are left out first, so that they don't hide
+    changes of existing files. A directory appears as `<path>/` with the mode 040000: a cache, or a directory that
+    is empty on one side and missing on the other.
     """
     if before == after:
         return [], 0
@@ -71,9 +71,9 @@ def list_changes_since(
     limit: int,
     matters: Callable[[Change], bool] = lambda change: True,
 ) -> tuple[list[Change], int]:
-    """The same for the workspace as it is, as if it had been checked in now.
+    """Return the same for the current workspace, as if it were a checkpoint.
 
-    Only what can't be read without unlocking differs: it appears as modified, whatever is in it.
+    Except for directories that can't be read: they appear as modified, regardless of their content.
     """
     (unstored,) = objects.read_unstored(git, before)
     tree = objects.read_tree(git, before)
@@ -86,7 +86,7 @@ def list_changes_since(
 def _leave_out_hidden(
     tree: Tree, unstored: dict[bytes, Unstored], locked: set[bytes]
 ) -> tuple[Tree, dict[bytes, Unstored]]:
-    """Leave out what was below a directory that is locked now: it is not gone, so only the directory itself
+    """Leave out what was below a directory that is locked now: it is not deleted, so only the directory itself
     is reported.
     """
     hidden = {path for path in tree if file_names.list_parents([file_names.from_stored(path)]) & locked}
@@ -137,7 +137,7 @@ def _is_cache(each: PathDifference, *sides: dict[bytes, Unstored]) -> bool:
 
 
 def _merge_placeholders(stored: list[PathDifference]) -> Iterator[PathDifference]:
-    # What else is under a directory with a placeholder on one side came or went with it: that says it all.
+    # If a directory has a placeholder on one side, the files on the other side already show the change.
     peopled = file_names.list_parents(
         each.path for each in stored if not file_names.is_placeholder(each.path)
     )
@@ -167,7 +167,7 @@ def _as_directory(each: PathDifference) -> dict[str, str]:
 def _add_unstored(
     in_tree: dict[bytes, PathDifference], before: dict[bytes, Unstored], after: dict[bytes, Unstored]
 ) -> Iterator[PathDifference]:
-    """Add what is not stored; a file that is stored on one side only appears once, as modified."""
+    """Add what is not stored; a file that is stored on only one side appears once, as modified."""
     for path in before.keys() | after.keys():
         old, new = before.get(path), after.get(path)
         stored = in_tree.pop(path, PathDifference(path, ABSENT, ABSENT, "", ""))

@@ -34,8 +34,8 @@ FAST_IMPORT = ("fast-import", "--force", "--quiet", "--done", "--date-format=raw
 def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> str:
     """Commit the snapshot on top of the last checkpoint, durably; return the commit's id.
 
-    The date is always 0: the history has the time, and the same work gives the same id. The snapshot is
-    corrected where a file changed since it was read.
+    The date is always 0: the history has the time, and the same content gets the same id. The snapshot is
+    corrected if a file has changed since it was read.
     """
     with git.open_stream(*FAST_IMPORT, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -45,7 +45,7 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
         sending.send_commit(message)
         commit = process.stdout.readline().decode("ascii").strip()
     if not commit:
-        raise StorageError("git fast-import made no commit", where=str(git.git_dir))
+        raise StorageError("git fast-import created no commit", where=str(git.git_dir))
     with safe_open.open_root(git.git_dir / "objects" / "pack") as descriptor:
         git.flush(descriptor)
     _update_branch(git, commit)
@@ -54,7 +54,7 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
 
 
 def write_empty_checkpoint(git: Git, message: str) -> str:
-    """Write the first checkpoint of an empty workspace: the commit that `write_checkpoint` makes, without
+    """Write the first checkpoint of an empty workspace: the commit that `write_checkpoint` would create, without
     starting git.
     """
     tree = packs.hash_object("tree", b"")
@@ -68,7 +68,7 @@ def write_empty_checkpoint(git: Git, message: str) -> str:
 
 
 def _update_branch(git: Git, commit: str) -> None:
-    """Make `commit` the last checkpoint. git would do it before the names of its objects are durable."""
+    """Make `commit` the last checkpoint. git itself would do it before its pack is durable."""
     branch = git.git_dir / BRANCH
     new = branch.with_name(f"{branch.name}.lock")
     with open(new, "wb", opener=_open_private) as file:
@@ -103,7 +103,7 @@ class Import:
     shot: Snapshot
     stream: IO[bytes]
     marks: dict[str, int] = field(default_factory=dict)
-    """By content id."""
+    """Marks by content id."""
 
     def send_contents(self) -> None:
         for mark, (name, source) in enumerate(list(self.shot.fresh.items()), COMMIT_MARK + 1):
@@ -128,7 +128,7 @@ class Import:
             yield piece
 
     def _correct_snapshot(self, expected: str, name: str | None) -> None:
-        """Make the snapshot match what was sent; if a content is gone, its paths are dropped."""
+        """Make the snapshot match what was sent; paths whose content is gone are dropped."""
         if name == expected:
             return
         for path in [path for path, entry in self.shot.tree.items() if entry.id == expected]:
@@ -150,7 +150,7 @@ class Import:
 
     def _send_changes(self) -> None:
         before, after = self.reading.last.tree, self.shot.tree
-        # Deletions first: a name may turn from a file into a directory, and the other way round.
+        # Deletions first: a file may become a directory, or a directory a file.
         for path in before.keys() - after.keys():
             self.stream.write(b"D %s\n" % quote_path(path))
         for path in sorted(after):
@@ -168,7 +168,7 @@ class Import:
 
 
 def quote_path(path: bytes) -> bytes:
-    """Quote a path as fast-import reads names that may hold anything."""
+    """Quote a path with arbitrary characters for fast-import."""
     return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 

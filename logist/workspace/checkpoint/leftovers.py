@@ -1,4 +1,4 @@
-"""Removes what a killed git leaves in a repository: locks and incomplete
+"""Removes leftovers of a killed git from a repository: locks and incomplete
 packs. The caller holds the job's lock.
 """
 

@@ -1,4 +1,4 @@
-"""Reads a repository of checkpoints: trees, contents, and what a commit reports that it could not hold."""
+"""Reads a repository of checkpoints: trees, contents, and the list of what a checkpoint does not hold."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from logist.workspace.git import Git, open_unnamed_file
 
 BRANCH = "refs/heads/checkpoints"
 _LONGEST_NAME = 100
-"""Bytes of the file of a branch."""
+"""Maximum bytes of a branch file."""
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, GITLINK_MODE = "100644", "100755", "120000", "160000"
 
 KEPT = "refs/kept/"
-"""Leads to checkpoints that do not lead to the last one: those that a restep or a rerun has left behind."""
+"""References to checkpoints that are not ancestors of the last one, for example before a restep or rerun."""
 
 TRAILER = "Logist-Unstored: "
 """The last line of a checkpoint's message: a JSON object, `{path: [why, mode, digest]}`."""
@@ -39,7 +39,7 @@ Tree = dict[bytes, TreeEntry]
 
 
 def read_tip(git: Git) -> str | None:
-    """Return the last checkpoint; None if there is none. Reads the file, which needs no process."""
+    """Return the last checkpoint; None if there is none. Reads the file instead of starting git."""
     try:
         name = read_regular(git.git_dir / BRANCH, _LONGEST_NAME)
     except FileNotFoundError:
@@ -52,23 +52,23 @@ def read_tip(git: Git) -> str | None:
 
 
 def require_commit(commit: str, git: Git) -> str:
-    """Return the name of a commit unchanged, if it is one. Raises Damaged."""
+    """Return the name of a commit unchanged. Raises Damaged if it is not a valid name."""
     if not is_commit(commit):
         raise _make_missing_error(commit, git)
     return commit
 
 
 class RecordedCheckpoint(NamedTuple):
-    """A checkpoint in the repository: the one before it, and the first line of its message."""
+    """A checkpoint in the repository: its parent, and the first line of its message."""
 
     after: str | None
     subject: str
 
 
 def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
-    """Return every checkpoint that was made in this repository or fetched to begin with, by its commit.
+    """Return all checkpoints of this repository by commit, including those it was created with.
 
-    The work of children is not among them: only the first parents of merges are followed.
+    The work of children is not included: only first parents of merges are followed.
     """
     output = git.run(
         *("rev-list", "--first-parent", "--no-commit-header", "--format=%H%x00%P%x00%s"),
@@ -94,14 +94,14 @@ def _parse_entry(line: bytes) -> tuple[bytes, TreeEntry]:
 
 
 def _normalize_mode(mode: str) -> str:
-    """Normalize modes such as 100664, which old repositories hold."""
+    """Normalize modes such as 100664, which old repositories contain."""
     if not mode.startswith("100"):
         return mode
     return PROGRAM_MODE if int(mode, 8) & 0o100 else FILE_MODE
 
 
 def read_unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
-    """Return what each of these checkpoints did not hold. Raises Damaged if one is missing."""
+    """Return what each of these checkpoints does not hold. Raises Damaged if one is missing."""
     by_checkpoint = []
     with open_contents(git, [require_commit(commit, git) for commit in commits]) as each:
         for pieces in each:
@@ -129,8 +129,8 @@ def build_trailer(things: dict[bytes, Unstored]) -> str:
 
 @contextmanager
 def open_contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
-    """Yield the contents of these objects in order, each in pieces that have
-    to be used up before the next.
+    """Yield the contents of these objects in order, each in pieces that must
+    be consumed before the next.
     """
     names = list(ids)
     with open_unnamed_file() as wanted:
@@ -145,7 +145,7 @@ def _iter_objects(git: Git, output: IO[bytes], count: int) -> Iterator[Iterator[
     for _ in range(count):
         header = output.readline()
         if not header:
-            raise BrokenPipeError  # git was killed; `open_stream` says so
+            raise BrokenPipeError  # git was killed; `open_stream` reports it
         fields = header.split()
         if len(fields) != 3:
             raise _make_missing_error(header.split(b" ")[0].decode("ascii", "replace"), git)
@@ -164,7 +164,7 @@ def _iter_pieces(output: IO[bytes], size: int) -> Iterator[bytes]:
 
 def _make_missing_error(name: str, git: Git) -> Damaged:
     return Damaged(
-        f"the checkpoint repository lacks {name!r}",
+        f"missing in the checkpoint repository: {name!r}",
         where=str(git.git_dir),
-        fix="put the git directory of the job back from a backup",
+        fix="restore the git directory of the job from a backup",
     )

@@ -1,4 +1,4 @@
-"""Packs of a repository of checkpoints, read and written without starting git: the objects it names, and a
+"""Reads and writes packs of a repository of checkpoints without starting git: its object names, and its
 first pack.
 """
 
@@ -24,7 +24,7 @@ def find_lacking(git_dir: Path, wanted: set[str]) -> set[str]:
     """Return those of the object names (hex, of one length) that no pack and no loose file of the repository
     has.
 
-    A directory that can't be read has none. Whether an object is complete is for git to check.
+    An unreadable directory counts as empty. git must check whether an object is complete.
     """
     missing = set(wanted)
     for index in list_indexes(git_dir):
@@ -45,12 +45,12 @@ def list_indexes(git_dir: Path) -> list[Path]:
 
 
 def find_cut_off(git_dir: Path) -> list[str]:
-    """Return packs that do not end with the checksum that their index names; only the ends are read."""
+    """Return packs that don't end with the checksum in their index; only the ends are read."""
     return [index.stem for index in list_indexes(git_dir) if not _has_valid_end(index)]
 
 
 def _has_valid_end(index: Path) -> bool:
-    size = len(index.stem.removeprefix("pack-")) // 2  # it is named by a checksum of the same kind
+    size = len(index.stem.removeprefix("pack-")) // 2  # object names are checksums of the same kind
     try:
         return _read_end(index.with_suffix(".pack"), size) == _read_end(index, 2 * size)[:size]
     except OSError:
@@ -65,7 +65,7 @@ def _read_end(path: Path, count: int) -> bytes:
 
 
 def _find_named(index: Path, wanted: set[str]) -> set[str]:
-    """Return those of the names that a pack index (version 2) holds; none if it is no index."""
+    """Return the names that are in a pack index (version 2); none if the file is not an index."""
     try:
         descriptor, _ = open_regular(index)
     except OSError:
@@ -76,7 +76,7 @@ def _find_named(index: Path, wanted: set[str]) -> set[str]:
     if len(data) < start or not data.startswith(_MAGIC):
         return set()
     (count,) = struct.unpack_from(">I", data, start - 4)
-    if count < len(wanted):  # a small pack, of which there is one for each checkpoint
+    if count < len(wanted):  # a small pack, as each checkpoint creates one
         size = len(next(iter(wanted))) // 2
         return {data[at : at + size].hex() for at in range(start, start + count * size, size)} & wanted
     return {name for name in wanted if _has_name(data, start, count, bytes.fromhex(name))}
@@ -95,12 +95,12 @@ def _has_name(data: bytes, start: int, count: int, name: bytes) -> bool:
 
 
 def hash_object(kind: str, content: bytes) -> str:
-    """Return the name that git gives to an object, by SHA-1."""
+    """Return the name of an object in git, by SHA-1."""
     return _hash_sha1(b"%b %d\0%b" % (kind.encode("ascii"), len(content), content)).hex()
 
 
 def write_pack(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
-    """Put these objects, each a kind and a content, into a new pack; nothing is flushed."""
+    """Write these objects, each with kind and content, to a new pack; nothing is flushed."""
     pack = b"PACK" + struct.pack(">II", 2, len(objects))
     entries = []
     for kind, content in objects:

@@ -1,4 +1,4 @@
-"""The difference between two checkpoints as a patch for a prompt: bounded, and nothing of it ever run."""
+"""The difference between two checkpoints as a patch for a prompt, with limited size, without running any code."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 LARGEST = "1m"
-"""A file above this is shown as a binary one: by its name."""
+"""A larger file is shown like a binary file: only its name."""
 _READ = 4 << 20
-"""Bytes that are read from git at least, so that a few long files do not hide those after them."""
+"""Minimum bytes to read from git, so that a few long files don't hide those after them."""
 _SHARE = 3
-"""Of what is shown, one file gets at most one part in so many."""
+"""One file gets at most this fraction of the patch (1 / _SHARE)."""
 _FEWEST = 400
 _NAMED = 50
-"""Files that are left out, and named."""
+"""Maximum number of files that are only named."""
 _OPENED = 50
-"""Files that git takes for binary, and that are looked at: whether they are."""
+"""Maximum number of files that git treats as binary and that are checked for text."""
 _HEADER = b"diff --git "
 _OLD_FIRST = ("--diff-filter=a", "--diff-filter=A")
-"""What was there before may be relied on, so it comes before what is new."""
+"""Changes of existing files come before new files, because other code may depend on them."""
 _WORDS = bytes({*range(0x20, 0x7F), *b"\t\n\r\f", 0})
 _ODD = 0.25
 
@@ -32,7 +32,7 @@ class Patch(NamedTuple):
 
     text: str
     whole: bool
-    """Nothing of it is cut; what is binary, or left out on purpose, is named."""
+    """Whether nothing is cut; binary files and files left out on purpose are only named."""
 
 
 class _Section(NamedTuple):
@@ -72,9 +72,9 @@ def _build_command(*more: str) -> tuple[str, ...]:
 
 
 def _expand_text(git: Git, sides: tuple[str, str], sections: list[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the sections, and whether each is complete; text that git takes for binary is yielded as text.
+    """Yield the sections, and whether each is complete; text that git treats as binary is yielded as text.
 
-    Otherwise a single odd byte, or a word in a file of attributes, could hide a file.
+    Otherwise a single odd byte, or a line in .gitattributes, could hide a file.
     """
     opened = 0
     for section in sections:
@@ -92,7 +92,7 @@ def _expand_text(git: Git, sides: tuple[str, str], sections: list[bytes]) -> Ite
 
 
 def _read_named_ids(section: bytes) -> list[str] | None:
-    """Return the ids of both sides of a file that is only named; None for one whose text is there."""
+    """Return the ids of both sides of a file that is only named; None for a file with text."""
     lines = section.partition(b"\n@@")[0].rstrip(b"\n").split(b"\n")
     if not (lines[-1].startswith(b"Binary files ") and lines[-1].endswith(b" differ")):
         return None
@@ -123,22 +123,22 @@ def _diff_as_text(git: Git, sides: tuple[str, str], section: bytes) -> bytes | N
 
 
 def _describe_hidden(hidden: list[str]) -> str:
-    """Name the files that are left out: they are part of the work all the same."""
+    """Name the files that are left out, because they are part of the work too."""
     if not hidden:
         return ""
     names = ", ".join(hidden[:_NAMED]) + (f" and {len(hidden) - _NAMED:,} more" if hidden[_NAMED:] else "")
-    return f"[changed, and not shown: {names}]"
+    return f"[changed, but not shown: {names}]"
 
 
 def _split_sections(text: bytes) -> Iterator[bytes]:
-    """Yield the patch of each file: no line inside one can begin like its header."""
+    """Yield the patch of each file: no line inside a patch can start like a header."""
     for piece in text.split(b"\n" + _HEADER):
         if piece:
             yield piece if piece.startswith(_HEADER) else _HEADER + piece
 
 
 def _format_section(found: tuple[bytes, bool]) -> _Section | None:
-    """Format the patch of a file; None for what only represents an empty directory."""
+    """Format the patch of a file; None for the placeholder of an empty directory."""
     section, complete = found
     path = _read_path(section)
     if file_names.is_placeholder(path):
@@ -151,14 +151,14 @@ def _format_section(found: tuple[bytes, bool]) -> _Section | None:
 
 
 def _read_path(section: bytes) -> bytes:
-    """Return the stored path from the header: both sides name the same one, so it is the second half."""
+    """Return the stored path from the header: both sides have the same path, so it is the second half."""
     header = section.split(b"\n", 1)[0][len(_HEADER) :]
     half = header[len(header) // 2 + 1 :].strip(b'"')
     return half.removeprefix(b"b/")
 
 
 def _fit_sections(sections: list[_Section], max_bytes: int, *, whole: bool) -> tuple[str, bool]:
-    """Return as much as fits, and whether that is all; a note says what is cut."""
+    """Return as much as fits, and whether that is everything; a note counts what is cut."""
     most = max(_FEWEST, max_bytes // _SHARE if len(sections) > 1 else max_bytes)
     pieces: list[str] = []
     room, uncut = max_bytes, True
@@ -177,7 +177,7 @@ def _fit_sections(sections: list[_Section], max_bytes: int, *, whole: bool) -> t
 
 
 def _cut_lines(text: str, most: int) -> str:
-    """Return complete lines, and a note of how many are cut."""
+    """Return complete lines, and a note with the number of cut lines."""
     data = text.encode()
     if len(data) <= most:
         return text

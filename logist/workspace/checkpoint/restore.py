@@ -1,4 +1,4 @@
-"""Makes a workspace equal to a checkpoint: only what differs is written, never through a link."""
+"""Makes a workspace equal to a checkpoint: writes only what differs, and never follows links."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from logist.workspace.files.removal import remove_tree
 from logist.workspace.git import Git
 
 TEMPORARY = b"logist-restoring"
-"""Made beside the repository and moved in when whole: a crash leaves nothing in the workspace."""
+"""Files are written here and moved into the workspace when complete, so a crash leaves nothing in it."""
 
 MANY = 200
-"""From so many files on, one flush of everything is cheaper than one for each."""
+"""From this number of files, one flush of everything is faster than a flush for each file."""
 
 
 def apply_tree(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, FileStamp]:
-    """Turn the workspace `top`, which is as `current`, into `target`; return the stamps of what was written.
+    """Change the workspace `top` from `current` to `target`; return the stamps of the written files.
 
-    Files get the mode 0600 or 0700, directories 0700. What no checkpoint holds stays, unless it is in the
-    way. Raises InvalidFile for a tree that does not fit into a workspace.
+    Files get the mode 0600 or 0700, directories 0700. Files that no checkpoint holds are kept, unless they are in
+    the way. Raises InvalidFile for a tree that a workspace can't contain.
     """
     _require_sound_tree(target)
     with safe_open.open_root(git.git_dir) as beside:
@@ -44,10 +44,12 @@ def _require_sound_tree(target: Tree) -> None:
     for path in target:
         raw = file_names.from_stored(path)
         if not file_names.is_sound(raw.removesuffix(b"/")):
-            raise InvalidFile(f"cannot hold a file named {file_names.to_display(raw)!r}", where="workspace")
-    # Else writing the file below would go through what stands above it.
+            raise InvalidFile(f"can't contain a file named {file_names.to_display(raw)!r}", where="workspace")
+    # Otherwise writing a file below would go through the other entry with the same path.
     for raw in {file_names.from_stored(path) for path in _list_files(target)} & _list_directories(target):
-        raise InvalidFile(f"cannot hold {file_names.to_display(raw)!r} twice", where="workspace")
+        raise InvalidFile(
+            f"can't be both a file and a directory: {file_names.to_display(raw)!r}", where="workspace"
+        )
 
 
 def _is_file(path: bytes, entry: TreeEntry) -> bool:
@@ -59,27 +61,27 @@ def _list_files(tree: Tree) -> set[bytes]:
 
 
 def _list_directories(tree: Tree) -> set[bytes]:
-    """Return every directory of a tree, also the empty ones and those of submodules, as raw paths."""
+    """Return all directories of a tree, including empty ones and submodules, as raw paths."""
     submodules = {file_names.from_stored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
     return submodules | file_names.list_parents(map(file_names.from_stored, tree))
 
 
 @dataclass
 class Restoring:
-    """One running restoration."""
+    """One restore in progress."""
 
     git: Git
     top: int
     beside: int
-    """The directory of the repository, opened."""
+    """A descriptor of the repository directory."""
     current: Snapshot
     target: Tree
     stamps: dict[bytes, FileStamp] = field(default_factory=dict)
     touched: set[bytes] = field(default_factory=set)
-    """Directories in which names came or went."""
+    """Directories in which names were added or removed."""
 
     def remove_surplus(self) -> None:
-        """Remove files that the target lacks, then the directories this leaves empty, the deepest first."""
+        """Remove files that the target lacks, then directories that are empty now, the deepest first."""
         for path in _list_files(self.current.tree) - _list_files(self.target):
             with self._open_parent(file_names.from_stored(path)) as (parent, name):
                 os.unlink(name, dir_fd=parent)
@@ -146,7 +148,7 @@ class Restoring:
             yield parent, name
 
     def flush_names(self) -> None:
-        """Make the names durable; directories that are gone again need no flush."""
+        """Flush the changed directories that still exist."""
         for raw in self.touched if self.git.flushing else ():
             try:
                 parts = raw.split(b"/") if raw else []
@@ -163,7 +165,7 @@ def _unlink_if_exists(parent: int, name: bytes) -> None:
 
 
 def _make_directory(parent: int, name: bytes) -> None:
-    """Create it, replacing anything that is no directory."""
+    """Create a directory, replacing anything that is not a directory."""
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
     except FileExistsError:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from logist.workspace.files import safe_open
 
 MAX_DEPTH = 100
-"""Levels of directories, two open files each; what lies deeper is named, not stored."""
+"""Maximum levels of directories, with two open files each; deeper ones are named, not stored."""
 
 DIRECTORY_MODE = "040000"
 
@@ -23,7 +23,7 @@ SPECIAL = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device"
 
 
 class FileStamp(NamedTuple):
-    """Shows, without reading it, that a file is unchanged."""
+    """Shows that a file is unchanged without reading it."""
 
     size: int
     mtime_ns: int
@@ -33,8 +33,8 @@ class FileStamp(NamedTuple):
 
 
 class Unstored(NamedTuple):
-    """Something a checkpoint does not hold: why, its kind as git writes
-    modes, and a digest that changes with it.
+    """Something that a checkpoint does not hold: the reason, its kind as a mode
+    in git, and a digest that changes with its content.
     """
 
     why: str
@@ -43,16 +43,16 @@ class Unstored(NamedTuple):
 
 
 class ScanRules(NamedTuple):
-    """How to walk, and which directories are caches: those of these names, unless a checkpoint holds files of
+    """How to walk, and which directories are caches: those with these names, unless a checkpoint holds files in
     them.
     """
 
     caches: frozenset[bytes]
     held: frozenset[bytes] = frozenset()
     unlocking: bool = False
-    """Directories that are locked are unlocked; else they are named as unreadable."""
+    """Unlock locked directories; otherwise they are named as unreadable."""
     prepared: frozenset[bytes] = frozenset()
-    """Paths that the setup of the workspace made: files and directories that count as caches whatever their names."""
+    """Paths that the setup of the workspace created: they count as caches, whatever their names are."""
 
     def is_cache(self, path: bytes) -> bool:
         cache = path.rpartition(b"/")[2] in self.caches or path in self.prepared
@@ -81,7 +81,7 @@ def make_stamp(found: os.stat_result) -> FileStamp:
 
 
 def scan_everything(descriptor: int, path: bytes) -> WorkspaceScan:
-    """The same for the directory `path`, opened, with everything in it, including caches."""
+    """Scan the opened directory `path` with everything in it, including caches."""
     inside = WorkspaceScan()
     _visit_directory(inside, descriptor, path + b"/", ScanRules(frozenset()))
     return inside
@@ -105,7 +105,7 @@ def _visit_directory(found: WorkspaceScan, descriptor: int, prefix: bytes, rules
 
 
 def iter_entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
-    """Yield names and states of a directory's entries; what vanishes meanwhile is left out."""
+    """Yield names and states of the entries of a directory; entries that are deleted meanwhile are left out."""
     with os.scandir(descriptor) as listing:
         for entry in listing:
             try:
@@ -139,8 +139,8 @@ def _enter_directory(found: WorkspaceScan, parent: int, path: bytes, rules: Scan
 
 
 def _hash_directory(descriptor: int, path: bytes, rules: ScanRules) -> str:
-    """Return a digest of names, kinds, sizes and times: it changes with any ordinary change, without reading
-    a file.
+    """Return a digest of names, kinds, sizes and times: it detects ordinary changes without reading
+    files.
     """
     scanned = WorkspaceScan()
     _visit_directory(scanned, descriptor, path + b"/", ScanRules(frozenset(), unlocking=rules.unlocking))

@@ -1,5 +1,5 @@
-"""A workspace as the tree of a checkpoint: names, modes and ids; a file
-is only read where its stamp has changed.
+"""A workspace as the tree of a checkpoint: names, modes and ids; only
+files whose stamps have changed are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logist.workspace.git import Git
 
 
 class ContentSource(NamedTuple):
-    """Where a content can be read: a raw path, and the stamp it had."""
+    """Where content can be read: a raw path, and the stamp of the file."""
 
     raw: bytes
     stamp: FileStamp
@@ -35,7 +35,7 @@ class ContentSource(NamedTuple):
 
 @dataclass
 class Snapshot:
-    """A workspace now; `fresh` maps content ids that the last checkpoint lacks to where the contents are."""
+    """The current workspace; `fresh` maps content ids that the last checkpoint lacks to their sources."""
 
     tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Snapshot:
         return self.tree == last.tree and self.unstored == last.unstored
 
     def drop_path(self, path: bytes, why: str | None, stamp: FileStamp) -> None:
-        """Remove a stored path again; with a reason, it is named as not stored."""
+        """Remove a stored path; with a reason, it is listed as not stored."""
         self.tree.pop(path, None)
         self.stamps.pop(path, None)
         if why is not None:
@@ -58,23 +58,23 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class SnapshotReading:
-    """What reading changed files needs to know."""
+    """What is needed to read changed files."""
 
     top: int
     last: Baseline
     max_bytes: int
     writing: bool = False
-    """For a checkpoint or a restore: what is locked is unlocked, and stamps are kept. Else nothing is written."""
+    """For a checkpoint or a restore: unlock locked files, and save stamps. Otherwise write nothing."""
 
     def new_hash(self) -> hashlib._Hash:
-        """Return a hash of the kind by which this repository names its objects."""
+        """Return a new hash of the kind that this repository uses for object names."""
         long_names = self.last.commit is not None and len(self.last.commit) == 64
         return hashlib.sha256() if long_names else hashlib.sha1(usedforsecurity=False)
 
 
 def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> Snapshot:
-    """Return the snapshot of a scan's result. Content beyond `max_bytes` new
-    bytes is left out, the largest first.
+    """Return the snapshot for a scan. New content above `max_bytes` in total
+    is left out, the largest first.
     """
     shot = Snapshot(unstored=dict(found.unstored), directories=found.directories)
     changed = _take_unchanged(shot, found, reading.last)
@@ -90,7 +90,7 @@ def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> S
 
 
 def _take_unchanged(shot: Snapshot, found: WorkspaceScan, last: Baseline) -> dict[bytes, FileStamp]:
-    """Take what still has its stamp; return the rest."""
+    """Add the files whose stamps are unchanged; return the rest."""
     changed = {}
     for raw, stamp in found.files.items():
         path = file_names.to_stored(raw)
@@ -121,7 +121,7 @@ def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSourc
 
 
 def hash_content(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> str:
-    """Return the name that git gives to a content."""
+    """Return the name of the content in git."""
     digest = reading.new_hash()
     digest.update(b"blob %d\0" % size)
     for piece in pieces:
@@ -137,9 +137,9 @@ def get_git_mode(stamp: FileStamp) -> str:
 
 @contextmanager
 def open_content(reading: SnapshotReading, source: ContentSource) -> Iterator[tuple[int, Iterator[bytes]]]:
-    """Open a file, or a link: its target; yield size and content.
+    """Open a file, or read the target of a link; yield size and content.
 
-    What is gone or of another kind is an OSError of GONE.
+    Raises OSError of GONE if it is deleted or of another kind.
     """
     parts = source.raw.split(b"/")
     if stat.S_ISLNK(source.stamp.mode):
@@ -172,8 +172,8 @@ def _leave_out_largest(shot: Snapshot, max_bytes: int) -> None:
 
 
 def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
-    """Give an empty directory a placeholder; one where the last checkpoint
-    has a submodule stays the submodule.
+    """Add placeholders for empty directories; where the last checkpoint has a
+    submodule, the submodule is kept.
     """
     full = file_names.list_parents(shot.tree)
     for raw in sorted(shot.directories, reverse=True):

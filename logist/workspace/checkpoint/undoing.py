@@ -1,5 +1,5 @@
-"""Undoes what was not allowed: builds the tree between two checkpoints
-that holds only the allowed changes.
+"""Undoes forbidden changes: builds a tree from two checkpoints that has
+only the allowed changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logist.workspace.files.removal import remove_tree
 def build_target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
     """Return `new` with every change of a forbidden kind reverted to `old`.
 
-    Where that puts a file in the place of a directory, what was there before stays.
+    If a file would have to replace a directory, the old state is kept.
     """
     wanted = dict(new)
     restored: set[bytes] = set()
@@ -37,7 +37,7 @@ def build_target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
 
 
 def _clear_way(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
-    """Remove what is in the way of what is put back: files above it, and what is below it."""
+    """Remove what is in the way of restored files: files above them, and entries below them."""
     above = file_names.list_parents(restored)
     for path in [path for path in wanted if path not in old]:
         in_the_way = path in above or bool(file_names.list_parents([path]) & restored)
@@ -46,7 +46,7 @@ def _clear_way(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
 
 
 def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collection[str]) -> None:
-    """Correct the placeholders of empty directories: they come and go like files, and a directory with
+    """Correct the placeholders of empty directories: they are added and removed like files, and a directory with
     content needs none.
     """
     for path in [path for path in wanted if file_names.is_placeholder(path)]:
@@ -66,7 +66,7 @@ def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collecti
 
 
 def list_new_unstored(old: dict[bytes, Unstored], new: dict[bytes, Unstored], known: Tree) -> Iterator[bytes]:
-    """Yield the raw paths that no checkpoint holds, that are no cache, and that were not there before."""
+    """Yield the raw paths of new files that no checkpoint holds and that are not caches."""
     for path, thing in new.items():
         if path not in old and thing.why != CACHE and file_names.to_stored(path) not in known:
             yield path
@@ -74,7 +74,7 @@ def list_new_unstored(old: dict[bytes, Unstored], new: dict[bytes, Unstored], kn
 
 def remove_path(top: int, beside: int, raw: bytes) -> bool:
     """Remove a file of any kind, or a directory with its content, from the
-    workspace; False if that failed.
+    workspace; return False if that fails.
     """
     *above, name = raw.split(b"/")
     with suppress(OSError), safe_open.open_below(top, above, unlocking=True) as parent:

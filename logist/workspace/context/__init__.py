@@ -1,5 +1,5 @@
-"""What a prompt says about a workspace beyond a list of its files: its
-tree, and the files that matter for a task.
+"""What prompts contain about a workspace besides the list of files: its
+tree, and the files that are relevant for a task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def survey_workspace(
 
 
 def build_hidden_patterns(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
-    """Return the patterns of what no prompt contains, whatever the files of the workspace say."""
+    """Return the patterns of files that prompts never contain, independent of the files of the workspace."""
     return compile_exclusions(excluded, sorted(map(os.fsdecode, caches)))
 
 
@@ -45,7 +45,7 @@ def format_structure(found: FileSurvey) -> str:
 
 
 def explain_withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:
-    """Return those whose text no prompt contains unless a person names them, each with the reason."""
+    """Return the paths whose text prompts contain only if a person names them, each with the reason."""
     secret = {path: CONFIDENTIAL for path in paths if kinds.classify_file(path).secret}
     hidden_by_git = find_ignored(root, [path for path in paths if path not in secret], tracked)
     return secret | dict.fromkeys(hidden_by_git, IGNORED)

@@ -1,5 +1,5 @@
-"""Chooses the files that matter for a task: those it names, then those
-whose names or texts have its words.
+"""Chooses the files that are relevant for a task: files that it names, then files
+whose names or texts contain its words.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from logist.workspace.files import agent_files, file_names, safe_open
 
 NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
-CONFIDENTIAL = "it may hold secrets: not shown"
-BINARY = "not text"
+CONFIDENTIAL = "may contain secrets: not shown"
+BINARY = "binary file"
 
 AMBIGUOUS = 3
-"""Of files that share a name which is all the task says: so many are taken, those that matter most."""
+"""If several files match a name in the task, this number of the most relevant ones is used."""
 
 
 @dataclass(frozen=True)
 class ContextBounds:
-    """How much of the files that matter a prompt may contain."""
+    """How much of the relevant files a prompt may contain."""
 
     limit: int
-    """Files."""
+    """Maximum number of files."""
     max_file_bytes: int
-    """A larger file is named, and neither searched nor shown."""
+    """A larger file is named, but neither searched nor shown."""
     max_total_bytes: int
 
 
 def find_relevant_files(
     root: Path, found: FileSurvey, task: Task, bounds: ContextBounds, known: Collection[str] = ()
 ) -> list[Relevant]:
-    """Return the files that matter for a task, the best first, each with the reason.
+    """Return the files that are relevant for a task, the best first, each with the reason.
 
-    Those in `known` are in the prompt anyway, and left out. The same workspace and task give the same files.
+    Files in `known` are in the prompt anyway, so they are left out. The result depends only on workspace and task.
     """
     if bounds.limit < 1:
         return []
@@ -76,7 +76,7 @@ def _read_text(root: Path, path: str, max_bytes: int) -> FileText:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be written as text, and so be named to an agent."""
+    """Whether a path is valid text, so that a prompt can contain it."""
     if path.isascii():
         return True
     try:
@@ -89,8 +89,8 @@ def _is_text(path: str) -> bool:
 def _rank_files(
     top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: ContextBounds
 ) -> list[RankedFile]:
-    """Return the files that have words of the task, the best first, without
-    files that are no text, or secret.
+    """Return the files with words of the task, the best first, without
+    secret files and files that are not text.
     """
     wanted = find_keywords(task)
     if not wanted:
@@ -118,13 +118,13 @@ def _rank_files(
 
 
 _SPARE = 20
-"""Ranked beyond the limit, for those that turn out to be no text."""
+"""Files ranked above the limit, to replace files that are not text."""
 
 
 def _iter_best(
     files: Mapping[str, int], named: Mentions, ranked: list[RankedFile], unlisted: list[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield path, reason, and a note where the file is not to be read; each path once."""
+    """Yield path, reason, and a note if the file must not be read; each path once."""
     yielded = set()
     for path in _iter_named(named, {one.path: one.score for one in ranked}):
         yielded.add(path)
@@ -138,7 +138,7 @@ def _iter_best(
 
 
 def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
-    """Yield in the order of the task, each once; of many that share a name, the few that matter most."""
+    """Yield the named files in the order of the task, each once; of many with the same name, the most relevant few."""
     taken: set[str] = set()
     for group in named.files:
         few = sorted(group, key=lambda path: (-scores.get(path, 0.0), path))[:AMBIGUOUS]
@@ -149,7 +149,7 @@ def _iter_named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
 
 
 def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
-    """Whether a path that is not among the files exists all the same, so that `.gitignore` hides it."""
+    """Whether a path exists but is not among the files, so it is git-ignored."""
     parts = file_names.split_agent_path(path)
     if parts is None or found.hidden.is_ignored(path):
         return False

@@ -1,4 +1,4 @@
-"""Opens many directories of a workspace one after the other: what is above two of them is opened once."""
+"""Opens many directories of a workspace in turn: common parents are opened once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from logist.workspace.files import safe_open
 
 
 class Descent:
-    """Directories below one that is open, component by component, never through a link.
+    """Opens directories below an open one, component by component, never through a link.
 
-    At most one path down is open at a time; it is closed when the block is left.
+    At most one path is open at a time; it is closed at the end of the block.
     """
 
     def __init__(self, top: int) -> None:

@@ -1,5 +1,5 @@
-"""Counts how often words occur in the files of a workspace: within a
-number of bytes, the likelier files first.
+"""Counts how often words occur in the files of a workspace: up to a
+limit of bytes, the likelier files first.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from logist.workspace.context.descending import Descent
 from logist.workspace.files import safe_open
 
 MAX_BYTES = 16_000_000
-"""Of all files together; what does not fit is known by its name only."""
+"""Maximum bytes of all files together; of the other files only the names are used."""
 SNIFFED = 8_192
-"""Bytes at the beginning of a file that have no zero in a text."""
+"""A file with a zero in its first bytes, up to this number, is not text."""
 
 
 def choose_files(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
-    """Return the paths to search, of files and their sizes, those of a directory together.
+    """Return the paths to search, from files with their sizes, grouped by directory.
 
-    Of too many the likelier ones; of equally likely ones those that come first in `files`.
+    If there are too many, returns the likelier ones; of equally likely ones, the first in `files`.
     """
     small = [path for path, size in files.items() if 0 < size <= max_file_bytes]
     if sum(files[path] for path in small) > MAX_BYTES:
@@ -53,7 +53,7 @@ def _get_directory(path: str) -> str:
 def count_words(
     top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
 ) -> Iterator[tuple[str, Text]]:
-    """Yield those of the chosen files that have any of the words; what is gone, locked or no text has none.
+    """Yield the chosen files that contain any of the words; deleted, locked and binary files contain none.
 
     `chosen` is in the order of `choose_files`, so that a directory is opened once.
     """
@@ -86,7 +86,7 @@ def _make_counter(keyword: Keyword) -> Callable[[bytes], int]:
 
 
 def _read_if_text(parent: int, name: bytes, size: int) -> bytes | None:
-    """Return the complete file, if it is still a regular one of one name and this size, and a text."""
+    """Return the complete file if it is still a regular text file of this size without hard links."""
     try:
         descriptor = os.open(name, safe_open.FILE, dir_fd=parent)
     except OSError:

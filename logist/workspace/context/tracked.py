@@ -1,4 +1,4 @@
-"""What was tracked in the source of a workspace: git ignores none of that, whatever a `.gitignore` says."""
+"""Files that were tracked in the source of a workspace: git doesn't ignore them, even if a `.gitignore` matches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from logist.workspace.git import Git
 
 
 class Tracked:
-    """The files of a job's first checkpoint, which is the commit of its source, or empty where there is none.
+    """The files of a job's first checkpoint, which is the commit of its source, or empty if there is none.
 
-    Later checkpoints do not count: they hold ignored files too. Nothing is read, and no git runs, before the
-    first question. Raises Damaged or StorageError then, if the commit can't be read.
+    Later checkpoints don't count, because they hold ignored files too. The commit is read at the first use, which
+    raises Damaged or StorageError if it can't be read.
     """
 
     def __init__(self, git: Git, first: str | None) -> None:
@@ -31,7 +31,7 @@ class Tracked:
         return self._git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit).split(b"\0")[:-1]
 
     def has_path(self, path: str, *, directory: bool) -> bool:
-        """Whether a file was tracked, or anything in a directory."""
+        """Whether a file, or any file in a directory, was tracked."""
         wanted = file_names.to_stored(os.fsencode(path)) + b"/" * directory
         place = bisect_left(self._all_paths, wanted)
         if place == len(self._all_paths):

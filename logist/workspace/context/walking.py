@@ -1,10 +1,10 @@
-"""Finds the files of a workspace that a prompt may mention: all that is neither git-ignored, a cache,
-excluded, nor elsewhere.
+"""Finds the files of a workspace that a prompt may mention: all except git-ignored files, caches, excluded
+files, and files outside.
 
-As for git, what was tracked in the source of the workspace is not ignored, even if a `.gitignore` matches it.
-Level by level, so that what is near the top is known however much there is below. Links are not followed, and
-a directory with its own `.git` is another repository: it is named, not entered. The `.gitignore` files are
-the workspace's, read as any file of it is; its `.git` is never read.
+As in git, files that were tracked in the source of the workspace are not ignored, even if a `.gitignore` matches.
+The walk is level by level, so that files near the top are found even if there are many below. Links are not
+followed. A directory with its own `.git` is another repository: it is named, but not entered. The `.gitignore`
+files of the workspace are used; its `.git` is never read.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from logist.workspace.files.file_names import split_agent_path
 
 MAX_DEPTH = 100
 MAX_FILES = 200_000
-"""Files looked at; of what comes later, the numbers are not told."""
+"""Maximum number of files; the rest is not counted."""
 MAX_IN_ONE = 20_000
-"""Files of one directory."""
+"""Maximum number of files in one directory."""
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_BYTES = 64 * 1024
-"""Of one `.gitignore`; a larger one is passed over."""
+"""Maximum size of one `.gitignore`; a larger one is skipped."""
 MAX_IGNORE_TOTAL = 512 * 1024
 MAX_PATTERNS = 2_000
-"""Of one `.gitignore`."""
+"""Maximum patterns of one `.gitignore`."""
 MAX_EFFORT = 2_000_000_000
-"""Steps that all patterns together may take; then no more is looked at."""
+"""Maximum steps of matching all patterns; then the walk stops."""
 
 LINK = "a link"
-REPOSITORY = "a repository of its own"
+REPOSITORY = "another git repository"
 UNREADABLE = "unreadable"
 TOO_DEEP = "too deep"
-SECOND_NAME = "has another name"
+SECOND_NAME = "has hard links"
 
 
 @dataclass
@@ -49,21 +49,21 @@ class FileSurvey:
     """The files of a workspace, level by level, each directory in the order of names."""
 
     files: dict[str, int] = field(default_factory=dict)
-    """Regular files of one name, and how many bytes. What is not UTF-8 in a path stands there as lone surrogates."""
+    """Regular files without hard links, with their sizes. Bytes that are not UTF-8 are lone surrogates in the path."""
     directories: list[str] = field(default_factory=list)
-    """Those that were entered."""
+    """The directories that were entered."""
     noted: dict[str, str] = field(default_factory=dict)
-    """What is there, and is neither a file of one name nor entered: path, and why."""
+    """Other entries, which were not entered: path and reason."""
     hidden: Patterns = field(default_factory=lambda: Patterns(()))
-    """What is hidden, whatever the `.gitignore` files say."""
+    """Patterns of what is hidden in addition to the `.gitignore` files."""
     partial: bool = False
-    """There is more than was looked at."""
+    """Whether the walk stopped at a limit."""
     unlisted: bool = False
-    """Something is git-ignored, or hidden."""
+    """Whether something is git-ignored or hidden."""
 
 
 class _Ignoring(NamedTuple):
-    """The patterns of a `.gitignore`, and how much of a path is that of its directory."""
+    """The patterns of a `.gitignore`, and the length of the path of its directory."""
 
     patterns: Patterns
     start: int
@@ -82,7 +82,7 @@ class _Rules(NamedTuple):
         return cls(hidden, ignoring, NameGate([hidden, *(each.patterns for each in ignoring)]))
 
     def is_ignored(self, path: str, *, directory: bool) -> bool:
-        """Whether the `.gitignore` files match a path whose directories they do not."""
+        """Whether the `.gitignore` files match a path whose parent directories they don't match."""
         for patterns, start in reversed(self.ignoring):
             verdict = patterns.match_path(path[start:], directory)
             if verdict is not None:
@@ -91,14 +91,14 @@ class _Rules(NamedTuple):
 
 
 def survey_files(root: Path, hidden: Patterns, tracked: Tracked) -> FileSurvey:
-    """Walk a workspace; the same workspace gives the same result."""
+    """Walk a workspace; the result depends only on the workspace."""
     with safe_open.open_root(root) as top:
         return _FileWalk(top, hidden, tracked).walk()
 
 
 def find_ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
-    """Return those that are git-ignored, by themselves or with a directory
-    above them; they need not exist.
+    """Return the paths that are git-ignored, directly or with a parent
+    directory; they need not exist.
     """
     with safe_open.open_root(root) as top:
         walk = _FileWalk(top, Patterns(()), tracked)
@@ -110,13 +110,13 @@ class _FileWalk:
         self.top = top
         self.tracked = tracked
         self.ignored: set[str] = set()
-        """Directories that are ignored, and entered for what was tracked in them; nothing else of them counts."""
+        """Ignored directories that are entered because they contain tracked files; other files in them are ignored."""
         self.found = FileSurvey(hidden=hidden)
         self.rules = _Rules.from_patterns(hidden)
         self.waiting: deque[tuple[str, list[str], _Rules]] = deque()
-        """Directories, those of one parent together: its path, their names, and what hides files of the parent."""
+        """Directories to enter, grouped by parent: path of the parent, their names, and the rules of the parent."""
         self.within: dict[str, _Rules] = {}
-        """What hides files of a directory, of those on the way to a path that was asked for."""
+        """The rules by directory, for the parents of paths that were checked."""
         self.ignore_bytes = 0
         self.effort = 0
 
@@ -188,7 +188,7 @@ class _FileWalk:
     def _filter_entries(
         self, entries: Iterable[os.DirEntry[str]], prefix: str, rules: _Rules, ignored: bool
     ) -> Iterator[tuple[os.DirEntry[str], bool]]:
-        """Yield what is not hidden of a directory, and whether it is a directory itself."""
+        """Yield the visible entries of a directory, each with whether it is a directory."""
         may_hide = rules.gate.can_match
         for entry in entries:
             name = entry.name
@@ -207,7 +207,7 @@ class _FileWalk:
             self.found.noted[path] = TOO_DEEP
 
     def _is_hidden(self, path: str, rules: _Rules, directory: bool, ignored: bool) -> bool:
-        """Whether the rules hide a path. `ignored`: the directory it is in is."""
+        """Whether the rules hide a path. `ignored`: whether its directory is ignored."""
         if rules.hidden.match_path(path, directory):
             return True
         if not ignored:
@@ -221,7 +221,7 @@ class _FileWalk:
         return False
 
     def is_ignored(self, path: str) -> bool:
-        """Whether it is git-ignored; where that takes too long to decide, it counts as such."""
+        """Whether the path is git-ignored; True also if this takes too long to decide."""
         parts = split_agent_path(path) or []
         rules, here = self.rules, ""
         for number, part in enumerate(parts):
@@ -239,7 +239,7 @@ class _FileWalk:
                 with safe_open.open_below(self.top, parts) as descriptor:
                     self.within[path] = self._add_own_rules(descriptor, len(path) + bool(path), above)
             except OSError:
-                pass  # what is not there says nothing
+                pass  # a missing directory has no rules
         return self.within[path]
 
     def _record_entry(self, entry: os.DirEntry[str], path: str) -> None:
@@ -256,7 +256,7 @@ class _FileWalk:
             self.found.noted[path] = LINK
 
     def _add_own_rules(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
-        """Add the `.gitignore` of the directory, if it is a file of this workspace that is not too large."""
+        """Add the `.gitignore` of the directory, if it is a regular file without hard links and not too large."""
         try:
             with safe_open.open_regular_below(descriptor, [IGNORE_FILE.encode()]) as file:
                 file_status = os.fstat(file)

@@ -17,7 +17,7 @@ from logist.workspace.files import file_names, safe_open
 
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
-    """Check whether `path` is a regular file of one name in the workspace, and hash it (sha256; none above
+    """Check whether `path` is a regular file without hard links in the workspace, and hash it (sha256; no hash above
     `max_bytes`).
     """
     name = escape_surrogates(path)
@@ -30,17 +30,17 @@ def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
 
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
-    """Return the text of a file of at most `max_bytes`; the same workspace always gives the same note."""
+    """Return the text of a file of at most `max_bytes`, or a note that depends only on the workspace."""
     name = escape_surrogates(path)
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
             if size > max_bytes:
-                return FileText(name, None, f"too large: {size} bytes, at most {max_bytes} are shown")
+                return FileText(name, None, f"too large: {size} bytes, the limit is {max_bytes}")
             data = b"".join(safe_open.read_exactly(descriptor, size))
     except PermissionError:
-        return FileText(name, None, "unreadable: its permissions forbid it")
+        return FileText(name, None, "unreadable: permission denied")
     except OSError:
-        return FileText(name, None, "not there, or not a regular file of the workspace")
+        return FileText(name, None, "not found, or not a regular file in the workspace")
     return _decode_text(name, data)
 
 
@@ -58,14 +58,14 @@ def _decode_text(name: str, data: bytes) -> FileText:
 def open_agent_file(workspace: Path, path: str) -> Iterator[tuple[int, int]]:
     """Open the file; yield its descriptor and size.
 
-    Raises FileNotFoundError for a path or a kind of file that is refused.
+    Raises FileNotFoundError for a path or a kind of file that is not allowed.
     """
     parts = file_names.split_agent_path(path)
     if parts is None:
         raise FileNotFoundError(path)
     with safe_open.open_root(workspace) as top, safe_open.open_regular_below(top, parts) as descriptor:
         file_status = os.fstat(descriptor)
-        # A second name may be one of a file outside.
+        # A hard link may be a file outside of the workspace.
         if file_status.st_nlink != 1:
             raise FileNotFoundError(path)
         yield descriptor, file_status.st_size

@@ -1,4 +1,4 @@
-"""Copies a file out of a workspace: opened as safely as evidence, and durable at its target."""
+"""Copies a file out of a workspace: opens it as safely as evidence, and makes the copy durable."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def copy_file(workspace: Path, path: str, target: Path) -> None:
-    """Copy a regular file of one name to `target` (0600), in directories that are created where missing (0700).
+    """Copy a regular file without hard links to `target` (0600); missing directories are created (0700).
 
-    All or nothing: an existing `target` is replaced by the complete copy. Raises UsageError for a path that
-    is no such file, OSError where the copy cannot be written.
+    Atomic: an existing `target` is replaced by the complete copy. Raises UsageError for a path that is not such a
+    file, OSError if the copy can't be written.
     """
     with ExitStack() as stack:
         try:
             descriptor, size = stack.enter_context(agent_files.open_agent_file(workspace, path))
         except OSError as error:
             raise UsageError(
-                f"`{agent_files.escape_surrogates(path)}` is not a readable regular file of the workspace",
+                f"`{agent_files.escape_surrogates(path)}` is not a readable regular file in the workspace",
                 where=str(workspace),
-                fix="name a file by its path in the workspace",
+                fix="use the path of a file in the workspace",
             ) from error
         _make_directories(target.parent)
         _write_atomically(target, safe_open.read_exactly(descriptor, size))
@@ -40,7 +40,7 @@ def _make_directories(folder: Path) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(each, 0o700)
-            os.chmod(each, 0o700)  # whatever the umask is
+            os.chmod(each, 0o700)  # independent of the umask
         with safe_open.open_root(each.parent) as parent:
             os.fsync(parent)
 

@@ -1,6 +1,6 @@
 """File names: as git can store them, as people see them, as an agent writes them.
 
-git refuses a component `.git` in any case and knows no empty directories. `.git` is stored as `.logist~.git`,
+git refuses a component `.git`, ignoring case, and can't store empty directories. `.git` is stored as `.logist~.git`,
 a name that begins with `.logist~` gets another `.logist~`, and an empty directory holds an entry `.logist~`.
 All of it is reversible, and no other name is changed.
 """
@@ -14,14 +14,14 @@ PLACEHOLDER = PREFIX
 
 
 def to_stored(raw: bytes) -> bytes:
-    """Return the path under which git keeps the file `raw`."""
+    """Return the path under which git stores the file `raw`."""
     if b".git" not in raw.lower() and PREFIX not in raw:
         return raw
     return b"/".join(map(_escape_name, raw.split(b"/")))
 
 
 def from_stored(path: bytes) -> bytes:
-    """Return the path in the workspace of a stored one; a placeholder becomes `<directory>/`."""
+    """Return the path in the workspace for a stored path; a placeholder becomes `<directory>/`."""
     if PREFIX not in path:
         return path
     parts = path.split(b"/")
@@ -47,7 +47,7 @@ def is_placeholder(path: bytes) -> bool:
 def is_sound(raw: bytes) -> bool:
     """Whether a path of a tree may be written into a workspace: inside it, and not in its own `.git`.
 
-    Only that spelling: it is what a checkpoint leaves out, and `.GIT` is a name like any other.
+    Only with that spelling, which checkpoints leave out; `.GIT` is an ordinary name.
     """
     parts = raw.split(b"/")
     return not any(part in (b"", b".", b"..") for part in parts) and parts[0] != b".git"
@@ -62,7 +62,7 @@ def list_parents(paths: Iterable[bytes]) -> set[bytes]:
 
 
 def add_parents(found: set[bytes], path: bytes) -> None:
-    """Add the directories above a path to a set that holds, with every directory, those above it."""
+    """Add the directories above a path to a set that has, for every directory, also those above it."""
     above = path.rpartition(b"/")[0]
     while above and above not in found:
         found.add(above)
@@ -75,8 +75,8 @@ def to_display(raw: bytes) -> str:
 
 
 def split_agent_path(path: str) -> list[bytes] | None:
-    """Return the components of a path that an agent wrote; None if it cannot
-    be one of a file in the workspace.
+    """Return the components of a path that an agent wrote; None if it can't
+    be the path of a file in the workspace.
     """
     parts = [part for part in path.encode("utf-8", "backslashreplace").split(b"/") if part != b"."]
     if not parts or b"\0" in path.encode("utf-8", "replace") or not is_sound(b"/".join(parts)):
@@ -85,7 +85,7 @@ def split_agent_path(path: str) -> list[bytes] | None:
 
 
 def to_json(path: bytes) -> str:
-    """Return a path as a JSON string can hold it, whatever its bytes."""
+    """Return a path with any bytes in a form that a JSON string can contain."""
     return path.decode("utf-8", "surrogateescape")
 
 

@@ -15,11 +15,11 @@ TRASH = b"logist-trash"
 
 
 def remove_tree(beside: int, parent: int, name: bytes) -> None:
-    """Move `name` out of `parent` at once, then take it apart in the directory `beside` of the same file system.
+    """Move `name` out of `parent` at once, then delete it in the directory `beside` on the same file system.
 
-    Directories are moved to one level first: neither the recursion nor the open files grow with the depth.
+    Directories are first moved to one level, so neither recursion nor open files grow with the depth.
     """
-    with suppress(FileExistsError):  # of a removal that was killed: it is finished here
+    with suppress(FileExistsError):  # left by a killed removal: finish it now
         os.mkdir(TRASH, 0o700, dir_fd=beside)
     trash = safe_open.open_directory(beside, TRASH, unlocking=True)
     try:
@@ -49,7 +49,7 @@ def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
 
 
 def _move_to_trash(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
-    safe_open.unlock_entry(parent, name)  # a directory that its owner may not write cannot be moved
+    safe_open.unlock_entry(parent, name)  # a directory that its owner can't write to can't be moved
     for number in numbers:
         try:
             return os.rename(name, b"%d" % number, src_dir_fd=parent, dst_dir_fd=trash)

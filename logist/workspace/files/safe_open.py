@@ -1,7 +1,7 @@
-"""Opens what is below a directory, component by component, never through a link.
+"""Opens files and directories below a directory, component by component, never through a link.
 
-`unlocking` is for callers that write: what its owner has locked is unlocked on the way. Without it, nothing
-is changed, and what is locked is a PermissionError.
+`unlocking` is for callers that write: it adds missing permissions of the owner on the path. Without it, nothing
+is changed, and missing permissions are a PermissionError.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK a pipe that an agent left would hold us for ever.
+# Without O_NONBLOCK, opening a pipe that an agent left would block forever.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO)
-"""What opening says when the thing is not there (any more), or is of another kind."""
+"""The error numbers of opening a file that does not exist (any more), or is of another kind."""
 
 
 NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
@@ -26,7 +26,7 @@ NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 @contextmanager
 def open_root(path: Path, *, unlocking: bool = False) -> Iterator[int]:
-    """Open the directory itself; the descriptor lives as long as the block."""
+    """Open the directory itself; the descriptor is closed at the end of the block."""
     descriptor = open_directory(None, os.fsencode(path), unlocking=unlocking)
     try:
         yield descriptor
@@ -44,7 +44,7 @@ def open_directory(parent: int | None, name: bytes, *, unlocking: bool = False) 
         unlock_entry(parent, name)
         return os.open(name, DIRECTORY, dir_fd=parent)
     if unlocking and not os.fstat(descriptor).st_mode & stat.S_IXUSR:
-        make_writable(descriptor)  # it can be listed, but nothing in it can be looked at
+        make_writable(descriptor)  # it can be listed, but its entries can't be accessed
     return descriptor
 
 
@@ -64,7 +64,7 @@ def open_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> 
 
 @contextmanager
 def open_regular_below(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
-    """Open the regular file `parts` below `top` for reading; anything else is an OSError of GONE."""
+    """Open the regular file `parts` below `top` for reading. Raises OSError of GONE for anything else."""
     with open_below(top, parts[:-1], unlocking=unlocking) as parent:
         descriptor = _open_file(parent, parts[-1], unlocking)
     try:
@@ -76,7 +76,7 @@ def open_regular_below(top: int, parts: Sequence[bytes], *, unlocking: bool = Fa
 
 
 def _open_file(parent: int, name: bytes, unlocking: bool) -> int:
-    # Looked at first: opening a device can already do something.
+    # Check first: opening a device can have side effects.
     if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         raise OSError(errno.ENXIO, "not a regular file")
     try:
@@ -89,8 +89,8 @@ def _open_file(parent: int, name: bytes, unlocking: bool) -> int:
 
 
 def unlock_entry(parent: int | None, name: bytes) -> None:
-    """Let the owner read and write (and enter) again; never through a link,
-    never a file with a second name.
+    """Give the owner permission to read and write (and enter); never through
+    a link, and never for a file with hard links.
     """
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
@@ -105,14 +105,14 @@ def unlock_entry(parent: int | None, name: bytes) -> None:
 
 
 def make_writable(descriptor: int) -> None:
-    """Give the owner all rights in an opened directory."""
+    """Give the owner all permissions for an opened directory."""
     mode = os.fstat(descriptor).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
 def read_exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]:
-    """Yield `size` bytes from the file; one that shrinks meanwhile is filled up with zeros."""
+    """Yield `size` bytes from the file; if it shrinks meanwhile, the rest is zeros."""
     while size > 0:
         data = os.read(descriptor, min(chunk, size)) or bytes(min(chunk, size))
         size -= len(data)
@@ -120,7 +120,7 @@ def read_exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[b
 
 
 def read_link(parent: int, name: bytes) -> bytes:
-    """Return where a symbolic link points; something else is an OSError of GONE."""
+    """Return the target of a symbolic link. Raises OSError of GONE for anything else."""
     try:
         return os.readlink(name, dir_fd=parent)
     except OSError as error:

@@ -1,5 +1,5 @@
-"""Merges the work of a job into the repository it came from: one commit on the job's branch, merged into what
-is checked out.
+"""Merges the work of a job into the repository it came from: one commit on the job's branch, merged into the
+checked-out branch.
 """
 
 from logist.workspace.merge.drafting import FileChange

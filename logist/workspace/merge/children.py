@@ -1,5 +1,5 @@
-"""Merges the work of children into the workspace of their parent: a three-way merge, in the repositories of
-checkpoints only.
+"""Merges the work of children into the workspace of their parent: a three-way merge that uses only the
+repositories of checkpoints.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from logist.workspace.git import UPLOAD_PACK, Git, require_files
 MERGED = "refs/logist/merged"
 _CHILDREN = "refs/children/"
 SENDER = UPLOAD_PACK.replace("upload-pack", "-c uploadpack.allowAnySHA1InWant=true upload-pack")
-"""Gives a commit by its name, whether or not a reference leads to it."""
+"""Allows fetching any commit by name, even if no reference leads to it."""
 COPYING = (
     *("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
     f"--upload-pack={SENDER}",
     "--",
 )
-"""How a fetch of checkpoints takes what it names and nothing else; the repository follows."""
+"""Options of git fetch that fetch only the named checkpoints; the repository follows."""
 NAMED = 100
-"""Of what one child made and no checkpoint holds."""
+"""Maximum number of listed files of a child that no checkpoint holds."""
 
 
 class Theirs(NamedTuple):
-    """The work of one child: its repository of checkpoints, and the commit it ended with."""
+    """The work of one child: its repository of checkpoints, and its last commit."""
 
     name: str
     git_dir: Path
@@ -41,20 +41,20 @@ class MergedChildren(NamedTuple):
     """The result of the merge."""
 
     commit: str
-    """All that fits together, on top of ours."""
+    """The work that merges without conflicts, on top of ours."""
     conflicts: dict[str, list[str]]
-    """By child: the files in which its work does not fit; nothing of that child is in `commit`."""
+    """The conflicting files by child; nothing of such a child is in `commit`."""
     lost: Mapping[str, list[str]] = MappingProxyType({})
-    """By child: what it has beside its work that no checkpoint can hold, each as `path (reason)`; caches are not named."""
+    """By child: its files that no checkpoint can hold, each as `path (reason)`; caches are not listed."""
 
 
 def merge_children(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChildren:
     """Merge the work of all children into `ours`, one after the other; durable, and packed like every
     checkpoint.
 
-    A child whose work conflicts with what came before it is left out, and its files are named: so is one that
-    has, in the place of a file of ours, something that no checkpoint could hold. Raises StorageError where a
-    repository can't be read, or git is older than 2.38.
+    A child whose work conflicts with the work merged before is left out, and its files are listed; so is a child
+    that replaces a file of ours by something that no checkpoint can hold. Raises StorageError if a repository
+    can't be read, or if git is older than 2.38.
     """
     leftovers.remove_leftovers(git.git_dir)
     _remove_half_written(git.git_dir / "objects")
@@ -81,14 +81,14 @@ def merge_children(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChi
 
 
 def _find_unstored(git: Git, commit: str) -> dict[bytes, Unstored]:
-    """Return what the workspace of a child has and its checkpoint lacks, as the checkpoint records it."""
+    """Return what the workspace of a child has but its checkpoint does not hold, as recorded in the checkpoint."""
     (unstored,) = objects.read_unstored(git, commit)
     return {path: thing for path, thing in unstored.items() if thing.why != CACHE}
 
 
 def _find_replaced(git: Git, tip: str, missing: Mapping[bytes, Unstored]) -> list[str]:
-    """Return our files that would be gone, because the child has something
-    under their names that can't be copied.
+    """Return our files that would be lost, because the child has something
+    with the same name that can't be copied.
     """
     if not missing:
         return []
@@ -110,20 +110,20 @@ def _format_path(path: bytes, thing: Unstored) -> str:
 
 
 def _remove_half_written(objects_dir: Path) -> None:
-    """Remove loose objects that a killed git was about to name; only a merge makes loose ones."""
+    """Remove incomplete loose objects of a killed git; only a merge creates loose objects."""
     for path in objects_dir.glob("??/tmp_obj_*"):
         path.unlink(missing_ok=True)
 
 
 def _merge_trees(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
-    """Return the merged tree and the conflicting files, as a person reads their names."""
+    """Return the merged tree and the conflicting files, with readable names."""
     status, out, error_text = git.run_for_status(
         "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs
     )
     if status not in (0, 1) or not out:
-        reason = error_text or f"it ended with status {status}"
+        reason = error_text or f"exit status {status}"
         raise StorageError(
-            f"git merge-tree failed: {reason}", where=str(git.git_dir), fix="git 2.38 or newer is needed"
+            f"git merge-tree failed: {reason}", where=str(git.git_dir), fix="install git 2.38 or newer"
         )
     tree, *conflicting = out.rstrip(b"\0").split(b"\0")
     conflicts = [file_names.to_display(path) for path in dict.fromkeys(conflicting) if path]
@@ -137,7 +137,7 @@ def _read_tree_id(git: Git, commit: str) -> str:
 def _commit_merge(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
     """Commit the merged tree.
 
-    `held`: what no checkpoint of ours could hold, which every checkpoint records at its end.
+    `held`: the trailer with what our checkpoints can't hold, which every checkpoint has at its end.
     """
     message = f"Work of {child.name}{held}"
     output = git.run("commit-tree", tree, "-p", ours, "-p", child.commit, "-m", message)
@@ -148,8 +148,8 @@ def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *optio
     """Copy a commit of another repository of checkpoints, and name it `reference` here."""
     objects.require_commit(commit, git)
     if not repository.is_dir():
-        message = "the repository of checkpoints is missing"
-        raise StorageError(message, where=str(repository), fix="put it back from a backup")
+        message = "the checkpoint repository is missing"
+        raise StorageError(message, where=str(repository), fix="restore it from a backup")
     require_files(repository)
     git.run(
         "fetch",

@@ -1,4 +1,4 @@
-"""Creates the commits of a merge in a scratch repository that borrows from both sides and changes neither."""
+"""Creates the commits of a merge in a scratch repository that uses the objects of both sides and changes neither."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from logist.workspace.merge.selecting import Selected
 from logist.workspace.merge.target import Person, Target
 
 SCRATCH = "logist-publishing"
-"""In the job's repository; whatever a killed command has left of it is thrown away."""
+"""A directory in the job's repository; leftovers of a killed command are deleted."""
 
 ATTRIBUTES = "* !filter !ident !working-tree-encoding\n"
-"""A workspace holds contents as they are in git: only the ends of lines are to be as the repository wants them."""
+"""Files in a workspace have the same content as in git, so only line endings are converted for the repository."""
 
 RULES = (b".gitignore", b".gitattributes")
 
 MOST_PATCH = 1_000_000
-"""Bytes of a difference that are shown."""
+"""Maximum bytes of a patch."""
 
 
 class Words(NamedTuple):
-    """The text of a commit: its first line, and the job."""
+    """The message of a commit: its first line, and the job."""
 
     subject: str
     job: str
@@ -43,12 +43,12 @@ class Words(NamedTuple):
 
 
 def build_job_trailer(job: str) -> str:
-    """Return the line by which the commits of a job are recognised."""
+    """Return the line by which the commits of a job are recognized."""
     return f"Logist-Job: {job}"
 
 
 class FileChange(NamedTuple):
-    """A file of the merge; lines are None of what is not text."""
+    """A file of the merge; line counts are None for binary files."""
 
     path: str
     added: int | None
@@ -61,17 +61,17 @@ class Scratch:
 
     git: Git
     tree: Path
-    """A work tree for it."""
+    """The work tree of the scratch repository."""
 
 
 @contextmanager
 def open_scratch(
     job: Git, target: Target, author: Person, seconds: int, *, beside: bool = True
 ) -> Iterator[Scratch]:
-    """Create such a repository; it is removed when the block is left. `seconds`: the time of its commits,
+    """Create a scratch repository; it is removed at the end of the block. `seconds`: the time of its commits,
     since 1970.
 
-    `beside`: it is in the job's repository, whose lock the caller holds; else among the temporary files.
+    `beside`: create it in the job's repository, whose lock the caller holds; otherwise as a temporary file.
     """
     folder = job.git_dir / SCRATCH if beside else Path(tempfile.mkdtemp(prefix="logist-")).resolve()
     shutil.rmtree(folder, ignore_errors=True)
@@ -113,13 +113,13 @@ def _init_repository(git: Git, job: Git, target: Target) -> None:
 
 
 def _quote_alternate(path: Path) -> bytes:
-    """Return a line of the file `alternates`; quoted, because a path may hold anything."""
+    """Return a line of the file `alternates`; quoted, because a path can contain any character."""
     raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + raw + b'"\n'
 
 
 def list_line_end_options(target: Target) -> list[str]:
-    """Return the user's settings for the ends of lines, as arguments of git."""
+    """Return the user's settings for line endings, as arguments for git."""
     kept = [name for name in ("core.autocrlf", "core.eol") if target.settings.get(name)]
     return [part for name in kept for part in ("-c", f"{name}={target.settings[name]}")]
 
@@ -128,7 +128,7 @@ def write_job_tree(
     made: Scratch, job: Git, target: Target, base: str | None, selected: Selected, final: str
 ) -> str:
     """Write the tree of the job's commit: that of `base` with the selected
-    changes, git-ignored files left out.
+    changes, without git-ignored files.
     """
     git = made.git
     inside: list[str | Path] = [
@@ -155,8 +155,8 @@ def write_job_tree(
 
 
 def _write_rules_and_names(made: Scratch, job: Git, selected: Selected, final: str) -> set[bytes]:
-    """Write the files that tell git how to read a work tree, and only the names of all else; return the paths
-    of the former.
+    """Write the files with rules for git, and empty files for all other paths; return the paths of the
+    former.
     """
     by_path = {
         file_names.from_stored(stored): entry for stored, entry in objects.read_tree(job, final).items()
@@ -203,7 +203,7 @@ def _join_paths(paths: Iterable[bytes]) -> bytes:
 
 
 def create_commit(git: Git, tree: str, parents: Sequence[str], text: str) -> str:
-    """Create a commit; the same input gives the same one."""
+    """Create a commit; the same input gives the same commit id."""
     above = [part for parent in parents for part in ("-p", parent)]
     return (
         git.run_with_input(text.encode("utf-8", "backslashreplace"), "commit-tree", tree, *above)
@@ -221,14 +221,14 @@ def is_ancestor(git: Git, older: str, newer: str) -> bool:
 
 
 def find_first_parent(git: Git, commit: str) -> str | None:
-    """Return the commit before it on its branch; None if there is none."""
+    """Return the first parent of a commit; None if there is none."""
     status, output, _ = git.run_for_status("rev-parse", "--verify", "--quiet", f"{commit}^1")
     return output.decode("ascii").strip() if status == 0 else None
 
 
 def find_introducing_commit(git: Git, commit: str, head: str) -> str:
     """Return the first commit on the branch at `head` that has `commit` in
-    its history: a merge, or itself.
+    its history: a merge, or `commit` itself.
     """
     line = git.run("rev-list", "--first-parent", head, f"^{commit}").split()
     after = set(git.run("rev-list", "--ancestry-path", head, f"^{commit}").split())
@@ -247,18 +247,18 @@ def is_same(git: Git, one: str, other: str) -> bool:
 
 
 def merge_trees(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, list[str]]:
-    """Return the merged tree and the conflicting files. Raises Refused where
+    """Return the merged tree and the conflicting files. Raises Refused if
     the two have no common history.
     """
     options = ["--write-tree", "--name-only", "--no-messages", "-z"]
     status, out, error_text = git.run_for_status("merge-tree", *options, ours, theirs)
     if "unrelated histories" in error_text:
-        fix = "check out the branch that the job began from, then run the command again; or --branch, and merge by hand"
-        message = "what is checked out there has nothing in common with what the job began from"
+        fix = "check out the branch that the job started from and run the command again, or use --branch and merge by hand"
+        message = "the checked-out branch has no common history with the commit that the job started from"
         raise Refused(message, where=str(target.place), fix=fix)
     if status not in (0, 1) or not out:
-        reason = error_text or f"it ended with status {status}"
-        fix = "git 2.38 or newer is needed"
+        reason = error_text or f"exit status {status}"
+        fix = "install git 2.38 or newer"
         raise StorageError(f"git merge-tree failed: {reason}", where=str(git.git_dir), fix=fix)
     tree, *conflicting = out.rstrip(b"\0").split(b"\0")
     conflicts = [file_names.to_display(path) for path in dict.fromkeys(conflicting) if path]
@@ -288,7 +288,7 @@ def read_patch(git: Git, before: str, after: str) -> tuple[str, bool]:
 
 
 def borrow_objects(target: Target, made: Scratch) -> Git:
-    """Return git on the target, which also sees the new commits without having them."""
+    """Return git on the target with access to the new commits, which are not in the target yet."""
     extra = (
         (
             "GIT_ALTERNATE_OBJECT_DIRECTORIES",

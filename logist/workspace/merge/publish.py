@@ -1,5 +1,5 @@
-"""Merges the work of a job into the branch that is checked out; begun
-again after any kill, it is still one merge.
+"""Merges the work of a job into the checked-out branch; if it is killed
+and repeated, the result is still one merge.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from logist.workspace.merge.staging import Move
 from logist.workspace.merge.target import Person, Target, require_idle
 
 MODES = ("merge", "branch", "look")
-"""Merge it; only make the branch; change nothing, and tell what a merge would do."""
+"""Merge; only create the branch; change nothing and show what a merge would do."""
 
 _AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
-"""When a commit was made, at the end of its author's line; in seconds since 1970."""
+"""Matches the time at the end of the author line of a commit, in seconds since 1970."""
 
 How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch"]
 
 
 @dataclass(frozen=True)
 class JobWork:
-    """The work of a job, as its repository of checkpoints holds it."""
+    """The work of a job in its repository of checkpoints."""
 
     job_id: str
     title: str
     git: Git
     base: str
-    """The checkpoint it began with."""
+    """The first checkpoint of the job."""
     commit: str
-    """The one it ended with."""
+    """The last checkpoint of the job."""
     previous: str | None
-    """The commit by which work of this job went in before."""
+    """The commit of an earlier merge of this job."""
     author: Person
-    """Who makes the commits where nobody is set up for it."""
+    """The author of the commits if git has no user name and email."""
     seconds: int
-    """The time of the commits, since 1970: it must be the same when it is begun again."""
+    """The time of the commits in seconds since 1970: it must be the same if the merge is repeated."""
     now: int
-    """The time it is, for the log of references."""
+    """The current time, for the reflog."""
     jobs_dir: Path
-    """Where jobs lie: no work of theirs."""
+    """The directory of the jobs, which is never part of the work."""
     recorded: tuple[str, ...] = ()
-    """All commits of the job that its history names."""
+    """All commits of the job in its history."""
 
 
 @dataclass(frozen=True)
@@ -68,35 +68,35 @@ class Published:
     branch: str
     how: How
     commit: str | None = None
-    """The work of the job."""
+    """The commit with the work of the job."""
     before: str | None = None
-    """What was checked out before, and after it."""
+    """The checked-out commit before the merge; `after`: the one after it."""
     after: str | None = None
     files: tuple[FileChange, ...] = ()
     left_out: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     revert: str = ""
-    """The command that takes it back."""
+    """The command that undoes the merge."""
     blocked: Refused | None = None
-    """Of a look: what keeps it from being done."""
+    """For a preview: what prevents the merge."""
     patch: str = ""
     whole: bool = True
-    """Whether the patch is all of it."""
+    """Whether the patch is complete."""
 
 
 def publish_work(work: JobWork, target: Target, mode: str, *, patch: bool = False) -> Published:
-    """Merge the work into what is checked out in `target`, whose lock the caller holds where anything may
+    """Merge the work into the checked-out branch of `target`, whose lock the caller holds if anything can
     change.
 
-    A conflict is reported and changes nothing. Raises Refused where git is in the middle of something there,
-    files are in the way or changed, or the commit that the job began from is gone; StorageError.
+    A conflict is returned and changes nothing. Raises Refused if another git operation is in progress, if files are
+    in the way or changed, or if the commit that the job started from is missing; raises StorageError too.
     """
     try:
         return _merge_work(work, target, mode, patch=patch)
     except OSError as error:
         name = os.fsdecode(error.filename or b"") if not isinstance(error.filename, int) else ""
         where = str(target.place / name)
-        fix = "check the disk, the space on it and who owns the repository, then run the command again"
+        fix = "check the disk, its free space and the owner of the repository, then run the command again"
         raise StorageError(error.strerror or str(error), where=where, fix=fix) from error
 
 
@@ -106,13 +106,13 @@ class Brought(NamedTuple):
     commit: str
     parent: str | None
     seconds: int
-    """The time that it names for its author: that of the last interaction before the merge."""
+    """Its author time, which is that of the last interaction before the merge."""
 
 
 def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | None:
-    """Return the commit at the end of `logist/<job>` in the repository at `place`; None where the job made none.
+    """Return the commit at the end of `logist/<job>` in the repository at `place`; None if the job has made none.
 
-    Nothing is written, and nothing that the repository sets up is run.
+    Writes nothing, and runs no programs that the repository configures.
     """
     try:
         repository = source.resolve_source(place)
@@ -141,8 +141,10 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
         worktree.remove_merge_leftovers(target)
     branch = f"refs/heads/logist/{work.job_id}"
     if target.branch == branch:
-        fix = "check out the branch that it is to be merged into"
-        raise Refused("the branch of the job itself is checked out", where=str(target.place), fix=fix)
+        fix = "check out the branch to merge into"
+        raise Refused(
+            "can't merge: the branch of the job itself is checked out", where=str(target.place), fix=fix
+        )
     author = target.choose_author(work.author)
     with drafting.open_scratch(work.git, target, author, work.seconds, beside=mode != "look") as made:
         drafted = _draft_commit(work, target, made)
@@ -163,8 +165,8 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
             return published
         require_idle(target)
         with worktree.mark_merge(target, work.job_id, index=target.top is not None):
-            # Looked at again under the lock: everything above was judged without it, and a commit by the user
-            # in between must stop the merge rather than be left out of it.
+            # Check again while holding the lock: everything above was checked without it, and a commit by the
+            # user in between must stop the merge instead of being left out.
             _require_unmoved(target)
             ready = (
                 staging.stage_move(_build_move(target, made, published), target.git.git_dir)
@@ -172,9 +174,9 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
                 else None
             )
             with _prepare_branches(work, target, made, published) as move:
-                # Files first, then the branches. Killed in between, the work tree is ahead of the branch,
-                # which the next command finishes; the other way round, git would show the work as deleted by
-                # the user.
+                # Files first, then the branches. If killed in between, the work tree is ahead of the branch, and
+                # the next command finishes the merge. In the other order, git would show the work as deleted
+                # by the user.
                 if ready is not None:
                     worktree.apply_staged(ready)
                 move()
@@ -183,8 +185,8 @@ def _merge_work(work: JobWork, target: Target, mode: str, *, patch: bool) -> Pub
 
 
 def _leave_out_scratch(found: Published, target: Target) -> Published:
-    """Return the preview without commits that only the scratch repository has, and without the command that
-    reverts them.
+    """Return the preview without commits that exist only in the scratch repository, and without the command
+    that reverts them.
     """
     if found.how == "already":
         return found
@@ -193,23 +195,23 @@ def _leave_out_scratch(found: Published, target: Target) -> Published:
 
 
 def _require_unmoved(target: Target) -> None:
-    """Raise Refused where a commit was made, or another branch checked out, just now."""
+    """Raise Refused if the checked-out branch or commit has changed meanwhile."""
     now = target.reload_head()
     if (now.branch, now.head) != (target.branch, target.head):
-        message = "what is checked out there has changed just now"
+        message = "the checked-out branch changed during the merge"
         raise Refused(message, where=str(target.place), fix="run the command again")
 
 
 @dataclass(frozen=True)
 class _Draft:
     commit: str | None
-    """None where nothing was changed."""
+    """None if the job has changed nothing."""
     parent: str | None
     selected: selecting.Selected
 
 
 def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
-    """Create the one commit of the job."""
+    """Create the commit of the job."""
     parent = _choose_parent(work, target)
     selected = selecting.select_changes(work.git, work.base, work.commit, _find_reserved(work, target))
     base = work.base if target.has_commit(work.base) else None
@@ -224,18 +226,18 @@ def _draft_commit(work: JobWork, target: Target, made: Scratch) -> _Draft:
 
 
 def _choose_parent(work: JobWork, target: Target) -> str | None:
-    """Return the parent of the job's commit: its earlier commit where that was merged, else the commit the
-    job began from.
+    """Return the parent of the job's commit: its earlier commit if that was merged, otherwise the commit that
+    the job started from.
     """
     if work.previous is not None and target.has_in_history(work.previous):
         return work.previous
     if target.has_commit(work.base):
         return work.base
     if not objects.read_tree(work.git, work.base):
-        return None  # it began with nothing
+        return None  # it started with an empty workspace
     short = work.base[:12]
-    message = f"it does not have the commit {short} any more that the job began from"
-    raise Refused(message, where=str(target.place), fix="name the repository that has it: --repo DIR")
+    message = f"commit {short}, which the job started from, is no longer in this repository"
+    raise Refused(message, where=str(target.place), fix="choose the repository that has it: --repo DIR")
 
 
 def _find_reserved(work: JobWork, target: Target) -> bytes | None:
@@ -295,7 +297,7 @@ def _build_revert(target: Target, commit: str, how: str) -> str:
 
 
 def _find_revert(target: Target, git: Git, commit: str) -> str:
-    """Return the command that reverts what is merged already; "" where no command reverts only this."""
+    """Return the command that reverts an earlier merge; "" if no command reverts only this."""
     assert target.head is not None
     merged = drafting.find_introducing_commit(git, commit, target.head)
     if target.top is not None:
@@ -315,7 +317,7 @@ def _build_move(target: Target, made: Scratch, found: Published) -> Move:
 
 
 def _find_obstacle(work: JobWork, target: Target, made: Scratch, found: Published) -> Refused | None:
-    """Return what prevents the merge; everything is tried without changing the target."""
+    """Return what prevents the merge; checks everything without changing the target."""
     if found.how not in ("fast_forward", "merge"):
         return None
     try:
@@ -332,10 +334,10 @@ def _find_obstacle(work: JobWork, target: Target, made: Scratch, found: Publishe
 def _prepare_branches(
     work: JobWork, target: Target, made: Scratch, found: Published
 ) -> Iterator[Callable[[], None]]:
-    """Yield a function that moves the job's branch, and what is checked out where there is an `after`, at once.
+    """Yield a function that moves the job's branch and, if `after` is set, the checked-out branch, at once.
 
-    Everything they need is durable in the target by then, and no other process moves them meanwhile. Raises
-    Refused.
+    All needed objects are durable in the target before, and no other process can move the branches inside the
+    block. Raises Refused.
     """
     assert found.commit is not None
     old = _require_free_branch(work, target, made, found)
@@ -343,7 +345,7 @@ def _prepare_branches(
     moved += [Update(refs.HEAD, found.after, target.head)] if found.after else []
     refs.require_free(target, moved)
     wanted = [found.commit, *([found.after] if found.after else [])]
-    # Only what the target lacks is sent, in one pack: loose objects one by one would be flushed one by one.
+    # Send only what the target lacks, in one pack: loose objects would be flushed one by one.
     known = [name for name in (target.head, work.base, work.previous) if name and target.has_commit(name)]
     revisions = "\n".join([*wanted, "--not", *known, ""]).encode("ascii")
     _send_objects(made.git, target.git, revisions)
@@ -361,7 +363,7 @@ def _flush_branches(target: Target) -> None:
 
 
 def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
-    """Send a repository the objects of these commits, as one pack."""
+    """Copy the objects of these commits to a repository, as one pack."""
     with open_unnamed_file() as revision_file:
         revision_file.write(revisions)
         revision_file.seek(0)
@@ -378,8 +380,8 @@ def _send_objects(origin: Git, to: Git, revisions: bytes) -> None:
 
 
 def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Published) -> str | None:
-    """Return the commit of the job's branch. Raises Refused where the branch
-    is not the job's, or is checked out.
+    """Return the commit of the job's branch. Raises Refused if the branch has
+    commits of others, or is checked out.
     """
     name = f"refs/heads/{found.branch}"
     git = made.git
@@ -393,14 +395,14 @@ def _require_free_branch(work: JobWork, target: Target, made: Scratch, found: Pu
         or (target.head is not None and drafting.is_ancestor(git, tip, target.head))
     )
     if not ours or checked_out:
-        what = f"is checked out in {checked_out}" if checked_out else "holds other commits"
+        what = f"is checked out in {checked_out}" if checked_out else "has other commits"
         fix = f"git -C {quote(str(target.place))} branch -m {found.branch} OTHER-NAME"
-        raise Refused(f"the branch {found.branch} {what}", where=str(target.place), fix=fix)
+        raise Refused(f"can't move the branch {found.branch}: it {what}", where=str(target.place), fix=fix)
     return tip
 
 
 def _set_log_identity(work: JobWork, target: Target) -> Git:
-    """Return git with the name and the time for its log of references."""
+    """Return git with name and time for its reflog."""
     name, email = target.choose_author(work.author)
     who = (
         ("GIT_COMMITTER_NAME", name),

@@ -1,4 +1,4 @@
-"""Moves branches: git first holds the locks of all of them, and moves them when the files are in place."""
+"""Moves branches: git first locks all of them, and moves them when the files are in place."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from logist.workspace.git import Git
 from logist.workspace.merge.target import Target
 
 MARKER = "logist-merge"
-"""In the repository while work is merged into it: whose lock it is, and which locks a git of ours takes."""
+"""A file in the repository during a merge: which job is merged, and which locks git takes for Logist."""
 HEAD = "HEAD"
 PROMPT_SECONDS = 10
-"""In which git takes its locks, once it was asked to."""
+"""Seconds in which git takes its locks after the marker was written."""
 
 
 class Update(NamedTuple):
-    """A reference that is to move."""
+    """A reference to move."""
 
     name: str
     new: str
     old: str | None
-    """None is: it must not be there."""
+    """None: the reference must not exist."""
 
 
 @contextmanager
 def prepare_updates(
     target: Target, git: Git, updates: Sequence[Update], reason: str
 ) -> Iterator[Callable[[], None]]:
-    """Hold the locks of these references, and yield a function that moves them all.
+    """Lock these references, and yield a function that moves them all.
 
-    Raises Refused where another git holds one, or has moved it.
+    Raises Refused if another git has locked or moved one of them.
     """
     if not updates:
         yield lambda: None
@@ -47,8 +47,8 @@ def prepare_updates(
     try:
         with git.open_stream("update-ref", "-m", reason, "--stdin", stdin=subprocess.PIPE) as process:
             started = process
-            # git's two-phase commit of references: after `prepare` it holds all their locks, and `commit` can
-            # hardly fail. In between, the files of the work tree are moved.
+            # git's two-phase commit of references: after `prepare` git holds all their locks, and `commit` almost
+            # never fails. In between, the files of the work tree are moved.
             ready = _send_lines(process, ["start", *lines, "prepare"], "prepare: ok")
             if ready:
                 try:
@@ -59,13 +59,13 @@ def prepare_updates(
                     raise
     except StorageError as error:
         if ready or (started is not None and started.returncode < 0):
-            raise  # of a git that was killed the locks are ours still
-        _write_marker(marker, [])  # what lies there now is another's
+            raise  # the locks of a killed git are still ours
+        _write_marker(marker, [])  # existing locks belong to another git
         _raise_refused(target, error)
 
 
 def _send_lines(process: subprocess.Popen[bytes], lines: Sequence[str], answer: str) -> bool:
-    """Send lines to git; return whether it gives this answer."""
+    """Send lines to git; return whether it prints this answer."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(os.fsencode("".join(f"{line}\n" for line in lines)))
@@ -75,8 +75,8 @@ def _send_lines(process: subprocess.Popen[bytes], lines: Sequence[str], answer: 
 
 def _commit_updates(target: Target, process: subprocess.Popen[bytes]) -> None:
     if not _send_lines(process, ["commit"], "commit: ok"):
-        fix = "check the disk and the space on it, then run the command again"
-        raise StorageError("git could not move the branch", where=str(target.place), fix=fix)
+        fix = "check the disk and its free space, then run the command again"
+        raise StorageError("git can't move the branch", where=str(target.place), fix=fix)
 
 
 def _raise_refused(target: Target, error: StorageError) -> NoReturn:
@@ -85,18 +85,20 @@ def _raise_refused(target: Target, error: StorageError) -> NoReturn:
         lock = next((part for part in error.message.split("'") if part.endswith(".lock")), where)
         _raise_lock_held(lock)
     if "but expected" in error.message or "already exists" in error.message:
-        message = "what is checked out there, or the branch of the job, has changed just now"
+        message = "the checked-out branch or the branch of the job changed during the merge"
         raise Refused(message, where=where, fix="run the command again") from None
     raise error
 
 
 def _raise_lock_held(lock: str) -> NoReturn:
-    fix = "wait until it has ended; if none is at work, remove that file"
-    raise Refused("another git is at work there, or was killed", where=lock, fix=fix) from None
+    fix = "wait until it has finished; if no git is running, remove this file"
+    raise Refused(
+        "another git process is using this repository, or was killed", where=lock, fix=fix
+    ) from None
 
 
 def _list_locks(target: Target, updates: Sequence[Update]) -> list[Path]:
-    """Return the files by which git locks them."""
+    """Return the lock files of these references."""
     locks = [target.common / f"{each.name}.lock" for each in updates if each.name != HEAD]
     if any(each.name == HEAD for each in updates):
         locks.append(target.git.git_dir / "HEAD.lock")
@@ -105,14 +107,14 @@ def _list_locks(target: Target, updates: Sequence[Update]) -> list[Path]:
 
 
 def require_free(target: Target, updates: Sequence[Update]) -> None:
-    """Raise Refused where another git holds one of them."""
+    """Raise Refused if another git holds one of the locks."""
     for lock in _list_locks(target, updates):
         if os.path.lexists(lock):
             _raise_lock_held(str(lock))
 
 
 def _write_claim(target: Target, marker: Path, updates: Sequence[Update]) -> None:
-    """Write down which locks git takes now, so that they are recognised as ours if everything is killed.
+    """Record which locks git is about to take, so that they are recognized as ours after a kill.
 
     Raises Refused.
     """
@@ -122,8 +124,8 @@ def _write_claim(target: Target, marker: Path, updates: Sequence[Update]) -> Non
 
 
 def _write_marker(marker: Path, lines: Sequence[bytes]) -> None:
-    """Append these to the first line, each after a zero; in place, because the lock of the index is another
-    name of the file.
+    """Append these to the first line, each after a zero byte; in place, because the lock of the index is a hard
+    link to the file.
     """
     with open(marker, "r+b") as file:
         first = file.readline().rstrip(b"\n")
@@ -133,9 +135,9 @@ def _write_marker(marker: Path, lines: Sequence[bytes]) -> None:
 
 
 def remove_stale_locks(marker: Path) -> None:
-    """Remove the locks of references that a killed git of ours has left, and no other's.
+    """Remove the reference locks that a killed git of ours left, but no locks of other processes.
 
-    They were free when the marker was written, and hold nothing, or what ours was to write.
+    Ours did not exist when the marker was written, and are empty or contain what our git was about to write.
     """
     try:
         begun, lines = os.stat(marker).st_mtime_ns, marker.read_bytes().split(b"\0")[1:]

@@ -1,4 +1,4 @@
-"""Selects what of a job's work is merged into a user's repository, and what is left out."""
+"""Selects which changes of a job are merged into a user's repository, and which are left out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 NAMED = 50
-"""Of what is left out."""
+"""Maximum number of listed paths that are left out."""
 
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-"""Characters that some file systems pass over in names."""
+"""Characters that some file systems ignore in names."""
 
 
 class Selected(NamedTuple):
@@ -24,14 +24,14 @@ class Selected(NamedTuple):
 
     changes: dict[bytes, TreeEntry | None]
     left_out: dict[bytes, str]
-    """Why, by path."""
+    """The reason by path."""
 
 
 def select_changes(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected:
     """Return the work between two checkpoints of the repository `git`.
 
-    `reserved`: a directory of the work tree whose files are no work (that of the jobs). Git-ignored files are
-    still among the changes.
+    `reserved`: a directory of the work tree that is not part of the work (that of the jobs). Git-ignored files
+    are still among the changes.
     """
     (unstored,) = objects.read_unstored(git, commit)
     before, after = (
@@ -54,8 +54,8 @@ def select_changes(git: Git, base: str, commit: str, reserved: bytes | None) -> 
 
 
 def _to_workspace_names(tree: Tree) -> Tree:
-    """Return the tree by the names in the workspace, without the entries for empty directories, which git
-    does not know.
+    """Return the tree with the paths of the workspace, without placeholders of empty directories, which git
+    can't store.
     """
     return {
         file_names.from_stored(path): entry
@@ -65,7 +65,7 @@ def _to_workspace_names(tree: Tree) -> Tree:
 
 
 def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
-    """Whether it may still exist, though no checkpoint holds it."""
+    """Whether the path may still exist, although no checkpoint holds it."""
     if path in kept:
         return True
     above = file_names.list_parents([path]) if kept else set()
@@ -75,21 +75,21 @@ def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
 def _explain_left_out(
     path: bytes, entry: TreeEntry | None, submodules: set[bytes], reserved: bytes | None
 ) -> str:
-    """Return why a change is left out, "" where it is not."""
+    """Return why a change is left out; "" if it is not."""
     if any(map(is_like_git, path.split(b"/"))):
         return "part of a git repository"
     if submodules & {path, *file_names.list_parents([path])}:
         return "submodule"
     if reserved is not None and (path == reserved or path.startswith(reserved + b"/")):
-        return "jobs of Logist"
+        return "Logist's own jobs"
     last = path.rpartition(b"/")[2].lower()
     if entry is not None and entry.mode == LINK_MODE and last == b".gitmodules":
-        return "a link in the place of a file that git reads"
+        return "a link instead of a file that git reads"
     return ""
 
 
 def is_like_git(name: bytes) -> bool:
-    """Whether any file system that git supports takes a name for `.git`."""
+    """Whether any file system that git supports treats a name as `.git`."""
     text = _UNSEEN.sub("", name.decode("utf-8", "replace")).lower()
     pieces = [piece.partition(":")[0].rstrip(" .") for piece in text.split("\\")]
     return any(piece in (".git", "git~1") for piece in pieces)

@@ -1,4 +1,4 @@
-"""Prepares a change of the user's work tree: the files as git would write them; refused where the user would
+"""Prepares a change of the user's work tree: the files as git would write them; refused if the user would
 lose anything.
 """
 
@@ -27,19 +27,19 @@ from logist.workspace.merge.target import Target
 INDEX, STAGING = "logist-index", "logist-staging"
 """The next index, and the next files."""
 NAMED = 20
-"""Files that a message names."""
+"""Maximum number of files in a message."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A change from what is checked out to another commit; `git` knows both."""
+    """A change from the checked-out commit to another commit; `git` has both."""
 
     target: Target
     git: Git
     before: Tree
     after: Tree
     head: str
-    """What is checked out; the empty tree where nothing is."""
+    """The checked-out commit; the empty tree if there is none."""
     commit: str
 
     @cached_property
@@ -48,24 +48,24 @@ class Move:
 
     @cached_property
     def changed_paths(self) -> list[bytes]:
-        """The files that differ."""
+        """The paths of the files that differ."""
         return sorted(each.path for each in self.differences)
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A prepared move: the next index, and the files as they will be, both as git would make them."""
+    """A prepared move: the next index, and the new files, both as git would write them."""
 
     move: Move
     index: Path
     old: Path
     new: Path
     judged: dict[bytes, KnownFile] = field(default_factory=dict)
-    """The files that stood there when they were found to be as one of the two commits has them."""
+    """The files in the work tree that matched one of the two commits when they were checked."""
 
 
 def stage_move(move: Move, folder: Path) -> Staged:
-    """Prepare the move in `folder`. Raises Refused where the user would lose
+    """Prepare the move in `folder`. Raises Refused if the user would lose
     anything; nothing is changed yet.
     """
     target, index, staging = move.target, folder / INDEX, folder / STAGING
@@ -82,8 +82,8 @@ def stage_move(move: Move, folder: Path) -> Staged:
     _require_checked_out(move, git)
     present = [path for path in move.changed_paths if path in move.before]
     _check_out(move, git, [path for path in present if path in _read_index(git)], staged.old)
-    # git itself writes the new files, into a directory beside the work tree: its rules for line ends, modes
-    # and links are the user's, and are not done over here.
+    # git itself writes the new files, to a directory next to the work tree, because the user's rules for line
+    # endings, modes and links must apply.
     git.run("read-tree", "-m", move.head, move.commit)
     _check_out(move, git, [path for path in move.changed_paths if path in move.after], staged.new)
     return replace(staged, judged=_check_files(staged))
@@ -99,13 +99,13 @@ def _require_no_submodule(move: Move) -> None:
     ]
     if submodules:
         fix = move.target.by_branch
-        message = f"submodules would change: {format_paths(submodules)}"
+        message = f"can't merge changes of submodules: {format_paths(submodules)}"
         raise Refused(message, where=str(move.target.place), fix=fix)
 
 
 def _require_no_filter(move: Move, staged: Staged) -> None:
-    """Raise Refused for files that only a program of the user can write as
-    they should be (as git-lfs does).
+    """Raise Refused for files that need a filter program of the user (such
+    as git-lfs).
     """
     settings = move.target.settings
     drivers = {
@@ -127,7 +127,7 @@ def _require_no_filter(move: Move, staged: Staged) -> None:
     ]
     if filtered:
         fix = move.target.by_branch
-        message = f"only git with its filters can write these files: {format_paths(filtered)}"
+        message = f"can't merge files that need git filters: {format_paths(filtered)}"
         raise Refused(message, where=str(move.target.place), fix=fix)
 
 
@@ -142,7 +142,7 @@ def _read_index(git: Git) -> dict[bytes, tuple[str, TreeEntry]]:
 
 
 def _require_unstaged(move: Move, git: Git) -> None:
-    """Raise Refused where the index has something else under a path than either commit."""
+    """Raise Refused if the index has a file that differs from both commits."""
     indexed = _read_index(git)
     unmerged = [path for path, (tag, _) in indexed.items() if tag == "M"]
     sides = (move.before, move.after)
@@ -153,26 +153,24 @@ def _require_unstaged(move: Move, git: Git) -> None:
         if indexed.get(path, absent)[1] not in [side.get(path) for side in sides]
     ]
     if unmerged or staged:
-        _raise_refused(
-            move.target, "are changed in the index, and the work changes them too", unmerged or staged
-        )
+        _raise_refused(move.target, "have staged changes, and the job changes them too", unmerged or staged)
 
 
 def _require_checked_out(move: Move, git: Git) -> None:
     """Raise Refused for files that are marked skip-worktree: git leaves them out of the work tree, or does
-    not touch them there.
+    not change them there.
     """
     indexed = _read_index(git)
     skipped = [path for path in move.changed_paths if path in indexed and indexed[path][0] in "Ss"]
     if skipped:
-        fix = f"git update-index --no-skip-worktree on them, or: {move.target.by_branch}"
-        message = f"git was told to skip these files of the work tree: {format_paths(skipped)}"
+        fix = f"run git update-index --no-skip-worktree on them, or: {move.target.by_branch}"
+        message = f"can't merge files that git is set to skip (skip-worktree): {format_paths(skipped)}"
         raise Refused(message, where=str(move.target.place), fix=fix)
 
 
 def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> None:
-    """Write files as git would write them into the work tree, with the ends
-    of lines that the user has set.
+    """Write files as git would write them into the work tree, with the line
+    endings that the user has configured.
     """
     place.mkdir(mode=0o700)
     options = ("checkout-index", f"--prefix={place}/", "-f", "-q", "-z", "--stdin")
@@ -183,9 +181,9 @@ def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> Non
 
 
 def _check_files(staged: Staged) -> dict[bytes, KnownFile]:
-    """Return the files that exist where the move changes something, each identified before its content was read.
+    """Return the existing files that the move changes, each identified before its content was read.
 
-    Raises Refused for files that are neither as they were nor as they will be, and for what is in the way.
+    Raises Refused for files that match neither the old nor the new state, and for anything in the way.
     """
     move = staged.move
     assert move.target.top is not None
@@ -205,17 +203,17 @@ def _check_files(staged: Staged) -> dict[bytes, KnownFile]:
             elif state != "fine" and not _makes_room(move, top, path, state):
                 in_the_way.append(path)
     if changed and (changed := _filter_changed(move, changed)):
-        _raise_refused(move.target, "are changed in the work tree, and the work changes them too", changed)
+        _raise_refused(move.target, "have uncommitted changes, and the job changes them too", changed)
     if in_the_way:
-        _raise_refused(move.target, "stand in the way, or what is above them does", in_the_way)
+        _raise_refused(move.target, "or directories are in the way", in_the_way)
     return judged
 
 
 def _inspect_path(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, KnownFile | None]:
-    """Return `fine` if the file does not exist, or is as on one of the sides; else what is there: `other`,
+    """Return `fine` if the file does not exist or matches one of the sides; otherwise what exists: `other`,
     `directory`, `above`.
 
-    Also returns the identity of the file, where there is one.
+    Also returns the identity of the file, if it exists.
     """
     *above, name = path.split(b"/")
     try:
@@ -234,7 +232,7 @@ def _inspect_path(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, Kno
 
 
 def _is_same_file(parent: int, name: bytes, status: os.stat_result, side: int, path: bytes) -> bool:
-    """Whether it is the same as `path` below `side`, in kind, content and the right to run it."""
+    """Whether it is the same as `path` below `side`, in kind, content and permission to execute it."""
     *above, last = path.split(b"/")
     try:
         with safe_open.open_below(side, above) as folder:
@@ -263,10 +261,12 @@ def _iter_content(parent: int, name: bytes) -> Iterator[bytes]:
 
 def _makes_room(move: Move, top: int, path: bytes, standing: str) -> bool:
     """Whether what is in the way is a file, or a directory of files, that this move removes."""
-    if standing == "above":  # what is there comes, or goes, and is judged itself
+    if standing == "above":  # that entry is added or removed by the move, so it is checked itself
         return any((each in move.before) != (each in move.after) for each in file_names.list_parents([path]))
     if standing != "directory" or path not in move.after:
-        return standing == "directory"  # a file that goes, and is gone: what is there now is not ours
+        return (
+            standing == "directory"
+        )  # the move removes a file that is gone already: the directory is not ours
     with safe_open.open_below(top, path.split(b"/")) as folder:
         files_there = _files_below(folder, path + b"/")
         return all(each in move.before and each not in move.after for each in files_there)
@@ -282,8 +282,8 @@ def _files_below(folder: int, prefix: bytes) -> Iterator[bytes]:
 
 
 def _filter_changed(move: Move, paths: Sequence[bytes]) -> list[bytes]:
-    """Return those that git reports as changed: with other ends of lines a
-    file may still be the same to it.
+    """Return the files that git reports as changed: with other line endings
+    a file may be unchanged for git.
     """
     git = move.target.git
     work_tree = f"--work-tree={move.target.top}"
@@ -303,6 +303,6 @@ def _raise_refused(target: Target, what: str, paths: Iterable[bytes]) -> NoRetur
 
 
 def format_paths(paths: Sequence[bytes]) -> str:
-    """Return files, as a message names them."""
+    """Format paths for a message."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return ", ".join(file_names.to_display(path) for path in paths[:NAMED]) + more

@@ -1,8 +1,8 @@
-"""Moves files into and out of the user's work tree, each by one swap: what the user saves meanwhile is never
+"""Moves files into and out of the user's work tree, each with one swap: what the user saves meanwhile is never
 lost.
 
-A file that a swap takes out is checked; if it is not the one that was checked before, it is put back, and so
-is everything else.
+A file that a swap takes out is checked; if it is not the file that was checked before, it is put back, and
+all other swaps are reverted.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from logist.workspace.files import safe_open
 NOREPLACE, EXCHANGE = 1, 2
 """The flags of renameat2."""
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
-"""What a file system says that does not have them."""
+"""The error numbers of file systems that don't support these flags."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class KnownFile(NamedTuple):
-    """Identifies a file that was checked, and shows that it has not been written since."""
+    """Identifies a checked file, and shows whether it was written since."""
 
     device: int
     inode: int
@@ -40,7 +40,7 @@ class KnownFile(NamedTuple):
     changed: int
 
     def is_still(self, other: KnownFile | None) -> bool:
-        """Whether it is the same file, though it may have been renamed."""
+        """Whether it is the same unchanged file; it may have been renamed."""
         return other is not None and self[:-1] == other[:-1]
 
 
@@ -52,7 +52,7 @@ def identify_file(status: os.stat_result) -> KnownFile:
 
 
 def identify_file_at(parent: int, name: bytes) -> KnownFile | None:
-    """Return the identity of the file there; None for nothing, or a directory."""
+    """Return the identity of the file at a path; None if there is none, or for a directory."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def identify_file_at(parent: int, name: bytes) -> KnownFile | None:
 
 
 class Meanwhile(Exception):
-    """The file of this path has changed since it was checked."""
+    """The file at this path has changed since it was checked."""
 
     def __init__(self, path: bytes) -> None:
         super().__init__(path)
@@ -73,12 +73,12 @@ class _Done(NamedTuple):
 
     path: bytes
     store: int | None
-    """Where the former file is kept; None is beside it."""
+    """The directory with the old file; None if it is next to the new one."""
     kept: bytes
     had: bool
-    """Whether there is a former file."""
+    """Whether there was an old file."""
     placed: KnownFile | None
-    """What lies there now."""
+    """The file at the path now."""
 
 
 class Swaps:
@@ -88,7 +88,7 @@ class Swaps:
         self.top, self.new, self.gone = top, new, gone
         self.done: list[_Done] = []
         self.made: list[list[bytes]] = []
-        """Directories."""
+        """The created directories."""
 
     def remove_file(self, path: bytes, judged: KnownFile | None) -> None:
         """Remove a file. Raises Meanwhile, OSError."""
@@ -112,8 +112,8 @@ class Swaps:
             store: int | None = self.gone
             kept = b"%d" % len(self.done)
             try:
-                # Moved away, not deleted: if the user saved the file between our look and this rename, what
-                # we took is not what was judged, and it goes back.
+                # Moved away instead of deleted: if the user saved the file between our check and this rename, it is
+                # not the checked file, and is moved back.
                 rename_with_flag(parent, name, self.gone, kept, NOREPLACE)
             except OSError as error:
                 if error.errno != errno.EXDEV:
@@ -132,7 +132,7 @@ class Swaps:
                     os.rmdir(parts[depth - 1], dir_fd=parent)
 
     def place_file(self, path: bytes, judged: KnownFile | None) -> None:
-        """Put the new file in its place. Raises Meanwhile, OSError."""
+        """Move the new file to its path. Raises Meanwhile, OSError."""
         *above, name = path.split(b"/")
         with self._open_or_create(above) as parent, safe_open.open_below(self.new, above) as folder:
             if identify_file_at(parent, name) != judged:
@@ -163,8 +163,8 @@ class Swaps:
         name = path.rpartition(b"/")[2]
         placed = identify_file_at(folder, kept)
         try:
-            # One system call exchanges the two names, so there is no moment without a file, and what was
-            # there before can still be compared. Looking first and replacing then would lose what is saved in
+            # One system call exchanges the two names, so the file always exists, and the old file can be
+            # compared afterwards. Checking first and replacing then would lose what the user saves in
             # between.
             rename_with_flag(folder, kept, parent, name, NOREPLACE if judged is None else EXCHANGE)
         except (FileExistsError, FileNotFoundError):
@@ -178,7 +178,7 @@ class Swaps:
 
     @contextmanager
     def _open_or_create(self, parts: Sequence[bytes]) -> Iterator[int]:
-        """Open a directory below the top, created where it is missing; yield its descriptor."""
+        """Open a directory below the top, creating it if it is missing; yield its descriptor."""
         descriptor = os.dup(self.top)
         try:
             for depth, part in enumerate(parts, 1):
@@ -193,7 +193,7 @@ class Swaps:
             os.close(descriptor)
 
     def revert_all(self) -> None:
-        """Revert everything, except what has been changed since."""
+        """Revert everything except files that have changed since."""
         while self.done:
             with suppress(OSError):
                 self._revert_one(self.done.pop())
@@ -220,7 +220,7 @@ class Swaps:
                     os.unlink(kept, dir_fd=parent)
 
     def delete_kept(self) -> None:
-        """Delete the former files that are kept next to the new ones."""
+        """Delete the old files that are kept next to the new ones."""
         for done in self.done:
             if done.store is None and done.had:
                 with suppress(OSError), safe_open.open_below(self.top, done.path.split(b"/")[:-1]) as parent:
@@ -229,9 +229,9 @@ class Swaps:
 
 @contextmanager
 def open_swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
-    """Open swaps between the work tree `top` and the files in `new`; `gone` receives removed files.
+    """Open swaps between the work tree `top` and the files in `new`; removed files are moved to `gone`.
 
-    When the block raises, they are reverted.
+    If the block raises, all swaps are reverted.
     """
     gone.mkdir(mode=0o700)
     with safe_open.open_root(top) as one, safe_open.open_root(new) as two, safe_open.open_root(gone) as three:
@@ -262,7 +262,7 @@ def rename_with_flag(source: int, old: bytes, folder: int, new: bytes, flag: int
         os.link(old, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(old, dir_fd=source)
         return
-    # An exchange in three renames. Between the first two the name is missing for a moment, but nothing is
+    # An exchange with three renames. Between the first two the name is missing for a moment, but nothing is
     # lost: both files keep a name at every point.
     other = _make_unique_name()
     os.rename(new, other, src_dir_fd=folder, dst_dir_fd=source)
@@ -271,12 +271,12 @@ def rename_with_flag(source: int, old: bytes, folder: int, new: bytes, flag: int
 
 
 def _make_unique_name() -> bytes:
-    """Return a name that nothing has."""
+    """Return a name that does not exist."""
     return b".logist-" + secrets.token_hex(12).encode("ascii")
 
 
 def _copy_file(source: int, name: bytes, parent: int) -> bytes:
-    """Copy a file under another name, where a linked work tree is on another
+    """Copy a file under another name, if a linked work tree is on another
     file system than its repository.
     """
     other = _make_unique_name()
@@ -298,7 +298,7 @@ def _copy_file(source: int, name: bytes, parent: int) -> bytes:
 
 
 def _remove_empty(parent: int, name: bytes) -> None:
-    """Remove a directory of directories, if there is one: all files in it are gone by now."""
+    """Remove a directory that contains only directories, if it exists."""
     try:
         folder = safe_open.open_directory(parent, name)
     except FileNotFoundError:

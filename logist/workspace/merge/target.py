@@ -1,5 +1,5 @@
-"""The user's repository as the target of a merge: its paths, what is
-checked out, and operations in progress.
+"""The user's repository as the target of a merge: its paths, the
+checked-out branch, and operations in progress.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ UNDER_WAY = {
     "REVERT_HEAD": "a revert",
     "BISECT_LOG": "a bisect",
 }
-"""What git leaves in its directory while it is in the middle of something."""
+"""Files in the git directory while an operation is in progress."""
 
 
 class Person(NamedTuple):
-    """The author of a commit, as git names people."""
+    """The author of a commit."""
 
     name: str
     email: str
@@ -40,31 +40,31 @@ class Person(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """A repository of the user. `git` runs nothing that it, or the user, has set up."""
+    """A repository of the user. `git` runs no programs that the repository or the user has configured."""
 
     place: Path
-    """What a person calls it: its work tree, or a bare repository itself."""
+    """The path for messages: the work tree, or a bare repository itself."""
     top: Path | None
-    """The work tree; None of a bare one."""
+    """The work tree; None for a bare repository."""
     git: Git
     common: Path
-    """The repository itself, which several work trees may share."""
+    """The git directory that several work trees may share."""
     branch: str | None
-    """The reference that is checked out; None is a detached HEAD."""
+    """The checked-out reference; None for a detached HEAD."""
     head: str | None
-    """The commit that is checked out; None while there is none."""
+    """The checked-out commit; None if there is none yet."""
     settings: dict[str, str]
-    """What is set in its config, and in the user's own, by lower-case name."""
+    """The settings in its config and the user's, by lower-case name."""
     by_branch: str = ""
-    """What a person does where Logist may not merge: the command that makes the branch, and git's that merges it."""
+    """What to do if Logist can't merge: the command that creates the branch, and the git command that merges it."""
 
     @property
     def checked_out_name(self) -> str:
-        """What is checked out, as people call it."""
+        """The name of the checked-out branch."""
         return self.branch.removeprefix("refs/heads/") if self.branch else "the detached HEAD"
 
     def choose_author(self, otherwise: Person) -> Person:
-        """Return the person that git there is configured for, else `otherwise`."""
+        """Return the user name and email that git is configured with, otherwise `otherwise`."""
         name, email = self.settings.get("user.name", ""), self.settings.get("user.email", "")
         return (
             Person(_clean_name(name), _clean_name(email))
@@ -73,37 +73,37 @@ class Target:
         )
 
     def is_enabled(self, name: str) -> bool:
-        """Whether a switch is on."""
+        """Whether a boolean setting is on."""
         value = self.settings.get(name, "").lower()
         return value in ("true", "yes", "on") or (value.lstrip("+-").isdecimal() and int(value) != 0)
 
     def has_commit(self, commit: str) -> bool:
-        """Whether it holds that commit."""
+        """Whether the repository has that commit."""
         return self.git.run_for_status("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0
 
     def has_in_history(self, commit: str) -> bool:
-        """Whether what is checked out has that commit in its history."""
+        """Whether the checked-out commit has that commit in its history."""
         if self.head is None or not self.has_commit(commit):
             return False
         return self.git.run_for_status("merge-base", "--is-ancestor", commit, self.head)[0] == 0
 
     def reload_head(self) -> Target:
-        """Return the same with what is checked out now."""
+        """Return the same with the current branch and commit."""
         branch, head = _read_head(self.git)
         return replace(self, branch=branch, head=head)
 
 
 def _clean_name(text: str) -> str:
-    """Return a name in a form that a commit can hold."""
+    """Return a name in a form that a commit can contain."""
     return " ".join("".join(each for each in text if each not in "<>\0").split())
 
 
 def find_target(
     place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH, *, by_branch: str = ""
 ) -> Target:
-    """Return the repository at `place`, or the one whose work tree holds it. Raises UsageError, StorageError.
+    """Return the repository at `place`, or the one whose work tree contains it. Raises UsageError, StorageError.
 
-    `config_files`: the user's own settings of git; of those only names and values are read. `by_branch`: see
+    `config_files`: the user's own git config files; only names and values of settings are read. `by_branch`: see
     Target.
     """
     repository = source.resolve_source(place)
@@ -147,7 +147,7 @@ def _read_settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
         status, output, _ = git.run_for_status("config", *where, "--includes", "--list", "-z")
         for entry in output.split(b"\0") if status == 0 else ():
             name, has_value, value = entry.partition(b"\n")
-            if entry:  # without a value, it is a switch that is on
+            if entry:  # a setting without a value is true
                 settings[file_names.to_display(name).lower()] = (
                     file_names.to_display(value) if has_value else "true"
                 )
@@ -156,9 +156,9 @@ def _read_settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def lock_target(target: Target, wait: float, on_wait: Callable[[], None] = lambda: None) -> Iterator[Target]:
-    """Keep other Logists from merging into it, and reload its HEAD. Raises Busy after `wait` seconds.
+    """Keep other Logist processes from merging into the target, and reload its HEAD. Raises Busy after `wait` seconds.
 
-    The lock is on the directory itself: no file is created for it, and it ends with the process.
+    The lock is on the directory itself: it needs no file, and ends with the process.
     """
     try:
         descriptor = os.open(target.common, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -178,24 +178,24 @@ def _acquire_lock(descriptor: int, target: Target, wait: float, on_wait: Callabl
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= until:
-                message, fix = "another job is being merged into it", "run the command again"
+                message, fix = "another job is being merged into this repository", "run the command again"
                 raise Busy(message, where=str(target.place), fix=fix) from None
         on_wait()
         time.sleep(POLL_SECONDS)
 
 
 def require_idle(target: Target) -> None:
-    """Raise Refused while git is in the middle of something there, or has only a part of it checked out."""
+    """Raise Refused if another git operation is in progress, or if only a part is checked out."""
     for name, what in UNDER_WAY.items():
         if os.path.lexists(target.git.git_dir / name):
             fix = "finish or abort it, then run the command again"
-            raise Refused(f"{what} is under way there", where=str(target.place), fix=fix)
+            raise Refused(f"{what} is in progress", where=str(target.place), fix=fix)
     if target.top is not None and target.is_enabled("core.sparsecheckout"):
         fix = target.by_branch
-        raise Refused("only a part of it is checked out", where=str(target.place), fix=fix)
+        raise Refused("only a part of the repository is checked out", where=str(target.place), fix=fix)
     if not _is_at_home(target):
         fix = target.by_branch
-        message = "its files lie elsewhere (core.worktree)"
+        message = "its files are in another directory (core.worktree)"
         raise Refused(message, where=str(target.place), fix=fix)
 
 

@@ -1,7 +1,7 @@
-"""Changes the user's work tree and index to what was prepared: only what differs, never through a link.
+"""Changes the user's work tree and index to the prepared state: only what differs, never through a link.
 
-Each file is old or new at every moment, git's own lock is held meanwhile, and a command that is killed can
-begin again.
+At every moment each file is either old or new, git's own lock is held during the change, and a killed command can
+be repeated.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from logist.workspace.merge.swapping import Meanwhile, open_swaps
 from logist.workspace.merge.target import Target
 
 MANY = 200
-"""From so many files on, one flush of everything is cheaper than one for each."""
+"""From this number of files, one flush of everything is faster than a flush for each file."""
 
 _OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_merge_leftovers(target: Target) -> None:
-    """Clean up after a command that was killed: its lock is removed, files that it has moved in already stay.
+    """Clean up after a killed command: remove its lock, but keep files that it has moved in already.
 
-    The caller holds the lock of the target. A lock that may be another's stays.
+    The caller holds the lock of the target. A lock that may belong to another process is kept.
     """
     folder = target.git.git_dir
     marker = folder / MARKER
@@ -44,8 +44,8 @@ def remove_merge_leftovers(target: Target) -> None:
 
 
 def _release_locks(target: Target, *, index: bool) -> None:
-    """Remove the locks that are ours, including those of a git of ours that
-    was killed, and all other leftovers.
+    """Remove our locks, including those of a killed git of ours, and all
+    other leftovers.
     """
     folder = target.git.git_dir
     refs.remove_stale_locks(folder / MARKER)
@@ -62,10 +62,10 @@ def _remove_own_files(folder: Path) -> None:
 
 @contextmanager
 def mark_merge(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
-    """Mark the target as ours inside the block, so that what a killed command leaves is recognised as ours.
+    """Mark the target as ours inside the block, so that leftovers of a killed command are recognized as ours.
 
-    `index`: also hold the lock that every git takes which changes the index; its file is a second name of the
-    mark. Raises Refused where another git has it.
+    `index`: also hold git's lock of the index; its file is a hard link to the marker. Raises Refused if another
+    git has it.
     """
     folder = target.git.git_dir
     try:
@@ -73,12 +73,12 @@ def mark_merge(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
             file.write(f"logist job merge --job {job_id}\n")
         if index:
             # A hard link makes git's own lock recognizable as ours: the same inode as the marker. A lock file
-            # with another inode belongs to somebody else's git and is never removed.
+            # with another inode belongs to another git and is never removed.
             os.link(folder / MARKER, folder / "index.lock")
     except FileExistsError:
         _remove_own_files(folder)
-        fix = "wait until it has ended; if none is at work, remove that file"
-        message = "another git is at work there, or was killed"
+        fix = "wait until it has finished; if no git is running, remove this file"
+        message = "another git process is using this repository, or was killed"
         raise Refused(message, where=str(folder / "index.lock"), fix=fix) from None
     except OSError as error:
         _remove_own_files(folder)
@@ -92,7 +92,7 @@ def mark_merge(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
 def apply_staged(staged: Staged) -> None:
     """Move files and index in, durably. The caller holds the lock of the index, and moves the branch afterwards.
 
-    Raises Refused, with all files as they were, where one has changed since it was checked.
+    Raises Refused, with all files unchanged, if one has changed since it was checked.
     """
     move = staged.move
     assert move.target.top is not None
@@ -117,8 +117,8 @@ def apply_staged(staged: Staged) -> None:
 
 
 def _raise_changed(move: Move, what: str) -> NoReturn:
-    message = f"somebody has changed files there just now: {what}"
-    fix = "commit, stash or move that away, then run the command again"
+    message = f"files changed during the merge: {what}"
+    fix = "commit, stash or move these changes away, then run the command again"
     raise Refused(message, where=str(move.target.place), fix=fix) from None
 
 

@@ -97,16 +97,16 @@ def test_entities_are_read_once_as_a_browser_shows_them(written: str, label: str
 @pytest.mark.parametrize(
     ("attributes", "fault"),
     [
-        ("shape: rect label: x", "has to stand in quotes"),
-        ("shape: rect,, label: x", "attributes are pairs"),
-        ("label: 'a' b", "a comma is missing"),
-        ("shape: [rect]", "a comma is missing"),
-        ('label: "\\q"', "no escape of YAML"),
-        ("shape: 5", "there is no shape `5`"),
-        ("icon: x, label: 5", "`label` has to be text"),
-        ("\n shape: rect\n  label: x\n", "attributes are lines"),
-        ("\n label: 'a' b\n", "does not belong after the quoted text"),
-        ("\n label: *x\n", "has to stand in quotes"),
+        ("shape: rect label: x", "must be in quotes"),
+        ("shape: rect,, label: x", "expected an attribute such as `shape: diamond`, got `, label: x`"),
+        ("label: 'a' b", "missing comma before `b`"),
+        ("shape: [rect]", r"missing comma before `\[rect\]`"),
+        ('label: "\\q"', "is not a valid YAML escape"),
+        ("shape: 5", "unknown shape `5`"),
+        ("icon: x, label: 5", "`label` must be text if there is an icon or an image"),
+        ("\n shape: rect\n  label: x\n", "expected a line such as `shape: diamond`, got `label: x`"),
+        ("\n label: 'a' b\n", "after the quoted text"),
+        ("\n label: *x\n", "must be in quotes"),
     ],
 )
 def test_attributes_that_are_no_mapping_are_a_fault(attributes: str, fault: str) -> None:
@@ -175,7 +175,7 @@ def test_a_text_made_to_hurt_ends_with_a_graph_or_a_fault(name: str) -> None:
     ("text", "fault"),
     [
         ("x" * (MAX_CHARACTERS + 1), "more than 4,194,304 characters"),
-        ("graph TD;" + ";" * (MAX_TOKENS + 1), "more than 100,000 words and signs"),
+        ("graph TD;" + ";" * (MAX_TOKENS + 1), "more than 100,000 tokens"),
         ("graph TD\n" + " & ".join("A" * 150) + " --> " + " & ".join("B" * 150), "more than 20,000 edges"),
     ],
 )

@@ -175,12 +175,18 @@ def test_an_id_is_what_mermaid_takes_for_one(name: str, possible: bool) -> None:
 @pytest.mark.parametrize(
     ("graph", "fault"),
     [
-        (Graph(nodes=(Node("two words", "x", "square"),)), "'two words' cannot be an id"),
-        (Graph(nodes=(Node("A", "", "plain"),)), "its nodes would read back differently"),
-        (Graph(nodes=(Node("A", "A"),), links=(Link("A", "B"),)), "its nodes would read back differently"),
-        (Graph(direction="UP"), "cannot be written"),
-        (Graph(nodes=(Node("A", "A", classes=("two words",)),)), "cannot be written"),
-        (Graph(nodes=(Node("A", "A"),), links=(Link("A", "A", heads=("arrow", "")),)), "cannot be written"),
+        (Graph(nodes=(Node("two words", "x", "square"),)), "'two words' can't be an id"),
+        (Graph(nodes=(Node("A", "", "plain"),)), "its nodes would change when read back"),
+        (Graph(nodes=(Node("A", "A"),), links=(Link("A", "B"),)), "its nodes would change when read back"),
+        (Graph(direction="UP"), "can't write this graph as a diagram: invalid direction"),
+        (
+            Graph(nodes=(Node("A", "A", classes=("two words",)),)),
+            "can't write this graph as a diagram: unexpected `words`",
+        ),
+        (
+            Graph(nodes=(Node("A", "A"),), links=(Link("A", "A", heads=("arrow", "")),)),
+            "can't write this graph as a diagram: its links would change when read back",
+        ),
     ],
 )
 def test_what_no_diagram_can_say_is_a_fault(graph: Graph, fault: str) -> None:

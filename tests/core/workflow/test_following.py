@@ -134,7 +134,7 @@ def test_after_the_last_step_all_is_complete() -> None:
 
 
 WAYS = {
-    "a step whose condition does not hold is passed over": (LINE, ["a"], {}, "c"),
+    "a step whose condition does not match is skipped": (LINE, ["a"], {}, "c"),
     "one that was done in between is not asked again": (LINE, ["c", "a"], {}, None),
     "a step that was left out comes first": (LINE, ["c"], {}, "a"),
     "a branch that holds": (FORK, ["a"], {"score": 80}, "good"),
@@ -172,7 +172,7 @@ def test_the_way_goes_on(
 
 
 def test_a_step_that_is_none_is_named_with_the_one_meant() -> None:
-    with pytest.raises(UsageError, match="`frist` is no step") as caught:
+    with pytest.raises(UsageError, match="`frist` is not a step of `Line`") as caught:
         find_next_step(flow({**LINE, "steps": [{"id": "first", "prompt": "x"}]}), ["frist"], {})
     assert caught.value.fix == "did you mean `first`?"
 
@@ -181,7 +181,7 @@ def test_a_decision_without_a_branch_that_holds_is_refused() -> None:
     steps = [
         {"id": "d", "stepType": "decision", "branches": [{"condition": "output.x", "to": "end"}]},
     ]
-    with pytest.raises(Refused, match="no branch of `d` holds"):
+    with pytest.raises(Refused, match="no condition of `d` is true"):
         find_next_step(flow({"name": "W", "steps": steps}), [], {})
 
 
@@ -190,7 +190,7 @@ def test_going_round_in_circles_ends() -> None:
         {"id": "d", "stepType": "decision", "branches": [], "defaultBranch": "e"},
         {"id": "e", "stepType": "decision", "branches": [], "defaultBranch": "d"},
     ]
-    with pytest.raises(Refused, match="round in circles"):
+    with pytest.raises(Refused, match="loops forever from `d` on: no step is left to do"):
         find_next_step(flow({"name": "W", "steps": steps}), [], {})
 
 

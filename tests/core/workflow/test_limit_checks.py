@@ -42,7 +42,7 @@ REVIEWED = flow(task("a", review=True), task("b"), task("c", execution="manual")
 
 def test_the_fewest_runs_are_those_of_the_cheapest_way() -> None:
     (message,) = warnings(REVIEWED, 2)
-    assert message == "this workflow takes at least 3 runs of agents, and limits.max_allowed_iterations is 2"
+    assert message == "this workflow needs limits.max_allowed_iterations of at least 3, but it is 2"
     assert warnings(REVIEWED, 3) == []
     assert warnings(REVIEWED, 2, review=False) == []
     skipped = flow(task("a"), task("b", when="input.b"), task("c"))
@@ -69,7 +69,7 @@ def test_items_that_the_input_has_are_counted(runs: int, count: int) -> None:
 
 def test_a_limit_of_an_item_that_leaves_no_review() -> None:
     (message,) = warnings(flow(each(review=True, item_limits=ItemLimits(max_allowed_iterations=1))))
-    assert message == "an item of `each` takes at least 2 runs, and its itemLimits allow 1"
+    assert message == "an item of `each` needs at least 2 runs, but its itemLimits allow 1"
     assert warnings(flow(each(item_limits=ItemLimits(max_allowed_iterations=1)))) == []
     assert warnings(flow(each(review=True, item_limits=ItemLimits(cost_threshold=5)))) == []
     (message,) = warnings(flow(each(item_limits=ItemLimits(cost_threshold=0))))
@@ -79,7 +79,7 @@ def test_a_limit_of_an_item_that_leaves_no_review() -> None:
 def test_as_many_items_as_the_author_allows() -> None:
     (message,) = warnings(flow(each(items_path="output.parts", max_items=40, review=True)))
     assert (
-        message == "`each` may have 40 items of at least 2 runs each, and limits.max_allowed_iterations is 50"
+        message == "`each` may have 40 items of at least 2 runs each, but limits.max_allowed_iterations is 50"
     )
     assert warnings(flow(each(items_path="output.parts", max_items=25, review=True))) == []
     assert warnings(flow(each(items_path="output.parts", review=True))) == [], "nobody said that many"
@@ -94,7 +94,7 @@ def test_workflows_within_it_count() -> None:
     assert warnings(outer, 4) == []
     items = flow(each(subflow="inner", item_limits=ItemLimits(max_allowed_iterations=2)))
     items = items.model_copy(update={"subflows": {"inner": inner}})
-    assert warnings(items) == ["an item of `each` takes at least 3 runs, and its itemLimits allow 2"]
+    assert warnings(items) == ["an item of `each` needs at least 3 runs, but its itemLimits allow 2"]
     itself = flow(task("s", step_type=StepType.SUBFLOW, subflow="w"))
     itself = itself.model_copy(update={"subflows": {"w": itself}})
     assert warnings(itself, 0) == []
@@ -109,9 +109,9 @@ def test_workflows_that_name_each_other_many_times_are_looked_at_once() -> None:
     }
     inner["12"] = flow(task("x"))
     (message,) = warnings(inner["0"].model_copy(update={"subflows": inner}))
-    assert "takes at least 1000000000000 runs" in message
+    assert "needs limits.max_allowed_iterations of at least 1000000000000, but it is 50" in message
 
 
 def test_a_limit_of_zero_lets_nobody_be_asked() -> None:
-    assert warnings(REVIEWED, cost_threshold=0) == ["limits.cost_threshold is 0, so no agent can be asked"]
+    assert warnings(REVIEWED, cost_threshold=0) == ["limits.cost_threshold is 0, so no agent can run"]
     assert warnings(flow(task("a", execution="manual")), 0, cost_threshold=0) == []

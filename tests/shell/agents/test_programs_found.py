@@ -103,21 +103,21 @@ def test_a_program_of_a_package_is_an_object_or_a_class(package: Path, value: st
     [
         ("third_party:nothing", "AttributeError"),
         ("no_such_module:x", "ModuleNotFoundError"),
-        ("third_party:Half", "it lacks executable, metered, invocation, read"),
+        ("third_party:Half", "missing executable, metered, invocation, read"),
     ],
 )
 def test_a_broken_package_is_named_with_its_error(package: Path, value: str, words: str) -> None:
     install(package, {"broken": value})
     with pytest.raises(InvalidFile, match=words) as error:
         load_program("broken", {})
-    assert "the package acme-agents 1.2" in str(error.value)
+    assert "package acme-agents 1.2" in str(error.value)
 
 
 def test_a_package_that_fails_at_work_is_named_too(package: Path) -> None:
     install(package, {"bad": "third_party:Bad", "odd": "third_party:Odd"})
     for name, started, read in (
         ("bad", "KeyError: 'port'", "RuntimeError"),
-        ("odd", "no Invocation", "no Result"),
+        ("odd", "`invocation` must return an Invocation", "must return a Result"),
     ):
         found = load_program(name, {})
         with pytest.raises(InvalidFile, match=f"acme-agents 1.2: .*{started}"):
@@ -137,7 +137,7 @@ def test_no_package_takes_the_name_of_a_shipped_program(package: Path) -> None:
 def test_two_packages_with_one_name(package: Path) -> None:
     install(package, {"sound": "third_party:made"})
     install(package, {"sound": "third_party:made"}, name="beta-agents")
-    with pytest.raises(InvalidFile, match=r"the package acme-agents 1\.2 and the package beta-agents 1\.2"):
+    with pytest.raises(InvalidFile, match=r"package acme-agents 1\.2 and package beta-agents 1\.2"):
         load_program("sound", {})
 
 
@@ -166,13 +166,13 @@ def test_a_described_program_is_read_from_the_config_file(tmp_path: Path) -> Non
     ("text", "words"),
     [
         ("tool: {argv: [], metered: false}", "agents.tool.argv"),
-        ("tool: {argv: [x]}", "say where `usage` stands in its JSON, or allow it with `metered: false`"),
-        ("tool: {argv: [x], output: json, metered: false}", "needs `text`"),
+        ("tool: {argv: [x]}", "must have `usage`, the paths of the token counts, or `metered: false`"),
+        ("tool: {argv: [x], output: json, metered: false}", "must have `text`"),
         ("tool: {argv: ['{key}'], metered: false}", "unknown placeholder {key}"),
         ("tool: {argv: [x], environment: {K: '{key}'}, metered: false}", "unknown placeholder {key}"),
-        ("tool: {argv: [x], prompt: file, metered: false}", "needs {prompt_file}"),
-        ("tool: {argv: [x], files: {../x: y}, metered: false}", "stays inside"),
-        ("tool: {argv: [x], read_from: /etc/passwd, metered: false}", "stays inside"),
+        ("tool: {argv: [x], prompt: file, metered: false}", "must have {prompt_file}"),
+        ("tool: {argv: [x], files: {../x: y}, metered: false}", "must be a relative path without `..`"),
+        ("tool: {argv: [x], read_from: /etc/passwd, metered: false}", "must be a relative path without `..`"),
         ("Tool: {argv: [x], metered: false}", "agents"),
         ("tool: {argv: [x], metred: false}", "metred"),
     ],
@@ -229,11 +229,11 @@ def test_the_mode_of_a_described_program(profile: Any, word: str) -> None:
 
 
 def test_a_described_program_that_cannot_be_told_the_endpoint_is_not_started() -> None:
-    with pytest.raises(InvalidFile, match=r"has no \{endpoint\}, so it would go to a public API"):
+    with pytest.raises(InvalidFile, match=r"has no \{endpoint\}, so it would use a public API"):
         Described("tool", entry(argv=["tool"])).invocation(run_of())
-    with pytest.raises(InvalidFile, match=r"wants an \{endpoint\}"):
+    with pytest.raises(InvalidFile, match=r"its config has \{endpoint\}"):
         Described("tool", entry()).invocation(run_of(of={"endpoint": None}))
-    with pytest.raises(InvalidFile, match="too long for an argument"):
+    with pytest.raises(InvalidFile, match="too long for a command-line argument"):
         Described("tool", entry(prompt="argument")).invocation(run_of(prompt="x" * 130_000))
 
 

@@ -188,7 +188,7 @@ def test_a_command_line_that_is_rejected_is_not_tried_again(program: Program, na
         result = program.read(Finished(2, "exited", stdout, stderr))
         assert result.error is not None
         assert result.error.kind == ErrorKind.BAD_REQUEST
-        assert result.error.message.startswith("it rejects its command line: ")
+        assert result.error.message.startswith("it rejected its command line: ")
         assert result.text == ""
 
 
@@ -257,13 +257,13 @@ def test_silence_is_no_success(name: str, status: int) -> None:
 def test_an_answer_with_a_bad_status_is_taken_with_a_warning(name: str) -> None:
     result = PRESETS[name].read(dataclasses.replace(capture(f"{name}/ok"), status=3))
     assert result.error is None
-    assert result.warnings == ("it answered, and ended with status 3",)
+    assert result.warnings == ("the program answered, but exited with status 3",)
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_lost_output_is_told(name: str) -> None:
     result = PRESETS[name].read(dataclasses.replace(capture(f"{name}/ok"), cut=True))
-    assert any("longer than what is kept" in warning for warning in result.warnings)
+    assert any("the output of the program was too long" in warning for warning in result.warnings)
 
 
 def test_colours_and_titles_do_not_reach_the_text() -> None:

@@ -233,7 +233,7 @@ UNREACHABLE = [
 def test_a_model_it_cannot_reach_is_refused_before_anything_starts(
     name: str, model: str, endpoint: str | None
 ) -> None:
-    with pytest.raises(InvalidFile, match=f"{name} can't reach `{model}`") as error:
+    with pytest.raises(InvalidFile, match=f"{name} can't use `{model}`") as error:
         started(name, of={"endpoint": endpoint, "provider_model": model})
     assert "models.m" in str(error.value)
 

@@ -56,8 +56,8 @@ def test_the_beginning_of_a_huge_file_is_read_at_once(huge: Bench) -> None:
         content = huge.done("read_file", path="ten", limit=2)
         assert time.process_time() - started < 5
     assert content == (
-        "[ten: lines 1-2; 10,737,418,240 bytes in all]\nline\nline\n"
-        "[... 10,737,418,230 more bytes; read on with offset=3]"
+        "[ten: lines 1-2; 10,737,418,240 bytes in total]\nline\nline\n"
+        "[... 10,737,418,230 more bytes; continue with offset=3]"
     )
 
 
@@ -65,22 +65,22 @@ def test_a_huge_line_is_read_piece_by_piece(huge: Bench) -> None:
     with at_most(4 * MEGABYTE):
         content = huge.done("read_file", path="line")
         assert len(content) <= 30_000
-        assert content.endswith("the line goes on; read on with offset=1, column=29601]")
+        assert content.endswith("the line continues; continue with offset=1, column=29601]")
         content = huge.done("read_file", path="line", column=90_001)
         assert content.startswith(
-            "[line: lines 1-1; 2,147,483,648 bytes in all; from character 90,001 of line 1]\nx"
+            "[line: lines 1-1; 2,147,483,648 bytes in total; from character 90,001 of line 1]\nx"
         )
 
 
 def test_walking_a_huge_file_ends_with_the_time(huge: Bench) -> None:
     late = huge.with_(deadline=time.monotonic() + 0.2)
     with at_most(8 * MEGABYTE):
-        assert "the time for this step is up" in late.fails("read_file", path="ten", offset=10**9)
+        assert "the time limit of this step is reached" in late.fails("read_file", path="ten", offset=10**9)
 
 
 def test_a_huge_file_is_not_edited_nor_searched(huge: Bench) -> None:
     with at_most(4 * MEGABYTE):
-        assert "at most 8,388,608 can be edited" in huge.fails("edit_file", path="ten", old="a", new="b")
+        assert "the limit is 8,388,608" in huge.fails("edit_file", path="ten", old="a", new="b")
         assert "2 over 8 MB" in huge.done("search", pattern="line")
         assert "10,737,418,240 bytes" in huge.done("list_directory")
         assert "ten  10,737,418,240 bytes" in huge.done("search", pattern="")
@@ -92,14 +92,14 @@ def test_an_edit_cannot_blow_a_file_up(tools: Bench) -> None:
         content = tools.fails("edit_file", path="f", old="a", new="b" * 100_000, replace_all=True)
     assert "the file would have 10,000,000,000 bytes" in content
     assert (tools.root / "f").read_text() == "a" * 100_000
-    assert "at most 8,388,608 can be written" in tools.fails("create_file", path="g", content="x" * (9 << 20))
+    assert "the limit is 8,388,608" in tools.fails("create_file", path="g", content="x" * (9 << 20))
 
 
 def test_the_nearest_line_is_looked_for_in_bounded_time(tools: Bench) -> None:
     (tools.root / "f").write_text("def f(a, b, c): pass  # " + "y " * 50 + "\n")
     (tools.root / "g").write_text(("x, " * 500 + "\n") * 5000)
     started = time.process_time()
-    assert "The nearest line is 1" in tools.fails("edit_file", path="g", old="x; " * 1000, new="z")
+    assert "The most similar line is 1" in tools.fails("edit_file", path="g", old="x; " * 1000, new="z")
     assert time.process_time() - started < 20
 
 
@@ -154,7 +154,7 @@ def test_many_entries_are_listed_and_searched_in_bounded_memory(
         content = tools.done("list_directory")
         assert "28,000 beyond the first" in tools.done("search", pattern="x")
     assert content.startswith("[.: 30,000 entries]")
-    assert content.endswith("\n[... cut; list a directory further down, or with less depth]")
+    assert content.endswith("\n[... cut; list a subdirectory, or use a smaller depth]")
     assert len(content) <= 30_000
 
 

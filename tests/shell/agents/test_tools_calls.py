@@ -75,43 +75,45 @@ def test_an_unknown_tool_names_only_what_the_role_has(tmp_path: Path) -> None:
 def test_a_disabled_tool_is_refused(tools: Bench) -> None:
     outcome = tools.ruled(disabled=("create_file",)).call("create_file", path="x", content="")
     assert outcome.refusal is not None
-    assert outcome.refusal.message == "the tool create_file was not offered to the role Worker"
+    assert (
+        outcome.refusal.message == "the tool create_file is disabled and was not offered to the role Worker"
+    )
     assert not (tools.root / "x").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("read_file", "", "`path` is missing"),
-        ("read_file", "{}", "`path` is missing"),
-        ("write_file", "{}", "`path`, `content` are missing"),
-        ("read_file", "{", "not JSON"),
-        ("read_file", "path=a", "not JSON"),
-        ("read_file", '{"path": "a"} x', "not JSON"),
+        ("read_file", "", "missing `path`"),
+        ("read_file", "{}", "missing `path`"),
+        ("write_file", "{}", "missing `path`, `content`"),
+        ("read_file", "{", "not valid JSON"),
+        ("read_file", "path=a", "not valid JSON"),
+        ("read_file", '{"path": "a"} x', "not valid JSON"),
         ("read_file", '"a"', "must be a JSON object"),
         ("read_file", "[]", "must be a JSON object"),
         ("read_file", "null", "must be a JSON object"),
-        ("read_file", '{"path": "a", "path": "b"}', "a key twice"),
+        ("read_file", '{"path": "a", "path": "b"}', "duplicate key"),
         ("read_file", '{"path": 1}', "`path` must be text, not 1"),
         ("read_file", '{"path": ["a"]}', "`path` must be text, not a list"),
         ("read_file", '{"path": {"a": NaN}}', "NaN"),
         ("read_file", '{"path": "a", "limit": Infinity}', "Infinity"),
         ("read_file", '{"path": "a", "limit": 0}', "`limit` must be at least 1"),
-        ("read_file", '{"path": "a", "limit": 1.5}', "`limit` must be a whole number, not 1.5"),
-        ("read_file", '{"path": "a", "limit": 1e999}', "`limit` must be a whole number"),
-        ("read_file", '{"path": "a", "limit": "5"}', '`limit` must be a whole number, not "5"'),
-        ("read_file", '{"path": "a", "limit": true}', "`limit` must be a whole number, not true"),
-        ("read_file", '{"path": "a", "limit": ' + "9" * 5000 + "}", "a number of 5000 digits"),
-        ("read_file", '{"path": "a", "lines": 1}', 'there is no "lines"; known are `path`, `offset`'),
-        ("read_file", '{"path": "a", "' + "k" * 9999 + '": 1}', "there is no"),
+        ("read_file", '{"path": "a", "limit": 1.5}', "`limit` must be an integer, not 1.5"),
+        ("read_file", '{"path": "a", "limit": 1e999}', "`limit` must be an integer"),
+        ("read_file", '{"path": "a", "limit": "5"}', '`limit` must be an integer, not "5"'),
+        ("read_file", '{"path": "a", "limit": true}', "`limit` must be an integer, not true"),
+        ("read_file", '{"path": "a", "limit": ' + "9" * 5000 + "}", "a number that is too long: 5000 digits"),
+        ("read_file", '{"path": "a", "lines": 1}', 'unknown argument "lines"; known: `path`, `offset`'),
+        ("read_file", '{"path": "a", "' + "k" * 9999 + '": 1}', "unknown argument"),
         ("list_directory", '{"depth": 4}', "`depth` must be at most 3"),
         ("search", '{"pattern": "a", "regex": "yes"}', '`regex` must be true or false, not "yes"'),
         ("read_file", "[" * 100_000, "nested 100000 levels deep"),
         ("read_file", '{"path": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested 100001 levels deep"),
         ("read_file", '{"a":' * 500_000 + "1" + "}" * 500_000, "nested 500000 levels deep"),
-        ("read_file", '{"path": ' + "[" * 100 + "]" * 100 + "}", "nested 101 levels deep; at most 100"),
+        ("read_file", '{"path": ' + "[" * 100 + "]" * 100 + "}", "nested 101 levels deep; the limit is 100"),
         ("read_file", '{"path": ' + "[" * 99 + "]" * 99 + "}", "`path` must be text, not a list"),
-        ("read_file", "{" + " " * (16 << 20) + "}", "at most 16,777,216 are read"),
+        ("read_file", "{" + " " * (16 << 20) + "}", "the limit is 16,777,216"),
         ("write_file", '{"path": "a", "content": "\\ud800"}', "half of a surrogate pair"),
         ("edit_file", '{"path": "a", "old": "x", "new": "\\udcff"}', "half of a surrogate pair"),
         ("search", '{"pattern": "\\ud800"}', "not valid Unicode"),
@@ -133,7 +135,7 @@ def test_bad_arguments_go_back_to_the_model(tools: Bench, name: str, arguments: 
 def test_null_and_whole_floats_are_taken_as_meant(tools: Bench) -> None:
     (tools.root / "a").write_text("1\n2\n3\n")
     outcome = tools.raw("read_file", '{"path": "a", "offset": 2.0, "limit": 1, "column": null}')
-    assert outcome.content == "[a: lines 2-2 of 3]\n2\n[... 2 more bytes; read on with offset=3]"
+    assert outcome.content == "[a: lines 2-2 of 3]\n2\n[... 2 more bytes; continue with offset=3]"
 
 
 def test_a_tool_may_need_approval(tools: Bench) -> None:
@@ -178,8 +180,8 @@ def test_writing_a_new_file_takes_the_permission_to_create(tools: Bench) -> None
 def test_nothing_is_done_when_the_time_is_up_or_a_person_stops(tools: Bench, name: str) -> None:
     (tools.root / "a.txt").write_text("alpha\n")
     late = tools.with_(deadline=time.monotonic() - 1)
-    assert "the time for this step is up" in late.fails(name, **GOOD[name])
-    assert "a person asked to stop" in tools.with_(stop=lambda: True).fails(name, **GOOD[name])
+    assert "the time limit of this step is reached" in late.fails(name, **GOOD[name])
+    assert "stopped by a person" in tools.with_(stop=lambda: True).fails(name, **GOOD[name])
     assert tree(tools.root) == {"a.txt": b"alpha\n"}
     assert tools.sandbox.asked == []
 
@@ -209,7 +211,7 @@ def test_a_call_that_lost_a_secret_changes_nothing(tools: Bench, name: str) -> N
     assert call.redacted is bool(last)
     assert SECRET not in call.arguments
     outcome = run_tool(call, tools.context)
-    told = "the arguments hold what looks like a secret; it was taken out and nothing was done"
+    told = "the arguments contain what looks like a secret; Logist removed it and did not run the tool"
     assert (outcome.content == f"error: {told}") is (name in CHANGING)
     assert outcome.refusal is None
     assert tree(tools.root) == {"a.txt": b"alpha\n"}

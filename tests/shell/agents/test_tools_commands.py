@@ -32,14 +32,14 @@ def test_a_command_is_run_by_the_shell_in_the_sandbox(tools: Bench) -> None:
     [
         (ProgramEnd(0, None, "exited", seconds=0.04), "[exit status 0; 0.0 s]\n(no output)"),
         (ProgramEnd(7, None, "exited"), "[exit status 7;"),
-        (ProgramEnd(None, 11, "exited"), "[ended by signal 11 (SIGSEGV);"),
-        (ProgramEnd(None, 9, "killed"), "[ended by signal 9 (SIGKILL);"),
-        (ProgramEnd(None, 99, "killed"), "[ended by signal 99;"),
-        (ProgramEnd(None, 15, "timeout"), "[ended after 600 seconds: it took too long;"),
-        (ProgramEnd(None, 15, "stopped"), "[ended: a person asked to stop;"),
-        (ProgramEnd(None, 15, "idle"), "[ended: it wrote nothing for too long;"),
-        (ProgramEnd(None, 9, "limit", "too much output"), "[ended: too much output;"),
-        (ProgramEnd(None, 9, "limit"), "[ended: it used too much;"),
+        (ProgramEnd(None, 11, "exited"), "[killed by signal 11 (SIGSEGV);"),
+        (ProgramEnd(None, 9, "killed"), "[killed by signal 9 (SIGKILL);"),
+        (ProgramEnd(None, 99, "killed"), "[killed by signal 99;"),
+        (ProgramEnd(None, 15, "timeout"), "[timed out after 600 seconds;"),
+        (ProgramEnd(None, 15, "stopped"), "[stopped by a person;"),
+        (ProgramEnd(None, 15, "idle"), "[timed out: no output for too long;"),
+        (ProgramEnd(None, 9, "limit", "too much output"), "[stopped: too much output;"),
+        (ProgramEnd(None, 9, "limit"), "[stopped: it exceeded a limit;"),
     ],
 )
 def test_the_model_is_told_how_it_ended(tools: Bench, ended: ProgramEnd, head: str) -> None:
@@ -109,13 +109,13 @@ def test_a_command_that_cannot_be_started_is_an_error_for_the_model(tools: Bench
     def failing(*_: Any, **__: Any) -> ProgramEnd:
         raise OSError(12, "Cannot allocate memory")
 
-    assert "was not run: no sandbox works here" in tools.with_(run=refusing).fails(
+    assert "can't run the command: no sandbox works here" in tools.with_(run=refusing).fails(
         "execute_command", command="x"
     )
-    assert "was not run: Cannot allocate memory" in tools.with_(run=failing).fails(
+    assert "can't run the command: Cannot allocate memory" in tools.with_(run=failing).fails(
         "execute_command", command="x"
     )
-    assert "write a script first" in tools.fails("execute_command", command="x" * 100_001)
+    assert "write it to a script file and run that" in tools.fails("execute_command", command="x" * 100_001)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_command_that_cannot_be_started_is_an_error_for_the_model(tools: Bench
             ["[exit status 3;", "--- stdout, 8 bytes\ngrüße\n", "--- stderr, 3 bytes\noh\n"],
         ),
         ("echo made > file; cat file", ["[exit status 0;", "\nmade\n"]),
-        ("kill -9 $$", ["[ended by signal 9 (SIGKILL);"]),
+        ("kill -9 $$", ["[killed by signal 9 (SIGKILL);"]),
         ("cat", ["[exit status 0;", "(no output)"]),
         ("no-such-program", ["[exit status 127;", "not found"]),
         ("yes | head -c 300000; echo end", ["[exit status 0;", "bytes cut ...]", "\nend\n"]),
@@ -140,7 +140,7 @@ def test_a_real_command_in_the_real_sandbox(tools: Bench, command: str, words: l
 def test_a_real_command_that_goes_on_is_ended(tools: Bench) -> None:
     started = time.monotonic()
     content = real(tools).done("execute_command", command="sleep 300 & sleep 300", timeout_seconds=1)
-    assert content.startswith("[ended after 1 seconds: it took too long;")
+    assert content.startswith("[timed out after 1 seconds;")
     assert time.monotonic() - started < 60
 
 

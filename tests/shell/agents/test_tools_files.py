@@ -24,10 +24,10 @@ def put(tools: Bench, path: str, data: str | bytes) -> Path:
     [
         (b"", "[f: an empty file]"),
         (b"\n", "[f: lines 1-1 of 1]\n\n"),
-        (b"a", "[f: lines 1-1 of 1; no line break at the end]\na"),
+        (b"a", "[f: lines 1-1 of 1; no newline at the end]\na"),
         (b"a\nb\n", "[f: lines 1-2 of 2]\na\nb\n"),
-        (b"a\nb", "[f: lines 1-2 of 2; no line break at the end]\na\nb"),
-        (b"a\r\nb\r\n", "[f: lines 1-2 of 2; CRLF line ends]\na\nb\n"),
+        (b"a\nb", "[f: lines 1-2 of 2; no newline at the end]\na\nb"),
+        (b"a\r\nb\r\n", "[f: lines 1-2 of 2; CRLF line endings]\na\nb\n"),
         (b"a\r\nb\n", "[f: lines 1-2 of 2]\na\r\nb\n"),
         (b"\xef\xbb\xbfa\n", "[f: lines 1-1 of 1; with a byte order mark]\na\n"),
         ("grüße 🦊\n".encode(), "[f: lines 1-1 of 1]\ngrüße 🦊\n"),
@@ -43,10 +43,10 @@ def test_a_file_is_read_as_it_is(tools: Bench, data: bytes, shown: str) -> None:
 @pytest.mark.parametrize(
     ("offset", "limit", "shown"),
     [
-        (1, 1, "[f: lines 1-1 of 4]\none\n[... 14 more bytes; read on with offset=2]"),
-        (2, 2, "[f: lines 2-3 of 4]\ntwo\nthree\n[... 4 more bytes; read on with offset=4]"),
-        (4, 1, "[f: lines 4-4 of 4; no line break at the end]\nfour"),
-        (3, 99, "[f: lines 3-4 of 4; no line break at the end]\nthree\nfour"),
+        (1, 1, "[f: lines 1-1 of 4]\none\n[... 14 more bytes; continue with offset=2]"),
+        (2, 2, "[f: lines 2-3 of 4]\ntwo\nthree\n[... 4 more bytes; continue with offset=4]"),
+        (4, 1, "[f: lines 4-4 of 4; no newline at the end]\nfour"),
+        (3, 99, "[f: lines 3-4 of 4; no newline at the end]\nthree\nfour"),
     ],
 )
 def test_a_part_is_read_by_lines(tools: Bench, offset: int, limit: int, shown: str) -> None:
@@ -57,7 +57,7 @@ def test_a_part_is_read_by_lines(tools: Bench, offset: int, limit: int, shown: s
 @pytest.mark.parametrize("data", ["one\ntwo\n", "one\ntwo"])
 def test_there_is_nothing_after_the_last_line(tools: Bench, data: str) -> None:
     put(tools, "f", data)
-    assert tools.fails("read_file", path="f", offset=3).endswith("f has only 2 lines; there is no line 3")
+    assert tools.fails("read_file", path="f", offset=3).endswith("f has only 2 lines; line 3 not found")
     assert tools.fails("read_file", path="f", offset=10**15).startswith("error: f has only 2 lines")
     assert tools.fails("read_file", path="f", offset=2, column=4).endswith("line 2 has only 3 characters")
 
@@ -74,9 +74,9 @@ def test_reading_on_as_told_gives_the_whole_file(tools: Bench, limit: int) -> No
         content = short.done("read_file", path="f", **given)
         assert len(content) <= limit
         body = content.partition("\n")[2]
-        body, _, note = body.rpartition("[... ") if "read on with " in content else (body, "", "")
+        body, _, note = body.rpartition("[... ") if "continue with " in content else (body, "", "")
         given = dict(
-            _number(part) for part in note.partition("read on with ")[2].rstrip("]").split(", ") if part
+            _number(part) for part in note.partition("continue with ")[2].rstrip("]").split(", ") if part
         )
         collected += body.removesuffix("\n") if "column" in given else body
         rounds += 1
@@ -120,18 +120,18 @@ def test_a_directory_is_listed_by_kind_and_size(tools: Bench) -> None:
         "file  b.txt  5 bytes\n"
         "dir   empty/\n"
         "link  link -> b.txt\n"
-        "dir   node_modules/  (a cache, not shown)\n"
+        "dir   node_modules/  (a cache, content not listed)\n"
         "fifo  pipe\n"
         "dir   src/\n"
         'file  "\\u00fc\\nforged: 1"  0 bytes'
     )
     assert tools.done("list_directory", path="src", depth=2) == (
-        "[src: 2 entries]\ndir   __pycache__/  (a cache, not shown)\ndir   deep/\ndir   deep/er/"
+        "[src: 2 entries]\ndir   __pycache__/  (a cache, content not listed)\ndir   deep/\ndir   deep/er/"
     )
     assert tools.done("list_directory", path="./src//", depth=3).endswith("file  deep/er/x.py  1,234 bytes")
     assert tools.done("list_directory", path="empty") == "[empty: an empty directory]"
     assert "b.txt is a file, not a directory" in tools.fails("list_directory", path="b.txt")
-    assert "no/dir does not exist" in tools.fails("list_directory", path="no/dir")
+    assert "no/dir not found" in tools.fails("list_directory", path="no/dir")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_new_file_never_replaces_anything(tools: Bench) -> None:
         ("link", "a symbolic link"),
         ("dangling", "a symbolic link"),
     ):
-        assert f"exists already: it is {kind}" in tools.fails("create_file", path=path, content="y")
+        assert f"already exists: it is {kind}" in tools.fails("create_file", path=path, content="y")
     assert (tools.root / "f").read_text() == "x"
     assert not (tools.root / "new").exists()
     assert "f is a file, not a directory" in tools.fails("create_file", path="f/below", content="y")
@@ -249,18 +249,18 @@ def test_an_exact_piece_is_replaced(
     [
         (b"a\n", "", "x", "`old` is empty"),
         (b"a\n", "a", "a", "nothing to change"),
-        (b"a\nb a\nc\na a\n", "a", "x", "found 4 times in f (lines 1, 2, 4, 4), not once"),
-        (b"a\n" * 9, "a", "x", "found 9 times in f (lines 1, 2, 3, 4, 5, ...)"),
+        (b"a\nb a\nc\na a\n", "a", "x", "`old` occurs 4 times in f (lines 1, 2, 4, 4), but must occur once"),
+        (b"a\n" * 9, "a", "x", "`old` occurs 9 times in f (lines 1, 2, 3, 4, 5, ...)"),
         (
             b"import os\n\ndef run(call,  context):\n    pass\n",
             "def run(call, context):\n",
             "x",
-            "it must be there exactly, spaces included. The nearest line is 3: def run(call,  context):",
+            "it must match exactly, including spaces. The most similar line is 3: def run(call,  context):",
         ),
-        (b"alpha\n", "beta", "x", "found 0 times in f; it must be there exactly, spaces included"),
-        (b"caf\xe9\n", "caf", "x", "is not UTF-8 text"),
-        (b"a\n", "[redacted]", "x", "stands for a secret that you were not shown"),
-        (b"", "a", "x", "found 0 times"),
+        (b"alpha\n", "beta", "x", "`old` not found in f; it must match exactly, including spaces"),
+        (b"caf\xe9\n", "caf", "x", "is not UTF-8 text, so it can't be edited"),
+        (b"a\n", "[redacted]", "x", "[redacted] replaces a secret that you can't see"),
+        (b"", "a", "x", "`old` not found in f"),
     ],
 )
 def test_an_edit_that_is_not_clear_changes_nothing(
@@ -276,8 +276,10 @@ def test_the_stand_in_of_a_secret_is_not_written_over_it(tools: Bench) -> None:
     shown = tools.done("read_file", path="env")
     assert "KEY=[redacted]\nNAME=x" in shown
     body = shown.partition("\n")[2]
-    assert "stands for a secret" in tools.fails("write_file", path="env", content=body)
-    assert "stands for a secret" in tools.fails("edit_file", path="env", old="NAME", new="[redacted]\nNAME")
+    assert "which replaces a secret in the file" in tools.fails("write_file", path="env", content=body)
+    assert "which replaces a secret in the file" in tools.fails(
+        "edit_file", path="env", old="NAME", new="[redacted]\nNAME"
+    )
     tools.done("edit_file", path="env", old="NAME=x", new="NAME=y")
     assert (tools.root / "env").read_text() == f"KEY={SECRET}\nNAME=y\n"
     put(tools, "docs", "a key is shown as [redacted]\n")
@@ -290,11 +292,11 @@ def test_deleting_takes_one_thing_away(tools: Bench) -> None:
     put(tools, "kept", "x")
     (tools.root / "link").symlink_to("kept")
     (tools.root / "d-link").symlink_to("d")
-    assert "d is a directory with something in it" in tools.fails("delete_file", path="d")
+    assert "d is a directory that is not empty" in tools.fails("delete_file", path="d")
     assert "d/f/ is not a directory" in tools.fails("delete_file", path="d/f/")
     assert "d-link is a symbolic link" in tools.fails("delete_file", path="d-link/f")
     assert "the workspace itself" in tools.fails("delete_file", path=".")
-    assert "gone does not exist" in tools.fails("delete_file", path="gone")
+    assert "gone not found" in tools.fails("delete_file", path="gone")
     for path in ("link", "d-link", "d/f", "d/"):
         assert tools.done("delete_file", path=path) == f"deleted {path}"
     assert tree(tools.root) == {"kept": b"x"}

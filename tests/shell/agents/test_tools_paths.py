@@ -95,9 +95,9 @@ def test_an_odd_name_is_a_name_in_the_workspace(tmp_path: Path, family: str) -> 
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("../x", "leaves its directory by '..'"),
+        ("../x", "contains '..'; use a path relative to the workspace"),
         ("/etc/passwd", "is absolute"),
-        ("a\0b", "has a NUL character"),
+        ("a\0b", "contains a NUL character"),
         ("", "is empty"),
         ("a" * 256, "is too long"),
         (".GIT/config", "git's own directory"),
@@ -105,12 +105,12 @@ def test_an_odd_name_is_a_name_in_the_workspace(tmp_path: Path, family: str) -> 
         ("src/", "names a directory, not a file"),
         ("src", "src is a directory, not a file"),
         ("src/app.py/x", "src/app.py is a file, not a directory"),
-        ("src/missing", "src/missing does not exist"),
-        ("missing/deep/x", "missing/deep/x does not exist: no missing"),
-        ("directory-link/secret", "directory-link is a symbolic link; tools do not follow links"),
+        ("src/missing", "src/missing not found"),
+        ("missing/deep/x", "missing/deep/x not found: no missing"),
+        ("directory-link/secret", "directory-link is a symbolic link; tools don't follow links"),
         ("linked", "linked is a symbolic link"),
         ("hard", "hard is a hard link: it has 3 names"),
-        ("fifo", "fifo is a fifo, which tools do not open"),
+        ("fifo", "fifo is a fifo, which tools can't open"),
         ("socket", "socket is a socket"),
     ],
 )
@@ -143,8 +143,8 @@ def test_what_lies_around_is_walked_over_in_a_listing_and_a_search(trapped: Benc
     assert "secret\n" not in listed.replace("../outside/secret\n", "").replace("/outside/secret\n", "")
     assert ".git/" not in listed
     found = trapped.done("search", pattern="canary")
-    assert found.startswith("[0 lines; 1 files looked at]")
-    assert "2 unreadable or with a second name" in found
+    assert found.startswith("[0 lines; 1 files searched]")
+    assert "2 unreadable or with hard links" in found
 
 
 @pytest.mark.usefixtures("ordinary_owner")
@@ -155,7 +155,7 @@ def test_what_is_locked_is_told(tools: Bench) -> None:
     (tools.root / "closed").chmod(0)
     (tools.root / "locked").chmod(0)
     for path in ("locked/x", "closed"):
-        assert "is locked: its permissions" in tools.fails("read_file", path=path)
+        assert "permission denied for it or its directory" in tools.fails("read_file", path=path)
     assert "read-only" in tools.fails("write_file", path="closed", content="y")
     assert "2 unreadable" in tools.done("search", pattern="x")
     (tools.root / "locked").chmod(0o700)

@@ -50,8 +50,8 @@ def lines(content: str) -> list[str]:
 def test_lines_are_found_with_their_place(filled: Bench, regex: bool) -> None:
     content = filled.done("search", pattern="alpha", regex=regex)
     assert lines(content) == ALPHA
-    assert content.startswith("[5 lines; 8 files looked at]\n")
-    assert content.endswith("\n[passed over: 1 binary, 1 over 8 MB]")
+    assert content.startswith("[5 lines; 8 files searched]\n")
+    assert content.endswith("\n[skipped: 1 binary, 1 over 8 MB]")
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_search_can_be_narrowed(filled: Bench, given: dict[str, object], found
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"pattern": "(", "regex": True}, "is not a regular expression of Python: missing )"),
-        ({"pattern": "a{4294967296}", "regex": True}, "is not a regular expression of Python"),
+        ({"pattern": "(", "regex": True}, "is not a valid Python regular expression: missing )"),
+        ({"pattern": "a{4294967296}", "regex": True}, "is not a valid Python regular expression"),
         ({"pattern": "a\nb"}, "line break"),
-        ({"pattern": "a" * 1001}, "at most 1,000 are read"),
-        ({"pattern": "a", "path": "gone"}, "gone does not exist"),
+        ({"pattern": "a" * 1001}, "the limit is 1,000"),
+        ({"pattern": "a", "path": "gone"}, "gone not found"),
         ({"pattern": "a", "path": "link"}, "link is a symbolic link"),
         ({"pattern": "a", "path": ".git"}, "git's own directory"),
     ],
@@ -116,13 +116,13 @@ def test_an_expression_that_hangs_is_ended(
     started = time.monotonic()
     content = tools.call("search", pattern=pattern, regex=True).content
     assert time.monotonic() - started < 30
-    assert "the expression took too long in a" in content
+    assert "the regular expression took too long in a" in content
 
 
 def test_a_person_can_stop_an_expression(tools: Bench) -> None:
     (tools.root / "a").write_text("a" * 5000 + "!\n")
     late = tools.with_(deadline=time.monotonic() + 1)
-    assert "the time for this step is up" in late.fails("search", pattern="(a+)+$", regex=True)
+    assert "the time limit of this step is reached" in late.fails("search", pattern="(a+)+$", regex=True)
     assert _children() == []
 
 
@@ -160,10 +160,10 @@ def test_too_many_lines_are_cut_and_told(tools: Bench) -> None:
     (tools.root / "a").write_text("needle\n" * 100_000)
     content = tools.done("search", pattern="needle")
     assert len(lines(content)) == 1000
-    assert "there are more" in content
+    assert "cut: too many results" in content
     content = tools.ruled(max_result_chars=2000).done("search", pattern="needle")
     assert len(content) <= 2000
-    assert content.endswith("[... cut: there are more; narrow it by pattern, path or glob]")
+    assert content.endswith("[... cut: too many results; use a narrower pattern, path or glob]")
 
 
 def test_no_half_of_a_secret_is_found(tools: Bench) -> None:

@@ -12,10 +12,14 @@ from logist.errors import UsageError
 
 @click.command("config")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a field: limits.cost_threshold=2000."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a field, such as limits.cost_threshold=2000.",
 )
 @click.option(
-    "--unset", "removed", multiple=True, metavar="KEY", help="Remove a field: the default holds again."
+    "--unset", "removed", multiple=True, metavar="KEY", help="Remove a field; its default applies again."
 )
 @job_options
 @click.pass_obj
@@ -27,9 +31,10 @@ def config(
     settings: tuple[str, ...],
     removed: tuple[str, ...],
 ) -> Output:
-    """Show job.yaml as it is, or change fields of it; comments and order stay.
+    """Show or change job.yaml.
 
-    Keys are dotted. A value is read as in YAML: a number, true, false, null, [a, b], "quoted"; all else is text.
+    KEY is a dotted path. VALUE is parsed as YAML: a number, true, false, null, [a, b], "quoted"; anything else
+    is text. Comments and the order of fields are kept.
     """
     chosen = choose_job_id(environment, job_argument, job_option)
     if not settings and not removed:
@@ -59,7 +64,7 @@ def _parse_changes(
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator:
-            raise UsageError(f"{setting!r} has no =", where="--set", fix="--set KEY=VALUE")
+            raise UsageError(f"missing '=' in {setting!r}", where="--set", fix="use --set KEY=VALUE")
         changes[_parse_key(key, "--set")] = parse_yaml_value(text)
     for key in removed:
         changes[_parse_key(key, "--unset")] = None
@@ -69,5 +74,5 @@ def _parse_changes(
 def _parse_key(key: str, option: str) -> tuple[str, ...]:
     keys = tuple(key.strip().split("."))
     if not all(keys):
-        raise UsageError(f"{key!r} is not a key", where=option, fix="as in limits.cost_threshold")
+        raise UsageError(f"invalid key {key!r}", where=option, fix="for example: limits.cost_threshold")
     return keys

@@ -15,80 +15,85 @@ from logist.config.environment import Environment
 
 @click.command("create")
 @click.argument("spec_file", metavar="[SPEC|TASK]", required=False, shell_complete=complete_file)
-@click.option("--prompt", metavar="TEXT", help="What is to be done.")
+@click.option("--prompt", metavar="TEXT", help="What the agent should do.")
 @click.option(
     "--file",
     "prompt_file",
     metavar="FILE",
-    help="A file with the prompt, or - for standard input.",
+    help="File with the prompt, or - for standard input.",
     shell_complete=complete_file,
 )
 @click.option(
     "--workflow",
     metavar="FILE|NAME",
-    help="A workflow to follow: a file, FILE#NAME, or a name.",
+    help="Workflow to follow: a file, FILE#NAME, or a name.",
     shell_complete=complete_workflow,
 )
-@click.option("--input", "input_", metavar="JSON", help="What the workflow is given, or @FILE.")
-@click.option("--id", "job_id", metavar="ID", help="The job's id  [default: made from the title]")
-@click.option("--title", metavar="TEXT", help="One line that names the job.")
+@click.option("--input", "input_", metavar="JSON", help="Input of the workflow, or @FILE.")
+@click.option("--id", "job_id", metavar="ID", help="Job id  [default: made from the title]")
+@click.option("--title", metavar="TEXT", help="One-line title of the job.")
 @click.option(
     "--criteria",
     multiple=True,
     metavar="TEXT",
-    help="A requirement that the reviewer checks the work against; repeatable.",
+    help="Requirement that the reviewer checks the work against; repeatable.",
 )
 @click.option(
     "--files",
     multiple=True,
     metavar="FILE",
-    help="A file of the workspace whose text is put into every prompt; repeatable.",
+    help="Workspace file to include in every prompt; repeatable.",
     shell_complete=complete_file,
 )
 @click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="A tag, for listings and prompts; repeatable."
+    "--tag", "tags", multiple=True, metavar="TAG", help="Tag, for listings and prompts; repeatable."
 )
-@click.option("--task-type", metavar="TYPE", help="What kind of task it is.")
-@click.option("--role", metavar="NAME", help="Who does it.", shell_complete=complete_role)
+@click.option("--task-type", metavar="TYPE", help="Type of the task.")
+@click.option("--role", metavar="NAME", help="Role that does the work.", shell_complete=complete_role)
 @click.option(
     "--repo",
     metavar="PATH",
-    help="The git repository the workspace starts from.",
+    help="Git repository that the workspace starts from.",
     shell_complete=complete_directory,
 )
 @click.option("--no-repo", is_flag=True, help="Start from an empty workspace.")
-@click.option("--draft", is_flag=True, help="Make it, but don't start it.")
-@click.option("--review/--no-review", default=None, help="Whether a reviewer looks at the work.")
+@click.option("--draft", is_flag=True, help="Create a draft; to start it: `logist job activate`.")
+@click.option("--review/--no-review", default=None, help="Whether a reviewer checks the work.")
 @click.option(
     "--review-mode",
     type=click.Choice(["strict", "normal", "yolo"]),
-    help="Which findings send the work back; `yolo` also merges it.",
+    help="How strict the review is; `yolo` also merges the work.",
 )
-@click.option("--approval", type=click.Choice(["none", "end", "each"]), help="When a steward approves.")
-@click.option("--cost-threshold", type=Amount(), metavar="CENTS", help="What the job may cost.")
+@click.option(
+    "--approval", type=click.Choice(["none", "end", "each"]), help="When the work needs a steward's approval."
+)
+@click.option("--cost-threshold", type=Amount(), metavar="CENTS", help="Cost limit of the job.")
 @click.option(
     "--time-threshold-minutes",
     type=Amount(),
     metavar="MINUTES",
-    help="How long agents may work.",
+    help="Time limit for the agents.",
 )
 @click.option(
-    "--max-allowed-iterations", type=click.IntRange(min=0), metavar="N", help="How often agents may be asked."
+    "--max-allowed-iterations", type=click.IntRange(min=0), metavar="N", help="Maximum number of agent runs."
 )
 @click.option(
-    "--max-attempts", type=click.IntRange(min=1), metavar="N", help="Attempts at a step before it is STUCK."
+    "--max-attempts",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum attempts per step before the job is STUCK.",
 )
-@click.option("--rank", type=int, metavar="N", help="Place in the queue; lower runs earlier.")
+@click.option("--rank", type=int, metavar="N", help="Position in the queue; lower numbers run first.")
 @new_jobs_dir_option
 @json_option
 @click.pass_obj
 def create(environment: Environment, /, jobs_dir: str | None, **options: Any) -> Output:
-    """Make a job.
+    """Create a job from a prompt, a file, or a spec.
 
-    SPEC is a YAML or JSON file with the keys of job.yaml, or - for standard input; options win over it. TASK
-    is what to do, in words: `logist job create "fix the bug"` is `--prompt "fix the bug"`. An argument is the
-    task if it has more than one word and there is no file of that name. Without either the job is what
-    --prompt or --file says, or what its workflow says.
+    SPEC is a YAML or JSON file with the keys of job.yaml, or - for standard input; options override its values.
+    TASK is the prompt: `logist job create "fix the bug"` is the same as `--prompt "fix the bug"`. An argument
+    is a TASK if it has more than one word and no file has that name. Without an argument, the prompt comes from
+    --prompt, --file, or the workflow.
     """
     from logist.cli import context, given_spec
     from logist.core.machine.steward import next_command

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _NoLineError(Exception):
-    """Every history was left out, so there is no file to write."""
+    """Every history was skipped, so there is no file to write."""
 
 
 def write_dataset(
@@ -70,9 +70,11 @@ def write_dataset(
 
 
 def _require_outside_jobs(project: ProjectContext, name: str) -> Path:
-    path = Path(require_utf8(name, "the name of the file", "name another"))
+    path = Path(require_utf8(name, "the file name", "choose another file name"))
     if path.resolve().is_relative_to(os.path.realpath(project.jobs_dir)):
-        raise UsageError("a data set does not lie among the jobs", where="--output", fix="name another FILE")
+        raise UsageError(
+            "can't write a data set to the jobs directory", where="--output", fix="choose another FILE"
+        )
     return path
 
 
@@ -84,9 +86,7 @@ def _encode_lines(lines: Iterator[str], exported: ExportedDataset) -> Iterator[b
 
 
 def _build_output(exported: ExportedDataset, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
-    """Return the output: standard output has the lines, unless they are in a
-    file; then it has the summary.
-    """
+    """Return the output. If the lines went to standard output, the summary is a note on standard error."""
     data = {
         "path": None if file is None else str(file),
         "histories": exported.histories,
@@ -94,14 +94,14 @@ def _build_output(exported: ExportedDataset, file: Path | None, *, redacted: boo
         "interactions": exported.interactions,
         "redacted": redacted,
     }
-    done = f"{format_count(exported.interactions, 'interaction')} of {format_count(exported.histories, 'history')}"
+    done = f"{format_count(exported.interactions, 'interaction')} from {format_count(exported.histories, 'history')}"
     diagnostics = [
-        Diagnostic.from_error(error)._replace(message=f"left out: {error.message}", target=name)
+        Diagnostic.from_error(error)._replace(message=f"skipped: {error.message}", target=name)
         for name, error in exported.left_out
     ]
     if not redacted and exported.interactions:
         diagnostics += make_notes(
-            ["prompts and answers are in it as they were; --redact makes it fit to share"]
+            ["prompts and answers are not redacted; to share the data set, use --redact"]
         )
     if not to_file:
         diagnostics += make_notes([done])

@@ -45,7 +45,7 @@ def run_decision(
 
 
 READ = ("approve", "reject", "resume")
-"""Decisions after which an agent may be asked; logist.core.machine.kinds.PROMPTS_NOTE says so of all."""
+"""Decisions whose note the next agent reads; logist.core.machine.kinds.PROMPTS_NOTE lists all such kinds."""
 
 
 def _create_command(kind: str, text: str, *, note_required: bool = False) -> click.Command:
@@ -61,12 +61,14 @@ def _create_command(kind: str, text: str, *, note_required: bool = False) -> cli
     return command
 
 
-activate = _create_command("activate", "Start a draft.")
+activate = _create_command("activate", "Start a draft job.")
 
 
 @click.command("approve")
-@click.option("--output", metavar="JSON", help="What came of it, for the steps after it; or @FILE.")
-@click.option("--override", metavar="REASON", help="Accept it against its review, or before one; say why.")
+@click.option("--output", metavar="JSON", help="Result of the step, for later steps; or @FILE.")
+@click.option(
+    "--override", metavar="REASON", help="Approve despite the review, or without one; give the reason."
+)
 @on_job
 @wait_option
 @note_option(read=True)
@@ -78,13 +80,14 @@ def approve(
     output: str | None,
     override: str | None,
 ) -> Output:
-    """Accept what waits for approval; a step that a person does is done with that.
+    """Approve a job that waits for approval.
 
-    `logist job show` has what such a step asks for. --output gives its result. --override accepts work that a
-    review sent back, or has not judged yet; the reason is kept in the history, and the next agent reads it.
+    This also completes a manual step: `logist job show` prints its task, and --output sets its result.
+    --override accepts work that a review sent back or has not judged yet; the reason is saved in the history and
+    added to the next prompt.
 
-    A plan is the work of a role that may not change files. If another role is the doer by now (`logist job
-    role`), the next step carries the plan out; else the job ends with it.
+    A plan is written by a role that may not change files. If another role does the work now (`logist job
+    role`), the next step carries out the plan; otherwise the job ends with the plan.
     """
     from logist.cli.given_spec import parse_json_option
     from logist.core.model.commands import ApproveCommand
@@ -101,23 +104,25 @@ def approve(
 def _require_one_reason(override: str, note: str | None) -> str:
     """Return why a review is overridden. Raises UsageError where two reasons are given."""
     if note is not None:
-        raise UsageError("--override says why already", where="--note", fix="leave out --note")
+        raise UsageError("--override already gives the reason", where="--note", fix="remove --note")
     return override
 
 
 reject = _create_command(
-    "reject", "Send it back: the doer works again, and reads the note.", note_required=True
+    "reject", "Send the work back with a note: the doer reads it and tries again.", note_required=True
 )
 
 
 def _create_ending_command(kind: str, text: str) -> click.Command:
-    """Create a command that takes a job away from the agent that may be at work on it."""
+    """Create a command that stops a job, and the agent that may be working on it."""
 
-    @click.command(kind, help=f"{text} An agent at work on it is ended, if you say so.")
+    @click.command(
+        kind, help=f"{text} If an agent is working on the job, Logist asks before it stops the agent."
+    )
     @on_job
     @wait_option
     @note_option(read=False)
-    @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
+    @click.option("--yes", is_flag=True, help="Stop a working agent without asking.")
     def command(project: ProjectContext, job_id: str, wait: float, note: str | None, yes: bool) -> Output:
         ends_agent = confirm_ending_agent(project, job_id, kind, yes=yes, waits=wait > 0)
         return run_decision(kind, project, job_id, wait, note, ends_agent=ends_agent)
@@ -128,10 +133,10 @@ def _create_ending_command(kind: str, text: str) -> click.Command:
 def confirm_ending_agent(
     project: ProjectContext, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = ""
 ) -> bool:
-    """Whether an agent that is at work may be ended: by --yes, or because a person at the terminal agrees.
+    """Return whether a working agent may be stopped: by --yes, or because the person at the terminal agrees.
 
-    Raises Busy without either. With --wait the agent is waited for instead. `words`: further words of the
-    command, for the one that the error suggests.
+    Raises Busy without either. With --wait, the command waits for the agent instead. `words`: further arguments
+    for the command that the error suggests.
     """
     job = project.open_job(job_id)
     holder = job.find_lock_holder()
@@ -140,16 +145,19 @@ def confirm_ending_agent(
     if holder.courier is None and holder.stepper is not None:
         return yes
     if yes or render.ask_to_confirm(
-        f"{job.id}: {holder}; end it? What it is doing stops", project.environment
+        f"{job.id}: {holder}; stop it and interrupt its work?", project.environment
     ):
         return True
-    fix = f"logist job {kind} --job {job.id}{words} --yes ends the agent; what was sent is in doubt then"
+    command = f"logist job {kind} --job {job.id}{words} --yes"
+    fix = f"to stop the agent, and leave its request in doubt: {command}"
     raise Busy(f"the job is busy: {holder}", where=str(job.path), fix=fix)
 
 
-suspend = _create_ending_command("suspend", "Set a job aside; `logist job resume` takes it up where it was.")
+suspend = _create_ending_command("suspend", "Suspend a job; to continue it: `logist job resume`.")
 resume = _create_command(
-    "resume", "Take up a suspended job, or a halted one whose limit was raised (`logist job config --set`)."
+    "resume", "Resume a suspended job, or a halted one whose limit was raised (`logist job config --set`)."
 )
-cancel = _create_ending_command("cancel", "End a job: it is not wanted any more. Files and history stay.")
-fail = _create_ending_command("fail", "End a job: it failed. Files and history stay.")
+cancel = _create_ending_command(
+    "cancel", "Cancel a job that is no longer needed. Files and history are kept."
+)
+fail = _create_ending_command("fail", "Mark a job as FAILED. Files and history are kept.")

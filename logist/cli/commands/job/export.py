@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 KINDS = {
     "secret": "secrets",
     "pattern": "matches of redact.patterns",
-    "user": "names of users",
-    "host": "names of hosts",
+    "user": "user names",
+    "host": "host names",
     "address": "addresses",
     "path": "names in paths",
 }
@@ -35,26 +35,26 @@ KINDS = {
     metavar="DIR",
     type=click.Path(),
     shell_complete=complete_directory,
-    help="Write a fixture to DIR, which is made.",
+    help="Write a fixture to the new directory DIR.",
 )
-@click.option("--dataset", is_flag=True, help="Write a JSON line for each interaction, of many jobs.")
+@click.option("--dataset", is_flag=True, help="Write one JSON line per interaction, of one or more jobs.")
 @click.option(
     "--output",
     "-o",
     metavar="FILE",
-    help="With --dataset: write it there instead of to standard output.",
+    help="With --dataset: write to FILE instead of standard output.",
     shell_complete=complete_file,
 )
 @click.option(
     "--redact",
     is_flag=True,
-    help="Replace secrets, e-mail and IP addresses, who works here and on which machine, owners of home"
-    " directories, and what redact.patterns finds.",
+    help="Replace secrets, e-mail and IP addresses, your name and that of this machine, owners of home"
+    " directories, and matches of redact.patterns.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace FILE, or a fixture of this job in DIR; a redacted one only with --redact.",
+    help="Replace FILE, or a fixture of this job in DIR; a redacted fixture also needs --redact.",
 )
 @job_option
 @jobs_dir_option
@@ -72,35 +72,40 @@ def export(
     force: bool,
     as_json: bool,
 ) -> Output:
-    """Write the job's history as a fixture: a directory that replays anywhere, without the job.
+    """Export a job's history as a fixture, or several histories as a data set.
 
-    It holds jobHistory.json, with ${JOB_DIR} for the job's paths, and fixture.json, which says how each
-    interaction moved the job. With --redact what is private is replaced, as long as it was, and by the
-    same everywhere. The result is replayed before it is written; one that goes another way (exit code 9),
-    or in which a secret is still found (8), is not.
+    --fixture writes a directory that replays anywhere, without the job: jobHistory.json, with ${JOB_DIR} in
+    place of the job's paths, and fixture.json, with the state change of each interaction. With --redact, private
+    values are replaced by others of the same length, and equal values by the same one. Logist replays the
+    fixture before it writes it; nothing is written if the replay has a different result (exit code 9) or the
+    fixture still contains a secret (8).
 
-    With --dataset, write one JSON line for each interaction instead: request, answer, outcome, cost, model,
-    role. JOB is the id of a job, PATH a job directory, a history file, a folder of such or a glob; without
-    one, all jobs of the project. A history that is damaged (10), or that has a secret in it (8), is named
-    and left out; the others are written.
+    --dataset writes one JSON line per interaction: request, answer, outcome, cost, model, role. JOB is a job id;
+    PATH is a job directory, a history file, a directory of these, or a glob. The default is all jobs of the
+    project. A history that is damaged (exit code 10) or contains a secret (8) is reported and skipped; the
+    others are written.
     """
     if dataset == (fixture is not None):
         raise UsageError(
-            "name one of --fixture DIR and --dataset", fix="a fixture is of one job, a data set of many"
+            "use either --fixture DIR or --dataset", fix="a fixture contains one job, a data set many"
         )
     if not dataset and output is not None:
         raise UsageError(
-            "--output goes with --dataset", where="--output", fix="--fixture DIR names the directory"
+            "--output requires --dataset", where="--output", fix="to choose the directory: --fixture DIR"
         )
     if dataset:
         if as_json and output in (None, "-"):
-            raise UsageError("standard output has the lines", where="--json", fix="--output FILE takes them")
+            raise UsageError(
+                "standard output is used by the data set", where="--json", fix="use --output FILE"
+            )
         from logist.cli.commands.job import dataset as lines
 
         every = (*names, *([job_option] if job_option else ()))
         return lines.write_dataset(environment, every, jobs_dir, output, redact=redact, force=force)
     if len(names) > 1:
-        raise UsageError("a fixture is of one job", where=names[1], fix="--dataset takes many")
+        raise UsageError(
+            "--fixture accepts only one job", where=names[1], fix="to export several jobs: --dataset"
+        )
     return _export_fixture(
         environment, names[0] if names else None, job_option, jobs_dir, str(fixture), redact, force
     )
@@ -121,7 +126,7 @@ def _export_fixture(
     from logist.jobs.archive.fixture_export import export_fixture as write
 
     if not fixture:
-        raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
+        raise UsageError("missing directory name", where="--fixture", fix="use --fixture DIR")
     job, folder = (
         open_job(environment, job_argument, job_option, jobs_dir),
         Path(get_current_directory(), fixture),
@@ -140,7 +145,7 @@ def _export_fixture(
         "skipped": done.skipped,
     }
     note_texts = (
-        () if redact else ("prompts and answers are in it as they were; --redact makes it fit to share",)
+        () if redact else ("prompts and answers are not redacted; to share the fixture, use --redact",)
     )
     return Output(
         data,
@@ -153,7 +158,7 @@ def _format_result(name: str, done: ExportedFixture) -> Iterator[Line]:
     manifest = done.manifest
     yield (
         StyledText(name, "bold"),
-        f": a fixture of {_count_interactions(manifest.interactions)}, which replay as the original's",
+        f": fixture with {_count_interactions(manifest.interactions)}, replays like the original",
     )
     if manifest.redacted:
         many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in manifest.replaced.items())
@@ -164,11 +169,11 @@ def _format_result(name: str, done: ExportedFixture) -> Iterator[Line]:
 
 def _list_doubts(done: ExportedFixture) -> Iterator[str]:
     if done.differences:
-        go = "goes" if done.differences == 1 else "go"
-        yield f"{_count_interactions(done.differences)} {go} another way today, in the original as in the fixture"
+        go = "replays" if done.differences == 1 else "replay"
+        yield f"{_count_interactions(done.differences)} {go} with a different result, in the original too"
     if done.skipped:
-        known = "it" if done.skipped == 1 else "them"
-        yield f"not replayed: {_count_interactions(done.skipped)}, for only a newer Logist knows {known} whole"
+        known = "it was" if done.skipped == 1 else "they were"
+        yield f"not replayed: {_count_interactions(done.skipped)}, because {known} recorded by a newer Logist"
 
 
 def _count_interactions(number: int) -> str:

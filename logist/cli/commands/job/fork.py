@@ -20,19 +20,21 @@ if TYPE_CHECKING:
     "--at",
     type=int,
     metavar="N",
-    help="The last interaction that the new job has too  [default: the last there is]",
+    help="Last interaction to copy to the new job  [default: the last one]",
     shell_complete=complete_interaction,
 )
-@click.option("--id", "new_id", metavar="ID", help="The new job's id  [default: JOB-fork-1, JOB-fork-2, ...]")
+@click.option(
+    "--id", "new_id", metavar="ID", help="Id of the new job  [default: JOB-fork-1, JOB-fork-2, ...]"
+)
 @on_job
 @note_option()
 def fork(
     project: ProjectContext, job_id: str, at: int | None, new_id: str | None, note: str | None
 ) -> Output:
-    """Make a new job that begins as this one did, up to interaction N, and goes its own way from there.
+    """Create a new job from the history of this one, up to interaction N.
 
-    It has the same history up to N, byte for byte, and the workspace as N left it. This job stays as it
-    is, even while an agent is at work on it. `logist job history` has the numbers.
+    The new job has the same history up to N, byte for byte, and the workspace as it was after N. This job
+    doesn't change, and an agent may be working on it. `logist job history` lists the interaction numbers.
     """
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
@@ -55,7 +57,7 @@ def fork(
     }
     lines = (
         (StyledText(name, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"forked from {forked.origin} at {forked.at}", "dim"),),
+        (StyledText(f"forked from {forked.origin} at interaction {forked.at}", "dim"),),
         (StyledText(f"directory: {forked.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )

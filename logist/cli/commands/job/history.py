@@ -54,7 +54,7 @@ _MARKS = {"-": "red", "+": "green", ".": "dim"}
     "--with",
     "other",
     metavar="JOB|PATH",
-    help="Compare with another job or recorded history: M is its interaction. Without --diff: the first difference.",
+    help="Compare with another job or recorded history; M is its interaction. Without --diff: show the first difference.",
     shell_complete=complete_job_or_file,
 )
 @job_and_dir_options
@@ -70,7 +70,7 @@ def history(
     pair: tuple[int, int] | None,
     other: str | None,
 ) -> Output:
-    """Show what happened, one interaction after the other; --json and --jsonl give them whole."""
+    """Show the history of a job, one interaction after another; --json and --jsonl print all fields."""
     from logist.cli.context import open_job
     from logist.cli.recorded import find_recorded_job
     from logist.cli.show.view import entry_lines
@@ -81,7 +81,7 @@ def history(
     chosen = (("--raw", raw), ("--prompt", prompt), (compare, pair or other))
     named_options = [name for name, value in chosen if value is not None]
     if len(named_options) > 1:
-        raise UsageError(f"{' and '.join(named_options)} exclude each other", where=named_options[1])
+        raise UsageError(f"can't use {' and '.join(named_options)} together", where=named_options[1])
     job = open_job(environment, job_argument, job_option, jobs_dir)
     if raw is not None:
         return _show_answer(job, raw)
@@ -113,7 +113,7 @@ def _show_prompt(job: JobDir, sequence: int) -> Output:
 
 
 def _show_difference(one: Archive, other: Archive | None, pair: tuple[int, int] | None) -> Output:
-    """Compare two interactions: those of `pair`, else the first of the two histories that differ."""
+    """Compare two interactions: those of `pair`, or the first that differ in the two histories."""
     same = None
     before: Interaction | None
     after: Interaction | None
@@ -137,7 +137,7 @@ def _build_comparison(
     jobs: tuple[str, str],
     same: int | None = None,
 ) -> Output:
-    """`names` are those of the interactions, `same` how many before them are the same in both jobs."""
+    """Compare two interactions. `names`: their names; `same`: how many before them are equal in both jobs."""
     from logist.core.replay.drift import compare_answers, compare_prompts, find_setting_differences
 
     comparison, answers = compare_prompts(before, after, names), compare_answers(before, after, names)
@@ -154,12 +154,12 @@ def _build_comparison(
         (StyledText(f"{names[0]} {_find_role(before)} -> {names[1]} {_find_role(after)}", "bold"),)
     ]
     if same:
-        lines.append(f"the same before: {_count_prompts(same)}")
+        lines.append(f"identical before: {_count_prompts(same)}")
     lines += [
         f"{name}: {_format_value(was)} -> {_format_value(now)}" for name, (was, now) in settings.items()
     ]
     lines += [line for drift in comparison.drifts for line in _format_drift(drift, names)]
-    lines.append(f"equal: {', '.join(comparison.equal)}" if comparison.equal else "no part is equal")
+    lines.append(f"equal: {', '.join(comparison.equal)}" if comparison.equal else "no equal parts")
     lines += [line for drift in answers.drifts for line in _format_drift(drift, names)]
     if answers.equal:
         lines.append(f"equal in the answers: {', '.join(answers.equal)}")
@@ -169,11 +169,11 @@ def _build_comparison(
 def _find_first_difference(
     one: Archive, other: Archive
 ) -> tuple[int, Interaction | None, Interaction | None]:
-    """Return the number of equal prompts at the beginning, and the first prompts, by their order, that differ
-    or whose answers do.
+    """Return how many interactions at the beginning are equal, and the first pair that differs in its prompt, its
+    settings or its answer.
 
-    A fork has the beginning of its origin, so with that these are where the two diverge. None for a history
-    that ends before the other.
+    Prompts are compared in order. A fork begins with the history of its origin, so this finds where the two
+    diverge. None for a history that ends before the other.
     """
     from itertools import zip_longest
 
@@ -199,13 +199,13 @@ def _find_first_difference(
 def _show_no_difference(
     one: Archive, other: Archive, same: int, before: Interaction | None, after: Interaction | None
 ) -> Output:
-    """One history is the beginning of the other, which continues with
-    `before` or `after`; or both are the same.
+    """Report that the histories are equal, or that one is the beginning of the other, which continues with
+    `before` or `after`.
     """
-    lines: list[Line] = [f"no difference in {_count_prompts(same)}"]
+    lines: list[Line] = [f"no differences in {_count_prompts(same)}"]
     for archive, more in ((one, before), (other, after)):
         if more is not None:
-            lines.append(f"only {archive.name} goes on, with #{more.sequence} {_find_role(more)}")
+            lines.append(f"only {archive.name} continues, with #{more.sequence} {_find_role(more)}")
     nothing: dict[str, Any] = {"equal": [], "different": []}
     data = {
         "before": before and _build_side(before, one.name),
@@ -259,21 +259,22 @@ def _find_role(entry: Interaction) -> str:
 
 
 def _format_value(value: object) -> str:
-    """Format a value of the metadata on one line; of a hash the beginning."""
+    """Format a value of the metadata on one line; a hash is shortened."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
     return f"{text[:12]}..." if len(text) == 64 and " " not in text else text or "none"
 
 
 def _find_asked(archive: Archive, sequence: int, job: Archive) -> Interaction:
-    """Return the interaction of that number, which has a prompt; `job` is
-    the history of a job of this project.
+    """Return the interaction with that number. Raises UsageError if it doesn't exist or has no prompt.
+
+    `job` is the history of a job of this project.
     """
     fix = _suggest_reading(archive.name, is_job=archive.path.parent.parent == job.path.parent.parent)
     for entry in archive.read_interactions():
         if entry.sequence == sequence:
             break
     else:
-        raise UsageError(f"no interaction {sequence} in {archive.name}", fix=fix)
+        raise UsageError(f"interaction {sequence} not found in {archive.name}", fix=fix)
     if not entry.request.prompt:
         raise _make_not_asked_error(archive.name, entry, "prompt", fix)
     return entry
@@ -284,7 +285,7 @@ def _make_not_asked_error(name: str, entry: Interaction, what: str, fix: str) ->
 
 
 def _suggest_reading(name: str, *, is_job: bool) -> str:
-    """Return the command that prints a history; a directory elsewhere may have a name like a job's."""
+    """Return the command that prints a history; a directory outside the project may be named like a job."""
     if is_job and is_job_id(name):
-        return f"'logist job history --job {name}' shows them"
-    return f"'logist replay {quote(name)} --json' reads it"
+        return f"to list the interactions: logist job history --job {name}"
+    return f"to read the history: logist replay {quote(name)} --json"

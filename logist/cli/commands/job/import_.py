@@ -13,22 +13,23 @@ from logist.config.environment import Environment, require_utf8
 
 @click.command("import")
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--id", "new_id", metavar="ID", help="The job's id  [default: by the name of the file]")
+@click.option("--id", "new_id", metavar="ID", help="Id of the new job  [default: from the file name]")
 @new_jobs_dir_option
 @json_option
 @click.pass_obj
 def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: str | None) -> Output:
-    """Make a job of a recorded history: a jobHistory.json, of an older shape too, or the directory it is in.
+    """Create a job from a recorded history.
 
-    The file is only read, and kept in the job's attachments/. The job goes on where the history ends, with
-    an empty workspace; what had to be rebuilt is told.
+    FILE is a jobHistory.json, also in an older format, or the directory that contains it. Logist doesn't change
+    it, and keeps a copy in the job's attachments/. The job continues where the history ends, with an empty
+    workspace. Logist reports what it had to rebuild.
     """
     from logist.cli.context import note_outside_project, open_project
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
     from logist.jobs.archive.history_import import import_history
 
-    file = Path(require_utf8(path, "the path", "rename it"))
+    file = Path(require_utf8(path, "the path", "rename the file"))
     imported = import_history(open_project(environment, jobs_dir), file.absolute(), new_id=new_id)
     name, state = imported.job.id, imported.state
     data = {
@@ -44,7 +45,7 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
     plural = "" if imported.interactions == 1 else "s"
     lines = (
         (StyledText(name, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"imported: {imported.interactions:,} interaction{plural} of {file}", "dim"),),
+        (StyledText(f"imported: {imported.interactions:,} interaction{plural} from {file}", "dim"),),
         (StyledText(f"directory: {imported.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )

@@ -21,13 +21,13 @@ LEAKED = 3
 SHOWN = 20
 """Leaks of a job that are listed for people; --json has up to 1,000."""
 
-REVOKE = "make a new key and revoke this one: what was written may have been copied"
+REVOKE = "revoke the key and create a new one: the files may have been copied"
 
 
 def report_leaks(
     environment: Environment, named: tuple[str | None, str | None] | None, jobs_dir: str | None
 ) -> Output:
-    """Search one job (`named`: the argument, and --job), or with None all of them."""
+    """Search one job (`named`: the argument, and --job), or all jobs if it is None."""
     project = surroundings(environment, jobs_dir)
     scanned = [leaked_secrets.scan(project, job) for job in _list_job_dirs(environment, named, jobs_dir)]
     lines = [line for each in scanned for line in _format_scan(each)]
@@ -54,8 +54,8 @@ def _choose_exit_code(scanned: Sequence[Scanned]) -> int:
 
 def _format_scan(scanned: Scanned) -> Iterator[str]:
     if not scanned.found:
-        searched = f"{scanned.files:,} files and {scanned.objects:,} objects of checkpoints"
-        yield f"{scanned.job}: no secret in {searched}"
+        searched = f"{scanned.files:,} files and {scanned.objects:,} checkpoint objects"
+        yield f"{scanned.job}: no secrets found in {searched}"
     for found in scanned.found[:SHOWN]:
         yield f"{scanned.job}: {_format_leak(found)}"
     more = len(scanned.found) + scanned.more - SHOWN
@@ -65,7 +65,7 @@ def _format_scan(scanned: Scanned) -> Iterator[str]:
 
 def _format_leak(found: FoundLeak) -> str:
     leak = found.leak
-    begins = f" that begin with {leak.shown}" if leak.shown else ""
+    begins = f", starting with {leak.shown}" if leak.shown else ""
     place = f"{found.file}, line {leak.line:,} (byte {leak.offset:,})"
     return " ".join(f"{place}: {leak.kind}, {leak.length} characters{begins}".splitlines())
 
@@ -73,13 +73,13 @@ def _format_leak(found: FoundLeak) -> str:
 def _list_diagnostics(scanned: Scanned) -> Iterator[Diagnostic]:
     in_workspace = len(scanned.found) + scanned.more - scanned.recorded
     if scanned.recorded:
-        message = f"{scanned.job}: {_count_secrets(scanned.recorded)} in what Logist wrote"
+        message = f"{scanned.job}: {_count_secrets(scanned.recorded)} in files written by Logist"
         yield Diagnostic("error", "secret", message, fix=REVOKE)
     if in_workspace:
-        where = "in the workspace or its checkpoints, where nothing is redacted"
+        where = "in the workspace or its checkpoints, which Logist doesn't redact"
         yield Diagnostic("warning", "secret", f"{scanned.job}: {_count_secrets(in_workspace)} {where}")
     for each in scanned.unread:
-        yield Diagnostic("error", StorageError.code, f"{scanned.job}: not looked at: {each}")
+        yield Diagnostic("error", StorageError.code, f"{scanned.job}: not searched: {each}")
 
 
 def _count_secrets(count: int) -> str:

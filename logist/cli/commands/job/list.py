@@ -18,26 +18,26 @@ from logist.store.listing import REBUILD, Glance, read_glances
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
 
 DEEPEST = 10
-"""Jobs within each other, of which no more than 5 can be; what was written by others may have more."""
+"""Levels of parent jobs to follow. Logist creates at most 5; files from another tool may have more, or a loop."""
 
 Row = dict[str, Any]
 
 
 @click.command("list")
-@click.option("--stuck", is_flag=True, help="Only those that wait for a steward.")
+@click.option("--stuck", is_flag=True, help="List only STUCK jobs.")
 @click.option(
     "--status",
     "statuses",
     multiple=True,
     type=click.Choice(glance.STATUSES, case_sensitive=False),
     metavar="STATUS",
-    help="Only those in this status; may be given more than once.",
+    help="List only jobs with this status; repeatable.",
 )
-@click.option("--tag", metavar="TAG", help="Only those with this tag.", shell_complete=complete_tag)
+@click.option("--tag", metavar="TAG", help="List only jobs with this tag.", shell_complete=complete_tag)
 @click.option(
     "--assignee",
     metavar="NAME",
-    help="Only those that wait at a manual step with this assignee.",
+    help="List only jobs that wait at a manual step with this assignee.",
     shell_complete=complete_assignee,
 )
 @jobs_dir_option
@@ -51,11 +51,12 @@ def list_(
     tag: str | None,
     assignee: str | None,
 ) -> Output:
-    """List jobs, in rank order, then by age; the jobs that do a part of another stand below that one.
+    """List jobs by rank, then by age.
 
-    In a pipe the columns are separated by tabs: id, status, role, cost, title. The role of a job that
-    waits at a manual step is its assignee, if the step names one. RUNNING and REVIEWING are PENDING
-    and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
+    Child jobs are listed below their parent. In a pipe, the columns are separated by tabs: id, status, role,
+    cost, title. For a job that waits at a manual step, the role is the assignee of the step, if it has one.
+    RUNNING and REVIEWING mean PENDING and REVIEW_REQUIRED while an agent is working; ? means that the state
+    can't be read.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
     rows, problems = _read_rows(folder)
@@ -73,9 +74,7 @@ def list_(
 
 
 def _build_sort_key(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
-    """Return the sort key that puts a job below the one it does a part of, as far as that is listed; `by_id`
-    has the listed ones.
-    """
+    """Return the sort key that puts a job below its parent, if that is listed; `by_id` has the listed jobs."""
     above: Row | None = row
     places: list[tuple[int, str, str]] = []
     while above is not None and len(places) <= DEEPEST:
@@ -87,11 +86,11 @@ def _build_sort_key(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, st
 def _note_no_jobs(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
     if rows:
         return ()
-    return (Diagnostic("info", "no_jobs", "no jobs to list", folder, 'logist job create --prompt "..."'),)
+    return (Diagnostic("info", "no_jobs", "no jobs found", folder, 'logist job create --prompt "..."'),)
 
 
 def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
-    """Return the row of every job, and the problems of those that can't be read."""
+    """Return the row of every job, and a problem for each job that can't be read."""
     rows: list[Row] = []
     problems: list[Diagnostic] = []
     for seen in read_glances(folder):
@@ -102,7 +101,7 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
                 rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
                 continue
             except (KeyError, TypeError):
-                problem = "state.json is not what Logist writes"
+                problem = "invalid state.json"
             except Damaged as error:
                 problem = error.message
         rows.append(glance.build_unknown_row(seen.id))
@@ -111,8 +110,8 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
 
 
 def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
-    """Return the row according to the history, which is newer than state.json; `row` itself where the history
-    can't be read.
+    """Return the row according to the history, which is newer than state.json; `row` itself if the history can't
+    be read.
     """
     from logist.cli.rebuilt_state import rebuild_state
 
@@ -133,7 +132,7 @@ def _warn_unreadable(folder: str, job_id: str, problem: str, fix: str | None = R
 
 
 def _is_held(folder: str, seen: Glance) -> bool:
-    """Whether a command or courier is at work on a job that has an exchange in flight."""
+    """Return whether a command or courier is working on a job that has an exchange in flight."""
     from pathlib import Path
 
     from logist.store import JobDir

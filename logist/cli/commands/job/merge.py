@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from logist.workspace.merge import FileChange, Published
 
 LISTED = 50
-"""Files that a person sees; --json has all."""
+"""Files listed for people; --json has all."""
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command("merge")
 @click.option(
-    "--dry-run", is_flag=True, help="Change nothing; say what would be merged, and what is in the way."
+    "--dry-run", is_flag=True, help="Change nothing; show what would be merged, and what prevents it."
 )
-@click.option("--diff", is_flag=True, help="Show the whole patch, not only which files it is about.")
-@click.option("--branch", "branch_only", is_flag=True, help="Only make the branch, for git to merge.")
+@click.option("--diff", is_flag=True, help="Show the full patch, not only the list of files.")
+@click.option("--branch", "branch_only", is_flag=True, help="Only create the branch, to merge it with git.")
 @click.option(
     "--repo",
     metavar="DIR",
-    help="Another repository than the job began from, such as a clone of it.",
+    help="Merge into this repository instead of the job's own, such as a clone of it.",
     shell_complete=complete_directory,
 )
 @on_job
@@ -46,30 +46,32 @@ def merge(
     branch_only: bool,
     repo: str | None,
 ) -> Output:
-    """Merge the work of a job that has succeeded into the repository it came from.
+    """Merge the work of a successful job into its source repository.
 
-    The work becomes one commit on the branch logist/JOB, and that goes into the branch that is checked out
-    there, with its files; git-ignored files stay out. It is refused where files conflict, where you have
-    changed what the work changes, and in the middle of another merge. Nothing that the repository has set up
-    (hooks, filters) is run. Given again, it goes on where it was cut off.
+    Logist commits the work to the branch logist/JOB and merges it into the branch that is checked out there,
+    and updates the files there; git-ignored files are left out. It refuses to merge if files conflict, if you have
+    changed the same files, or if another merge is in progress. Hooks and filters of the repository are not run.
+    To finish an interrupted merge, run the command again.
     """
     if dry_run and branch_only:
-        raise UsageError("--dry-run and --branch contradict each other", fix="give one of them")
+        raise UsageError("can't use --dry-run and --branch together", fix="use only one of them")
     from logist.cli.show.view import build_result_output
     from logist.jobs.steward import job_merge
 
     mode = "look" if dry_run else "branch" if branch_only else "merge"
     place = Path(repo).expanduser() if repo else None
     if place is not None and not place.is_dir():
-        raise UsageError(f"{repo} is not a directory", where="--repo", fix="name a git repository")
+        raise UsageError(f"{repo} is not a directory", where="--repo", fix="use the path of a git repository")
     merged = job_merge.merge_job(project, job_id, mode=mode, patch=diff, repository=place, wait=wait)
     published, standing = merged.published, build_result_output(merged.result)
     said = job_merge.describe_merge(published, would=dry_run)
     lines: list[Line] = [(StyledText(said, "bold"),), *_format_merge(published)]
-    diagnostics: tuple[Diagnostic, ...] = make_warnings(f"left out: {each}" for each in published.left_out)
+    diagnostics: tuple[Diagnostic, ...] = make_warnings(
+        f"left out of the merge: {each}" for each in published.left_out
+    )
     if not published.whole:
         diagnostics += make_warnings(
-            ["the patch is cut off; git has all of it once there is the branch: --branch"]
+            ["the patch is truncated; to see all of it with git, create the branch with --branch"]
         )
     if published.blocked is not None:
         diagnostics += (Diagnostic.from_error(published.blocked),)
@@ -90,7 +92,7 @@ def _format_merge(found: Published) -> Iterator[Line]:
     if len(found.files) > LISTED:
         yield f"  and {len(found.files) - LISTED} more"
     for path in found.conflicts:
-        yield ("  does not fit: ", StyledText(path, "red"))
+        yield ("  conflict: ", StyledText(path, "red"))
     for line in found.patch.splitlines():
         yield (StyledText(line, STYLES.get(line[:1], "")),)
     if found.revert:
@@ -98,7 +100,7 @@ def _format_merge(found: Published) -> Iterator[Line]:
 
 
 def _format_counts(change: FileChange) -> str:
-    return "not text" if change.added is None else f"+{change.added} -{change.deleted}"
+    return "binary file" if change.added is None else f"+{change.added} -{change.deleted}"
 
 
 def _build_data(found: Published, said: str) -> dict[str, Any]:

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 @click.option(
     "--response-file",
     metavar="FILE",
-    help="A file with the answer, or - for standard input.",
+    help="File with the answer, or - for standard input.",
     shell_complete=complete_file,
 )
-@click.option("--response-string", metavar="TEXT", help="The answer itself.")
+@click.option("--response-string", metavar="TEXT", help="Text of the answer.")
 @click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
 @click.option(
     "--from-history",
     type=int,
     metavar="N",
-    help="The answer of interaction N.",
+    help="Use the answer of interaction N.",
     shell_complete=complete_answered_interaction,
 )
 @click.option(
     "--role",
     metavar="NAME",
-    help="Whose answer it is  [default: the role whose turn it is]",
+    help="Role that gives the answer  [default: the role that is next]",
     shell_complete=complete_role,
 )
-@click.option("--charge", type=Amount(), metavar="CENTS", help="What the answer has cost.")
+@click.option("--charge", type=Amount(), metavar="CENTS", help="Cost of the answer.")
 @click.option("--dry-run", is_flag=True, help="Show what would happen; write nothing.")
 @click.pass_obj
 def poststep(
@@ -58,9 +58,10 @@ def poststep(
     charge: float | None,
     dry_run: bool,
 ) -> Output:
-    """Give an answer instead of asking for it: archived, made by hand, or from another program.
+    """Record an answer supplied by hand, instead of asking the agent.
 
-    Exactly one of --response-file, --response-string, --from-history, or - for standard input.
+    The answer can be archived, written by you, or come from another program. Use exactly one of --response-file,
+    --response-string, --from-history, or - for standard input.
     """
     from logist.cli import answer, context
     from logist.cli.show.view import build_result_output
@@ -74,8 +75,8 @@ def poststep(
     sources = [item for item in (dash, response_file, response_string, from_history) if item is not None]
     if len(sources) != 1:
         raise UsageError(
-            "exactly one answer is needed",
-            fix="--response-file F, --response-string S, --from-history N, or -",
+            "expected exactly one answer",
+            fix="use --response-file F, --response-string S, --from-history N, or -",
         )
     chosen = choose_job_id(environment, job_argument, job_option)
     supplied_answer = answer.read_given_answer(
@@ -86,12 +87,12 @@ def poststep(
 
 
 def _build_dry_run_output(result: CommandResult) -> Output:
-    """Return what would happen to the job, in words that can't be mistaken for what has happened."""
+    """Return what would happen to the job, worded so that it can't be mistaken for a recorded result."""
     from logist.cli.show.view import build_result_output, step_lines
 
     status = status_span(result.state.status.value)
     lines = [
-        "Dry run: the answer would be recorded as",
+        "Dry run: the answer would be recorded as:",
         *step_lines(result),
         (StyledText(result.job_id, "bold"), " would be ", status),
     ]

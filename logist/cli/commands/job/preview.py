@@ -26,21 +26,24 @@ if TYPE_CHECKING:
 @click.option(
     "--role",
     metavar="NAME",
-    help="Who would be asked, instead of the role whose turn it is.",
+    help="Preview the prompt of this role instead of the one that is next.",
     shell_complete=complete_role,
 )
-@click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
-@click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
-@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
+@click.option("--model", metavar="NAME", help="Model for this step.", shell_complete=complete_model)
+@click.option(
+    "--user", is_flag=True, help="Print only the part about the work, without the role's instructions."
+)
+@click.option("--strict", is_flag=True, help="Fail if a template has unfilled placeholders.")
 @agent_option
 @on_job
 def preview(
     project: ProjectContext, job_id: str, role: str | None, model: str | None, strict: bool, user: bool
 ) -> Output:
-    """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
+    """Print the exact prompt that `logist job step` would send; nothing is sent or written.
 
-    The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
-    and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
+    The prompt is printed on standard output. The role and why it is next, the model, the maximum cost, and a
+    table of the prompt's parts, with what was cut to fit the budget, are printed on standard error. If there is
+    nothing to send, the exit code is the same as for `logist job step`: 3, 7, 8 or 11.
     """
     from logist.cli.context import warn_untrusted
     from logist.core.machine.limits import Halt
@@ -122,9 +125,9 @@ def _show_plan(chosen: str, status: Status, plan: StepPlan, user: bool, setup: O
 
 
 def _describe_setup(setup: Outlook) -> list[str]:
-    """Describe what a step would do first, before it asks the agent."""
+    """Describe the setup that a step would do before it asks the agent."""
     changed = (
-        f"; changed since it was done: {', '.join(setup.changed)}" if setup.changed and setup.stamp else ""
+        f"; changed since the last setup: {', '.join(setup.changed)}" if setup.changed and setup.stamp else ""
     )
     words = {
         "none": [],
@@ -137,9 +140,7 @@ def _describe_setup(setup: Outlook) -> list[str]:
 
 
 def _take_user_half(request: Request) -> Request:
-    """Return the request without the role's instructions: the part that a person may see, as if it were the
-    complete request.
-    """
+    """Return the request without the role's instructions, with the positions of its parts adjusted."""
     start = int(request.metadata["user_start"])
     parts = [
         part.model_copy(update={"start": part.start - start, "end": part.end - start})
@@ -152,20 +153,20 @@ def _take_user_half(request: Request) -> Request:
 
 def _describe_plan(data: dict[str, Any], worst: int | None) -> list[str]:
     files = ", ".join(data["files"]) or "none"
-    where = data["endpoint"] or "the provider's own"
+    where = data["endpoint"] or "the provider's default"
     budget = f" of at most {data['budget_tokens']:,} ({data['budget']})" if data["budget"] else ""
     return [
         f"role {data['role']}, because {data['why']}",
-        f"turn: {data['phase']}, attempt {data['attempt']}",
-        f"model: {data['model']} = {data['provider_model']}, endpoint: {where}",
-        f"at most {data['max_output_tokens']} output tokens, worst case {'unknown' if worst is None else amounts.format_money(worst)}",
+        f"phase: {data['phase']}, attempt {data['attempt']}",
+        f"model: {data['model']} ({data['provider_model']}), endpoint: {where}",
+        f"maximum output: {data['max_output_tokens']} tokens, maximum cost: {'unknown' if worst is None else amounts.format_money(worst)}",
         f"files in the prompt: {files}",
-        f"the prompt: about {data['prompt_tokens']:,} tokens{budget}",
+        f"prompt: about {data['prompt_tokens']:,} tokens{budget}",
     ]
 
 
 def _format_table(rows: Sequence[BudgetRow]) -> list[str]:
-    """Return the parts of the prompt in their order, a line each."""
+    """Return the parts of the prompt in order, one line each."""
     head = ("tokens", "priority", "from", "cut", "part")
     cells = [head, *(_format_cells(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]

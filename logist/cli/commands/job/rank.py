@@ -20,7 +20,7 @@ from logist.errors import UsageError
 def rank(
     environment: Environment, words: tuple[str, ...], job_option: str | None, jobs_dir: str | None
 ) -> Output:
-    """Set a job's place in the queue: a whole number, the lower the earlier; 0 at first."""
+    """Set the position of a job in the queue: an integer, lower numbers run first, the default is 0."""
     from logist.cli.context import open_project
     from logist.cli.show.view import build_result_output
     from logist.jobs.steward.job_edits import set_rank as set_rank
@@ -39,5 +39,5 @@ def _parse_words(words: tuple[str, ...]) -> tuple[str | None, int]:
     except ValueError:
         text = " ".join(words)
         raise UsageError(
-            f"not a job and a whole number: {text}", where="N", fix="logist job rank JOB N"
+            f"expected a job and an integer, got: {text}", where="N", fix="use logist job rank JOB N"
         ) from None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--archive",
     metavar="PATH",
     type=click.Path(),
-    help="A jobHistory.json anywhere, or the directory it is in.",
+    help="Replay this jobHistory.json, or the one in this directory, instead of a job.",
 )
 @replay_options
 @job_options
@@ -45,18 +45,18 @@ def replay(
     strict: bool,
     junit: str | None,
 ) -> Output:
-    """Run a recorded history through today's rules: no model, no network, no clock.
+    """Replay a recorded history with the current rules, without a model, network or clock.
 
-    Exit code 9 when an interaction ends in another way today than it did then (with --prompts fail also
-    when a prompt would be another one, with --strict also when only a rule that a newer Logist has
-    changed is the cause), 10 when the history is damaged. `logist replay` takes many.
+    Exit code 9: an interaction now has a different result; with --prompts fail, also if a prompt would be
+    different; with --strict, also if the only cause is a rule that a newer Logist has changed. Exit code 10: the
+    history is damaged. To replay many histories: `logist replay`.
     """
     from logist.jobs.archive.archive_replay import replay_archive
     from logist.jobs.archive.replay_report import Junit, format_replay_lines
     from logist.resources import load_schema
 
     if archive and (job_argument or job_option):
-        raise UsageError("name a job or --archive, not both", where="--archive")
+        raise UsageError("can't use a job and --archive together", where="--archive")
     target = require_junit_file(junit)
     history = _find_archive(environment, job_argument, job_option, jobs_dir, archive)
     compared = load_prompts(environment, jobs_dir, prompts)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("rerun")
 @click.option(
-    "--clean-git/--no-clean-git", default=True, help="Put the workspace back to the start, or leave it."
+    "--clean-git/--no-clean-git",
+    default=True,
+    help="Reset the workspace to its initial state, or leave it unchanged.",
 )
 @click.option("--keep-files", is_flag=True, help="Copy the artefacts to attachments/ first.")
 @on_job
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 def rerun(
     project: ProjectContext, job_id: str, clean_git: bool, keep_files: bool, note: str | None
 ) -> Output:
-    """Start a job over: nothing used, the workspace as it was at the start, the history kept."""
+    """Start a job over: reset its usage and workspace, and keep its history."""
     from logist.cli.show.view import build_result_output
     from logist.jobs.steward.steward_decisions import rerun_job as start_over
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     required=True,
     type=int,
     metavar="N",
-    help="The interaction to go back before.",
+    help="Go back to before this interaction.",
     shell_complete=complete_earlier_interaction,
 )
 @on_job
 @note_option()
 def restep(project: ProjectContext, job_id: str, to: int, note: str | None) -> Output:
-    """Put state and workspace back to what interaction N found, with what was edited by hand before it.
+    """Reset state and workspace to before interaction N.
 
-    Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has the
-    numbers.
+    Manual edits from before N are restored too. Nothing is deleted: the history continues, and cost and time
+    already used still count. `logist job history` lists the interaction numbers.
     """
     from logist.cli.show.view import build_result_output
     from logist.jobs.steward.steward_decisions import restep_job as go_back

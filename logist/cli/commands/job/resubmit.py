@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 
 
 @click.command("resubmit")
-@click.option("--review", is_flag=True, help="The work is good enough to look at: ask the reviewer.")
+@click.option("--review", is_flag=True, help="Have the reviewer check the work, instead of trying again.")
 @click.option(
     "--to",
     "step",
     metavar="STEP",
-    help="The step to go on at  [default: the one that got stuck]",
+    help="Step to continue at  [default: the one that got stuck]",
     shell_complete=complete_step,
 )
-@click.option("--assume-paid", is_flag=True, help="In doubt: what was booked stands.")
-@click.option("--retry", is_flag=True, help="In doubt: it was not charged; the booking is taken back.")
+@click.option("--assume-paid", is_flag=True, help="In doubt: keep the booked cost.")
+@click.option("--retry", is_flag=True, help="In doubt: the request was not charged; cancel the booked cost.")
 @click.option(
-    "--force", is_flag=True, help="Of jobs it waited for: go on with what there is, and leave out the rest."
+    "--force",
+    is_flag=True,
+    help="With child jobs: continue with the results there are, and leave out the rest.",
 )
 @click.option(
     "--allow",
     multiple=True,
     metavar="TOOL",
-    help="Let the agent use a tool that needs your approval, until the job gets stuck again; repeatable.",
+    help="Allow a tool that needs your approval, until the job gets stuck again; repeatable.",
 )
 @on_job
 @wait_option
@@ -52,22 +54,20 @@ def resubmit(
     allow: tuple[str, ...],
     force: bool,
 ) -> Output:
-    """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt.
+    """Resolve a STUCK job and try again.
 
-    A job that is in doubt may have been charged for an answer that never came, and asking again may
-    cost again: say --assume-paid or --retry. One whose jobs did not do enough, or whose work does not fit
-    together, looks at them again: resolve those first, or say --force.
+    Attempts start over, and your note is added to the prompt. A job in doubt may have been charged for an answer
+    that never arrived, and asking again may cost again: use --assume-paid or --retry. A job that is STUCK because
+    its child jobs failed, or because their work conflicts, checks them again: resolve those first, or use --force.
     """
     if assume_paid and retry:
-        raise UsageError("--assume-paid and --retry contradict each other", fix="give one of them")
+        raise UsageError("can't use --assume-paid and --retry together", fix="use only one of them")
     from logist.core.model.commands import ResubmitCommand
     from logist.core.permissions.tools import TOOLS
 
     unknown = [name for name in allow if name not in TOOLS]
     if unknown:
-        raise UsageError(
-            f"there is no tool {unknown[0]!r}", where="--allow", fix=f"tools: {', '.join(TOOLS)}"
-        )
+        raise UsageError(f"unknown tool {unknown[0]!r}", where="--allow", fix=f"tools: {', '.join(TOOLS)}")
     doubt = "assume_paid" if assume_paid else "retry" if retry else None
     command = ResubmitCommand(
         review=review or None,

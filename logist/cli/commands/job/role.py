@@ -26,8 +26,8 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command("role")
 @click.argument("words", nargs=-1, metavar="[JOB] NAME", shell_complete=complete_words)
-@click.option("--reset", is_flag=True, help="Take the switch back: the role that the job itself says.")
-@click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
+@click.option("--reset", is_flag=True, help="Undo the switch: use the role set for the job.")
+@click.option("--yes", is_flag=True, help="Stop a working agent without asking.")
 @job_option
 @wait_option
 @note_option(read=False)
@@ -44,11 +44,11 @@ def role(
     yes: bool,
     reset: bool,
 ) -> Output:
-    """Switch the role that does the work: its prompt, its tools, its model, from the next step on.
+    """Switch the role that does the work of a job.
 
-    The switch holds until the next one, before what the job, its type and the config say; the reviewer
-    stays. The state of the job stays too. An agent at work on it is ended, if you say so.
-    `logist role list` has the names.
+    From the next step on, the job uses the prompt, tools and model of the new role, until the next switch. The
+    switch overrides the job, its task type and the config; the reviewer and the state of the job don't change. If
+    an agent is working on the job, Logist asks before it stops the agent. `logist role list` lists the roles.
     """
     from logist.cli.commands.job.decide import confirm_ending_agent
     from logist.cli.context import open_project
@@ -69,11 +69,11 @@ def role(
 
 def _parse_words(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
     """Return `(job, role)`; the role is None with --reset."""
-    fix = "logist job role JOB NAME, or: logist job role JOB --reset"
+    fix = "use logist job role JOB NAME, or: logist job role JOB --reset"
     if reset and len(words) < 2:
         return words[0] if words else None, None
     if reset:
-        raise UsageError("--reset takes no role", where="NAME", fix=fix)
+        raise UsageError("can't use --reset with a role", where="NAME", fix=fix)
     if len(words) not in (1, 2):
-        raise UsageError("name one role, and a job before it if need be", where="NAME", fix=fix)
+        raise UsageError("expected one role, with or without a job before it", where="NAME", fix=fix)
     return (words[0] if len(words) == 2 else None), words[-1]

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @stop_on_signals
-@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
+@click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
 @agent_option
 @job_and_dir_options
 @json_flag
 @hand_over_job
 def run(project: ProjectContext, job_id: str, strict: bool, as_json: bool) -> Output:
-    """Step a job until it waits for a person, ends, or its provider is out.
+    """Run a job until it waits for a person, ends, or its provider fails.
 
-    Ctrl-C lets a step in hand that costs nothing end; a paid one goes on, and the next command records it.
+    Ctrl-C waits for the current step if it costs nothing; a paid step continues in the background, and the next
+    command records it.
     """
     from logist.cli.show.view import build_result_output, prefix_lines, step_lines
     from logist.jobs.job_queue import run_job

@@ -14,14 +14,14 @@ from logist.errors import UsageError
 
 @click.command("select")
 @click.argument("job_argument", metavar="[JOB]", required=False, shell_complete=complete_job)
-@click.option("--clear", is_flag=True, help="Forget the choice.")
+@click.option("--clear", is_flag=True, help="Clear the selection.")
 @jobs_dir_option
 @json_option
 @click.pass_obj
 def select(environment: Environment, job_argument: str | None, clear: bool, jobs_dir: str | None) -> Output:
-    """Choose the job that commands are about when none is named; without JOB, say which it is."""
+    """Select the current job, which commands use if no job is named; without JOB, print it."""
     if clear and job_argument:
-        raise UsageError("--clear takes no job", where="--clear")
+        raise UsageError("can't use --clear with a job", where="--clear")
     if clear:
         return _clear_choice(environment)
     if job_argument is None:
@@ -42,7 +42,7 @@ def _choose_job(environment: Environment, chosen: str, jobs_dir: str | None) -> 
     project_home.ensure_project_home(place)
     replace_file(place / SELECTED_JOB_FILE, f"{chosen}\n".encode())
     named = environment.job_id()
-    hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []
+    hidden = [f"LOGIST_JOB_ID overrides this selection: {named}"] if named and named != chosen else []
     return Output({"job": chosen}, ((StyledText(chosen, "bold"), " is the current job"),), make_notes(hidden))
 
 
@@ -50,4 +50,4 @@ def _clear_choice(environment: Environment) -> Output:
     from pathlib import Path
 
     (environment.find_home(Path(get_current_directory())).path / SELECTED_JOB_FILE).unlink(missing_ok=True)
-    return Output({"job": None}, ("no job is selected any more",))
+    return Output({"job": None}, ("selection cleared",))

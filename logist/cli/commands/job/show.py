@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from logist.store import JobDir
 
 PATHS = 20
-"""Of each list of files of an answer."""
+"""Paths printed for each list of files of an answer; --json has all."""
 
 
 @click.command("show")
-@click.option("--graph", is_flag=True, help="The workflow instead: how each step and each child stands.")
-@click.option("--mermaid", is_flag=True, help="The same as a diagram, as text for mermaid.")
+@click.option(
+    "--graph", is_flag=True, help="Show the workflow instead, with the progress of each step and child job."
+)
+@click.option("--mermaid", is_flag=True, help="Show the workflow as a mermaid diagram.")
 @job_options
 @click.pass_obj
 def show(
@@ -36,9 +38,9 @@ def show(
     graph: bool,
     mermaid: bool,
 ) -> Output:
-    """Show what was asked, what was answered, what came out, and where it lies.
+    """Show the task, answers, results and paths of a job.
 
-    With --graph or --mermaid, how a job stands that follows a workflow.
+    With --graph or --mermaid, show the progress of its workflow instead.
     """
     from logist.cli.context import open_job
     from logist.cli.show import glance
@@ -100,8 +102,12 @@ def _read_followed(job: JobDir, state: State) -> Followed | None:
 
 def _make_undrawn_error(job: JobDir, state: State) -> Refused:
     """Return why there is nothing to draw."""
-    what = "has the built-in workflow, a single step" if state.workflow is None else "has a newer workflow"
-    return Refused(f"{job.id} {what}: there is nothing to draw", fix=f"logist job show --job {job.id}")
+    what = (
+        "has the built-in workflow with a single step"
+        if state.workflow is None
+        else "has a workflow from a newer Logist"
+    )
+    return Refused(f"no workflow to draw: {job.id} {what}", fix=f"logist job show --job {job.id}")
 
 
 def _list_paths(job: JobDir) -> dict[str, str]:
@@ -132,7 +138,7 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
 
 
 def _format_output(step: str, value: Any) -> list[Line]:
-    """Return a plan as a text to read, any other output on a line."""
+    """Return a plan as readable text, any other output on one line."""
     if not plans.is_plan(value):
         return [f"output of {step}: {_to_one_line(value)}"]
     return [f"output of {step}, a plan:", *(f"   {line}" for line in plans.render_plan_lines(value))]
@@ -170,18 +176,18 @@ def _format_answer(answer: dict[str, Any]) -> list[Line]:
     ]
     details += _format_files("evidence", answer["evidence_files"])
     details += _format_files("changed", answer["changed_files"])
-    details += _format_files("changed, but not named as evidence", answer["unnamed_changes"])
+    details += _format_files("changed, but not listed as evidence", answer["unnamed_changes"])
     return [head, *(f"   {line}" for text in details for line in text.splitlines())]
 
 
 def _format_files(title: str, paths: Sequence[str]) -> list[str]:
     more = len(paths) - PATHS
     first = [_to_one_line(path) for path in paths[:PATHS]] + (
-        [f"and {more} more, which --json has"] if more > 0 else []
+        [f"and {more} more, see --json"] if more > 0 else []
     )
     return [f"{title}: {', '.join(first)}"] if first else []
 
 
 def _to_one_line(value: Any) -> str:
-    """Return one line: what an agent wrote can't pass for a line of Logist."""
+    """Return the value on one line, so that an agent's text can't look like a line of Logist."""
     return " ".join(value.splitlines()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -26,16 +26,19 @@ State = dict[str, Any]
 ENDED = ("SUCCESS", "FAILED", "CANCELED")
 
 FINDINGS = 10
-"""Of a review, that a person sees; --json has all."""
+"""Findings of a review that are printed; --json has all."""
 PLAN_LINES = 60
-"""Of a plan, that a person sees; `job show` has all."""
+"""Lines of a plan that are printed; `job show` has all."""
 NEAR, REACHED = 75, 100
-"""Percent of a limit from which it is shown in yellow, and in red."""
+"""Percent of a limit from which it is printed in yellow, and in red."""
 
 
 @click.command("status")
 @click.option(
-    "-v", "--verbose", is_flag=True, help="More: what the role is for, paths, times, tokens, artefacts."
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Also show the role's description, paths, times, tokens and artefacts.",
 )
 @job_options
 @click.pass_obj
@@ -46,7 +49,7 @@ def status(
     jobs_dir: str | None,
     verbose: bool,
 ) -> Output:
-    """Show where a job stands, what it has used, and the command that answers it."""
+    """Show the status of a job, what it has used, and the next command."""
     chosen = choose_job_id(environment, job_argument, job_option)
     folder = os.path.join(environment.jobs_dir_name(jobs_dir, get_current_directory()), chosen)
     state = load_settled_state(folder) if is_job_id(chosen) else None
@@ -54,7 +57,7 @@ def status(
         try:
             return _show_status(environment, chosen, folder, state, (), verbose)
         except (AttributeError, KeyError, TypeError, ValueError):
-            pass  # sealed, but nothing that Logist wrote: reading it closely tells what is wrong
+            pass  # the checksum is valid, but Logist did not write it: rebuilding the state reports why
 
     from logist.cli.rebuilt_state import rebuild_state
 
@@ -82,9 +85,7 @@ def _show_status(
 def _read_followed(
     data: State, folder: str, chosen: str, state: State
 ) -> tuple[list[Line] | None, tuple[Diagnostic, ...]]:
-    """Return what to report about the workflow, if the job does not follow the built-in one; also puts it
-    into `data`.
-    """
+    """Return the progress of the workflow, unless it is the built-in one; also add it to `data`."""
     if state.get("workflow") is None:
         return None, ()
     from pathlib import Path
@@ -97,7 +98,7 @@ def _read_followed(
         workflow_progress = workflow_lines.read_followed(JobDir(Path(folder), chosen), state, running=running)
     except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
         fix = f"logist job verify --job {chosen}"
-        message = f"its workflow can't be read: {str(error).splitlines()[0]}"
+        message = f"can't read the workflow: {str(error).splitlines()[0]}"
         return None, (Diagnostic("warning", "unreadable", message, folder, fix),)
     if workflow_progress is None:
         return None, ()
@@ -107,9 +108,7 @@ def _read_followed(
 
 
 def _read_role_description(environment: Environment, role: str) -> str | None:
-    """Return what a role is for, according to its file today; None where
-    there is no readable role of that name.
-    """
+    """Return the description of a role from its current file; None if there is no valid role with that name."""
     from logist.cli.context import load_known_roles
 
     try:
@@ -119,7 +118,7 @@ def _read_role_description(environment: Environment, role: str) -> str | None:
 
 
 def _read_holder(folder: str, chosen: str) -> dict[str, Any] | None:
-    """Return who is at work, as JSON."""
+    """Return the process that is working on the job, as JSON."""
     from pathlib import Path
 
     from logist.store import JobDir
@@ -139,7 +138,7 @@ def _read_holder(folder: str, chosen: str) -> dict[str, Any] | None:
 def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
-    message = "a command was killed while an agent was out; the next step concludes what it left"
+    message = "a command was killed while an agent was working; the next step records what is left of it"
     return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
 
 
@@ -151,7 +150,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
     job_row = glance.build_job_row(chosen, state, running=bool(is_asked))
     if (
         is_asked and holder and holder["courier_alone"]
-    ):  # its terminal is gone: a step waits for it, and records
+    ):  # the terminal is gone: the next step waits for the courier, and records the answer
         job_row["next_command"] = advice.advise_next_command(state, chosen)
     return {
         **job_row,
@@ -182,7 +181,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
 
 
 def _build_limits(limits: State, usage: State) -> list[State]:
-    """Return what is used of each limit; `level` is ok, near or reached."""
+    """Return how much of each limit is used; `level` is ok, near or reached."""
     spent = (
         amounts.join_cents(usage["cumulative_cost"], usage["cumulative_cost_microcents"]) / amounts.MICROCENTS
     )
@@ -217,7 +216,7 @@ def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> l
     if data["reason"]:
         lines.append(f"  reason: {_to_one_line(data['reason'])}")
     if data["held_by"]:
-        lines.append(f"  at work: {data['held_by']['text']}")
+        lines.append(f"  running: {data['held_by']['text']}")
     lines += _question_lines(data)
     failed = f"failed attempts: {data['attempts']}" if data["attempts"] else ""
     if followed is None:
@@ -227,9 +226,7 @@ def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> l
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
     if data["shares_limits_of"]:
         above = data["shares_limits_of"]
-        lines.append(
-            f"  the limits of {above} hold for all its jobs together: logist job status --job {above}"
-        )
+        lines.append(f"  shares the limits of its parent {above}: logist job status --job {above}")
     if data["last"]:
         last = data["last"]
         lines.append(
@@ -246,7 +243,7 @@ def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> l
 
 
 def _review_lines(data: State) -> Iterator[Line]:
-    """Yield checks that failed, and the findings of the last review."""
+    """Yield the failed checks and the findings of the last review."""
     from logist.core.answer import findings
 
     recorded_findings = data["findings"] or []
@@ -257,17 +254,17 @@ def _review_lines(data: State) -> Iterator[Line]:
                 str(result.get("outcome")), result.get("exit_code"), result.get("reason")
             )
             yield f"  check {_to_one_line(str(result.get('check')))}: {_to_one_line(how)}"
-    yield from (f"  found: {findings.format_finding(each)}" for each in recorded_findings[:FINDINGS])
+    yield from (f"  finding: {findings.format_finding(each)}" for each in recorded_findings[:FINDINGS])
     if len(recorded_findings) > FINDINGS:
         yield f"  and {len(recorded_findings) - FINDINGS} more findings"
     last = data["last"] or {}
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
-    if against and data["resting"] == "PENDING":  # STUCK has it in its next command
-        yield "    ", Command(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+    if against and data["resting"] == "PENDING":  # for STUCK, the next command includes it
+        yield "    ", Command(f'to override: logist job approve --job {data["id"]} --override "..."', "dim")
 
 
 def _plan_lines(data: State) -> Iterator[Line]:
-    """Yield the plan that waits for approval; for one that is being carried out, only where to read it."""
+    """Yield a plan that waits for approval; for an approved plan, only the command that prints it."""
     plan = data["plan"]
     if not isinstance(plan, dict) or not plans.is_plan(plan.get("output")):
         return
@@ -294,13 +291,13 @@ def _format_first_line(data: State) -> Line:
 
 
 def _role_lines(data: State) -> Iterator[Line]:
-    """Yield who does the work and why, what that role is for, and the command that switches to another."""
+    """Yield the role that does the work, why, its description, and the command that switches to another role."""
     role = glance.role_span(data["role"], data["badge"], data["color"])
     yield "  role: ", role, f" ({data['role_source']})"
     if data["role_description"]:
         yield f"    {_to_one_line(data['role_description'])}"
     if data["switch_command"]:
-        yield "    ", Command(f"switch: {data['switch_command']}", "dim")
+        yield "    ", Command(f"to switch: {data['switch_command']}", "dim")
 
 
 def _question_lines(data: State) -> Iterator[Line]:
@@ -311,7 +308,7 @@ def _question_lines(data: State) -> Iterator[Line]:
     question = last["output"] if last and stuck else None
     if not isinstance(question, dict) or question.get("type") != "question":
         return
-    reason = stuck["reason"]  # of another answer since, which was no question, it is another one
+    reason = stuck["reason"]  # a later answer that was no question has another reason
     if reason not in (
         last["summary"],
         last.get("reason"),
@@ -329,7 +326,7 @@ def _question_lines(data: State) -> Iterator[Line]:
 
 
 def _format_value(value: object) -> str:
-    """Return a value of an agent on one line: text as it is, other values as JSON."""
+    """Return a value from an agent on one line: text unchanged, other values as JSON."""
     return _to_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
@@ -338,7 +335,7 @@ def _limit_lines(limit: State, job: str) -> list[Line]:
     lines: list[Line] = [("  ", StyledText(f"{_format_used(limit)} ({limit['percent']} %)", style))]
     if limit["level"] == "reached":
         advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
-        lines.append(("    ", Command(f"raise it: {advised}", "red")))
+        lines.append(("    ", Command(f"to raise it: {advised}", "red")))
     return lines
 
 

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 @click.option(
     "--role",
     metavar="NAME",
-    help="Who is asked, instead of the role whose turn it is.",
+    help="Ask this role instead of the one that is next.",
     shell_complete=complete_role,
 )
-@click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
-@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
+@click.option("--model", metavar="NAME", help="Model for this step.", shell_complete=complete_model)
+@click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
 @agent_option
 def step(
     project: ProjectContext, job_id: str, wait: float, role: str | None, model: str | None, strict: bool
 ) -> Output:
-    """Ask one agent for one piece of work, check its answer, record it, move the job on."""
+    """Run one step of a job: ask an agent, check its answer, and record the result."""
     from logist.cli.show.view import build_result_output
     from logist.jobs.step_job import do_step
     from logist.jobs.turn.next_request import Choice

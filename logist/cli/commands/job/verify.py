@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Changes of the workspace that are printed; --json has more."""
 DIFFERS = "state.json: "
-"""How a problem begins that a comparison with the whole history shows."""
+"""Prefix of a problem that only a comparison with the full history finds."""
 
 
 @click.command("verify")
 @click.option(
-    "--secrets", is_flag=True, help="Look for keys and passwords instead, in every file of the job."
+    "--secrets", is_flag=True, help="Search for keys and passwords instead, in every file of the job."
 )
-@click.option("--all", "every", is_flag=True, help="With --secrets: in every job.")
+@click.option("--all", "every", is_flag=True, help="With --secrets: search every job.")
 @job_options
 @click.pass_obj
 def verify(
@@ -40,21 +40,22 @@ def verify(
     secrets: bool,
     every: bool,
 ) -> Output:
-    """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
+    """Verify the history and the state of a job.
 
-    Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code 10
-    when something does not verify, when a checkpoint or the workspace is missing, or when other files show
-    that the history has lost its end (checkpoints, logs, children, the parent, forks, a merge). A state.json
-    that is missing or behind the history is no damage: the next change makes it anew.
+    Checks the checksum of every interaction, their chain and numbering, and that the state matches the history.
+    Reports the first invalid interaction, and which ones can still be trusted. Repairs nothing. Exit code 10 if
+    something is invalid, if a checkpoint or the workspace is missing, or if other files (checkpoints, logs, child
+    jobs, the parent, forks, a merge) show that the end of the history is missing. A state.json that is missing or
+    older than the history is no damage: the next change creates it again.
 
-    Also lists what was changed in the workspace since the last checkpoint. Such edits are allowed.
+    Also lists changes in the workspace since the last checkpoint. Such changes are allowed.
 
-    With --secrets, exit code 3 when a secret lies in what Logist wrote. One in the workspace, or in a
-    checkpoint of it, is a warning. No secret is shown: only its kind, length and first characters.
+    With --secrets, exit code 3 if a file written by Logist contains a secret. A secret in the workspace, or in a
+    checkpoint of it, is only a warning. Logist never prints a secret, only its kind, length and first characters.
     """
     if every and not secrets:
-        fix = "'logist doctor --deep' verifies every job"
-        raise UsageError("--all goes with --secrets", where="--all", fix=fix)
+        fix = "to verify every job: logist doctor --deep"
+        raise UsageError("--all requires --secrets", where="--all", fix=fix)
     if secrets:
         from logist.cli.commands.job import leaked
 
@@ -78,8 +79,8 @@ def verify(
     }
     diagnostics = make_notes(verified.notes)
     if not verified.problems:
-        state = "" if verified.notes else ", and the state they give"
-        verdict = f"{job.id} verifies: {data['interactions']} interactions{state}"
+        state = "" if verified.notes else ", state matches"
+        verdict = f"{job.id}: OK, {data['interactions']} interaction{'' if data['interactions'] == 1 else 's'} verified{state}"
         return Output(data, (verdict, *_edit_lines(verified.edits)), diagnostics)
     errors = tuple(_make_diagnostic(job, problem) for problem in verified.problems)
     advice = _advise_repair(job, verified)
@@ -94,7 +95,7 @@ def _build_edits_data(edits: Edits) -> JsonObject:
 
 
 def _edit_lines(edits: Edits | None) -> Iterator[str]:
-    """Yield the changes made by hand in the workspace, a line each."""
+    """Yield the manual changes in the workspace, one line each."""
     if edits is None or not edits.changes:
         return
     count = len(edits.changes) + edits.omitted
@@ -106,25 +107,25 @@ def _edit_lines(edits: Edits | None) -> Iterator[str]:
 
 
 def _extent_lines(proof: Proof) -> Iterator[str]:
-    """Yield what can still be trusted, and from where on nothing is proven."""
+    """Yield which interactions are valid, and which are not."""
     if not proof.trusted:
-        yield "no interaction is proven"
+        yield "no valid interaction found"
     elif proof.trusted.first == proof.trusted.last:
-        yield f"interaction {proof.trusted} verifies and chains"
+        yield f"interaction {proof.trusted} is valid"
     else:
-        yield f"interactions {proof.trusted} verify and chain"
+        yield f"interactions {proof.trusted} are valid"
     bad = proof.first_bad
     if bad and bad.sequence:
         place = "" if bad.offset is None else f" (byte {bad.offset:,})"
-        yield f"{bad.sequence}{place} does not"
+        yield f"interaction {bad.sequence}{place} is invalid"
     elif bad:
-        yield "the first line of the history does not verify"
+        yield "the first line of the history is invalid"
     elif proof.ending:
-        yield f"what follows (byte {proof.ending.offset:,}) was never a whole interaction"
+        yield f"the rest (from byte {proof.ending.offset:,}) is an incomplete interaction"
     if proof.whole:
         many = ", ".join(map(str, proof.whole))
-        each = "itself" if many.isdigit() else "themselves"
-        yield f"{many}: whole in {each}, but no longer proven to follow"
+        each = "checksum" if many.isdigit() else "checksums"
+        yield f"{many}: {each} valid, but not linked to the interactions before"
 
 
 def _make_diagnostic(job: JobDir, problem: HistoryProblem) -> Diagnostic:
@@ -133,7 +134,7 @@ def _make_diagnostic(job: JobDir, problem: HistoryProblem) -> Diagnostic:
 
 
 def _advise_repair(job: JobDir, found: Verified) -> Diagnostic:
-    """Return what to do next; nothing that loses a byte."""
+    """Return what to do next; never a command that deletes data."""
     from logist.jobs.doctor.checks import FIX, FIX_DEEP
 
     ending = found.proof.ending
@@ -141,13 +142,11 @@ def _advise_repair(job: JobDir, found: Verified) -> Diagnostic:
     if all(each == ending or each.message.startswith(fixable) for each in found.problems):
         return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if _needs_deep(job, found) else FIX}")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
-    return Diagnostic("info", "note", f"keep a copy before you repair anything by hand: {copy}")
+    return Diagnostic("info", "note", f"before you repair anything by hand, make a copy: {copy}")
 
 
 def _needs_deep(job: JobDir, found: Verified) -> bool:
-    """Whether `doctor` sees the fault only with --deep: state.json is valid by itself, but differs from the
-    history.
-    """
+    """Return whether `doctor` needs --deep: state.json is valid by itself, but differs from the history."""
     from logist.jobs.base.session import build_current_state
 
     if not any(each.message.startswith(DIFFERS) for each in found.problems):

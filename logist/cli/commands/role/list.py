@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @listing_options
 @click.pass_obj
 def list_(environment: Environment) -> Output:
-    """List the roles: name, model, what each may do, the types of tasks it does, file, description."""
+    """List the roles.
+
+    Shows name, model, permissions, task types, file and description.
+    """
     from logist.cli.context import load_known_roles
 
     roles = load_known_roles(environment)
@@ -55,7 +58,7 @@ def list_(environment: Environment) -> Output:
 
 
 def format_permissions(permissions: Permissions) -> str:
-    """Return what a role may do: `read, execute`."""
+    """Return the permissions in short, such as `read, execute`."""
     names = [name.partition("_")[0] for name in permissions.list_names()]
     if not names:
         return "nothing"

@@ -25,9 +25,9 @@ TEXTS = ("instructions", "prompt_template")
 @json_option
 @click.pass_obj
 def show(environment: Environment, name: str) -> Output:
-    """Show one role whole: the value of every field, and where it comes from.
+    """Show a role with all its fields.
 
-    That is a line of its own file, the file of its base, another role, or `default` where no file says it.
+    Each value has its source: a line of the role file, the base role, another role, or `default`.
     """
     from logist.cli.context import load_known_roles
 
@@ -62,7 +62,7 @@ def _format_role(role: Role, loaded: LoadedRole) -> Iterator[Line]:
 
 
 def _iter_values(role: Role) -> Iterator[tuple[str, str]]:
-    """Yield every field except the long texts that are set, as a person writes it."""
+    """Yield all fields as text, except long texts that are set."""
     for key, value in role.model_dump(mode="json").items():
         if key == "permissions":
             yield key, ", ".join(role.permissions.list_names()) or "none"
@@ -81,7 +81,7 @@ def _format_value(value: object) -> str:
 
 
 def _describe_origin(loaded: LoadedRole, key: str) -> str:
-    """Return where the value of a field comes from, in short."""
+    """Return the source of the value of a field, in short."""
     origin = loaded.origins[key]
     match origin.kind:
         case "file":
@@ -89,5 +89,5 @@ def _describe_origin(loaded: LoadedRole, key: str) -> str:
         case "base":
             return f"base {origin.role}, {origin.place}"
         case "fallback":
-            return f"as {origin.role}, {origin.place}"
+            return f"from {origin.role}, {origin.place}"
     return "default"

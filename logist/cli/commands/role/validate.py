@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def validate(environment: Environment, names: tuple[str, ...]) -> Output:
-    """Check role files; exit code 5 when one does not validate.
+    """Check role files.
 
-    Files, directories or names of roles; without any, all roles that can be named. Each message has the file, the
-    line and the field. A model that the settings do not know is a warning, and so is a name in a template that
-    nothing stands for.
+    Pass files, directories or names of roles; by default, all roles are checked. Each message has the file, the line
+    and the field. Unknown models and unknown placeholders in templates are warnings. Exit code 5 if a role is invalid.
     """
     from logist.cli.context import list_role_directories
     from logist.roles import load_roles
@@ -58,7 +57,7 @@ def _find_role_place(environment: Environment, name: str) -> Path:
     """Return the file or directory of that path, else the file of the role of that name."""
     from logist.cli.context import load_known_roles
 
-    path = Path(require_utf8(name, "the file", "name another"))
+    path = Path(require_utf8(name, "the file name", "use UTF-8 characters"))
     if name and path.exists():
         return path
     roles = load_known_roles(environment)
@@ -66,11 +65,11 @@ def _find_role_place(environment: Environment, name: str) -> Path:
         return roles.by_name[name].path
     if name in roles.broken:
         return Path(str(roles.broken[name].where).partition(":")[0])
-    raise UsageError(f"there is no file, directory or role `{name}`", fix="logist role list")
+    raise UsageError(f"no file, directory or role named `{name}`", fix="to see all roles: logist role list")
 
 
 def _find_in_known(place: Path, known: Sequence[Path]) -> Path | None:
-    """Return the place as the directories of roles spell it, if it is one of them or in one."""
+    """Return the path below a known directory of roles, if it is one of them or in one."""
     for directory in known:
         for inside, outer in ((directory, place), (directory / place.name, place.parent)):
             if directory.exists() and outer.resolve() == directory.resolve():
@@ -85,7 +84,7 @@ def _list_role_files(places: Sequence[Path]) -> set[str]:
     for place in places:
         files = list_role_files(place)
         if not files:
-            raise UsageError("holds no role file", where=str(place))
+            raise UsageError("no role files found", where=str(place))
         role_paths.update(map(str, files))
     return role_paths
 
@@ -102,7 +101,7 @@ def _list_sound_roles(roles: Roles, files: Collection[str] | None) -> Iterator[L
 
 
 def _check_models(environment: Environment, roles: Roles) -> Iterator[RoleProblem]:
-    """Yield roles whose model can't be used with the settings as they are."""
+    """Yield roles whose model can't be used with the current settings."""
     from logist.config.settings import load_settings, resolve_model
     from logist.roles import RoleProblem
 
@@ -110,9 +109,7 @@ def _check_models(environment: Environment, roles: Roles) -> Iterator[RoleProble
         home = environment.find_home(Path(get_current_directory())).path
         settings = load_settings(home, environment.user_config_dir()).settings
     except InvalidFile as error:
-        yield RoleProblem(
-            "warning", f"the models were not checked: {error.message}", error.where or "", error.fix
-        )
+        yield RoleProblem("warning", f"models not checked: {error.message}", error.where or "", error.fix)
         return
     for name, found in sorted(roles.by_name.items()):
         for model in dict.fromkeys(_list_model_names(found.role)):

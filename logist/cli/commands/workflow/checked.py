@@ -1,4 +1,4 @@
-"""The problems of workflows, as `validate` and `lint` report them."""
+"""Reports problems of workflows for `validate` and `lint`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def report_problems(
     job_role: str | None = None,
     as_json: bool = False,
 ) -> Output:
-    """Report every finding on its own line; with `advice` also what could only be better, with `strict` any
-    finding is a failure.
+    """Report one finding per line. With `advice`, also report possible improvements; with `strict`, every finding
+    is a failure.
     """
     roles = load_known_roles(environment)
     if job_role is not None:
@@ -72,9 +72,7 @@ def report_problems(
 
 
 def _read_allowance(environment: Environment) -> Allowance | None:
-    """Return what the config allows a job; None for a config that can't be read, which is no fault of the
-    workflow.
-    """
+    """Return what the config allows a job; None for an unreadable config, which is not a problem of the workflow."""
     try:
         settings = load_current_settings(environment).settings
     except InvalidFile:
@@ -115,7 +113,7 @@ def _make_diagnostic(finding: Finding) -> Diagnostic:
 
 
 def _format_finding(finding: Finding) -> Line:
-    """Format a finding as compilers do, so that an editor finds the place."""
+    """Format a finding like a compiler message, so that editors can jump to it."""
     problem, loaded = finding
     fix = f" ({problem.fix})" if problem.fix else ""
     return (
@@ -130,8 +128,8 @@ def _summarize_findings(every: Sequence[LoadedWorkflow], found: Sequence[Finding
     many = ((errors, "error"), (len(found) - errors, "warning"))
     count_text = " and ".join(format_count(number, word) for number, word in many if number)
     if not every:
-        return Diagnostic("warning", "note", "there is no workflow to check")
+        return Diagnostic("warning", "note", "no workflows to check")
     of = f"{format_count(len(every), 'workflow')} checked"
     if not bad:
-        return Diagnostic("info", "note", f"{of}: {count_text or 'nothing is wrong'}")
-    return Diagnostic("error", InvalidFile.code, f"{of}, {bad} with faults: {count_text}")
+        return Diagnostic("info", "note", f"{of}: {count_text or 'no problems found'}")
+    return Diagnostic("error", InvalidFile.code, f"{of}, {bad} with problems: {count_text}")

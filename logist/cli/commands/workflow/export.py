@@ -20,16 +20,16 @@ from logist.config.environment import Environment, require_utf8
     "--output",
     "-o",
     metavar="FILE",
-    help="Write it there instead of to standard output.",
+    help="Write to this file instead of standard output.",
     shell_complete=complete_file,
 )
-@click.option("--force", is_flag=True, help="Put it in the place of a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 @click.pass_obj
 def export(environment: Environment, name: str, output: str | None, force: bool) -> Output:
-    """Write a workflow as one file for others: diagram, steps, and the roles that do them (format 2.0).
+    """Export a workflow and its roles as one file.
 
-    All workflows that it names are in it too.
+    The file (format 2.0) contains the diagram, the steps, their roles, and all workflows that the steps use.
     """
     from logist.cli.commands.workflow import given
     from logist.cli.context import load_known_roles
@@ -42,15 +42,13 @@ def export(environment: Environment, name: str, output: str | None, force: bool)
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if output is None or output == "-":
         return Output({"file": None, "document": document}, raw=text)
-    path = Path(require_utf8(output, "the name of the file", "name another"))
+    path = Path(require_utf8(output, "the file name", "use UTF-8 characters"))
     write_if_free(path, text, force=force)
     return Output({"file": str(path), "document": document}, diagnostics=make_notes([f"written: {path}"]))
 
 
 def write_if_free(path: Path, text: str, *, force: bool) -> None:
-    """Write a file, all or nothing, where there is none or `force` is given; a symbolic link is followed and
-    stays.
-    """
+    """Write a file completely or not at all; overwrite an existing one only with `force`. Follows symbolic links."""
     from logist.store.files import convert_os_errors, replace_file
 
     require_free(path, force=force)
@@ -61,7 +59,7 @@ def write_if_free(path: Path, text: str, *, force: bool) -> None:
 
 
 def _read_umask() -> int:
-    """Return the umask, which restricts new files."""
+    """Return the umask, which restricts the mode of new files."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

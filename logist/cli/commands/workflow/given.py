@@ -1,4 +1,4 @@
-"""Finds the workflows that a command is about: by file, by name, or all that can be found."""
+"""Loads the workflows for a command: by file, by name, or all that can be found by name."""
 
 from __future__ import annotations
 
@@ -33,29 +33,27 @@ if TYPE_CHECKING:
 def load_workflow_argument(environment: Environment, name: str) -> LoadedWorkflow:
     """Return the workflow of that file or name.
 
-    Raises UsageError if there is none, or one of several is not named.
+    Raises UsageError if there is none, or if a file has several and none is chosen.
     """
-    path, _, _ = require_utf8(name, "the workflow", "name another").partition("#")
+    path, _, _ = require_utf8(name, "the workflow name", "use UTF-8 characters").partition("#")
     if os.path.isfile(path) and os.sep not in path and not path.lower().endswith(SUFFIXES):
-        name = os.path.join(".", name)  # the file and no name, whatever it is called
+        name = os.path.join(".", name)  # an existing file takes precedence over a name
     try:
         return load_workflow(name, list_workflow_directories(environment))
     except UsageError as error:
         if path and os.path.isdir(path):
-            raise UsageError(f"`{path}` is a directory", fix="name a file in it") from error
+            raise UsageError(f"`{path}` is a directory", fix="pass a file in it") from error
         raise
 
 
 def load_usable_workflow(environment: Environment, name: str) -> tuple[Workflow, LoadedWorkflow]:
-    """Return the same with all that its steps name, and where it comes from.
-    Raises InvalidFile if it is broken.
-    """
+    """Return the workflow with all its subflows, and how it was loaded. Raises InvalidFile if it is invalid."""
     loaded = load_workflow_argument(environment, name)
     return freeze_workflow(loaded, list_workflow_directories(environment)), loaded
 
 
 def freeze_workflow(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Workflow:
-    """Return a workflow with all that its steps name. Raises InvalidFile with the first of its errors."""
+    """Return a workflow with all its subflows. Raises InvalidFile with its first error."""
     frozen_workflow = freeze_subflows(loaded, directories)
     if frozen_workflow.workflow is None:
         raise make_broken_error(frozen_workflow)
@@ -63,7 +61,7 @@ def freeze_workflow(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Work
 
 
 def make_broken_error(loaded: LoadedWorkflow) -> InvalidFile:
-    """Return why a workflow can't be used."""
+    """Return the first error of an invalid workflow."""
     first, *more = loaded.errors
     others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
     fix = f"logist workflow validate {quote(str(loaded.path))}" if more else first.fix
@@ -71,7 +69,7 @@ def make_broken_error(loaded: LoadedWorkflow) -> InvalidFile:
 
 
 def list_errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagnostic, ...]:
-    """Return the errors that `logist workflow validate` finds in a workflow that can be read."""
+    """Return the errors that `logist workflow validate` reports for a readable workflow."""
     around = job_workflows.build_check_context(load_known_roles(environment))
     problems = find_workflow_problems(loaded, list_workflow_directories(environment), around)
     return tuple(
@@ -88,16 +86,14 @@ def list_errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagn
 
 
 def load_workflow_arguments(environment: Environment, names: Sequence[str]) -> list[LoadedWorkflow]:
-    """Return all workflows of the files, directories and names; without any,
-    all that can be found by name.
-    """
+    """Return all workflows of the files, directories and names; by default, all that can be found by name."""
     if not names:
         return [found.loaded for found in list_workflows(list_workflow_directories(environment))]
     return [loaded for name in names for loaded in _iter_workflows(environment, name)]
 
 
 def _iter_workflows(environment: Environment, name: str) -> Iterator[LoadedWorkflow]:
-    path = Path(require_utf8(name, "the workflow", "name another"))
+    path = Path(require_utf8(name, "the workflow name", "use UTF-8 characters"))
     if name and path.is_dir():
         for file in sorted(path.iterdir()):
             if file.suffix.lower() in SUFFIXES and file.is_file() and not file.name.startswith("."):
@@ -109,23 +105,23 @@ def _iter_workflows(environment: Environment, name: str) -> Iterator[LoadedWorkf
 
 
 def _read_workflows(file: Path) -> Iterator[LoadedWorkflow]:
-    """Yield every workflow of a file."""
+    """Yield all workflows of a file."""
     for read in read_workflow_file(file):
         workflow = None if read.is_broken else read.workflow
         yield LoadedWorkflow(workflow, read.problems, file, read.places, read.name, read.workflow)
 
 
 def _is_mere_page(loaded: LoadedWorkflow) -> bool:
-    """Whether it is a page without a diagram: among the files of a directory it is only there to be read."""
+    """True for a page without a diagram, which is ignored in a directory."""
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
 
 def read_workflow_text(path: Path) -> str:
-    """Return the text of a file, unchanged. Raises InvalidFile if it is too large or none."""
+    """Return the text of a file, unchanged. Raises InvalidFile if it is too large or not text."""
     try:
         return reading.read_file_text(path)
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise UsageError(f"can't read the file: {error.strerror}", where=str(path)) from error
 
 
 def format_place(path: Path, problem: WorkflowProblem) -> str:
@@ -134,6 +130,6 @@ def format_place(path: Path, problem: WorkflowProblem) -> str:
 
 
 def make_relative(path: Path | str) -> str:
-    """Return the path as one would write it here: relative to this directory, if it is below."""
+    """Return the path relative to the current directory, if it is below that."""
     below = os.path.relpath(path, get_current_directory())
     return str(path) if below.startswith(os.pardir) else below

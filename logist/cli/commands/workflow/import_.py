@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("name", metavar="FILE", shell_complete=complete_file)
-@click.option("--name", "new_name", metavar="NAME", help="What it is called from now on.")
+@click.option("--name", "new_name", metavar="NAME", help="New name of the workflow.")
 @click.option(
     "--to",
     metavar="DIR",
-    help="Where to put it  [default: .logist/workflows]",
+    help="Directory for the files  [default: .logist/workflows]",
     shell_complete=complete_directory,
 )
-@click.option("--force", is_flag=True, help="Put it in the place of one that is there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @json_option
 @click.pass_obj
 def import_(environment: Environment, name: str, new_name: str | None, to: str | None, force: bool) -> Output:
-    """Take a workflow into the project: a diagram, a page, a document of steps, or an export.
+    """Import a workflow into the project.
 
-    A diagram keeps every byte, its config block too; so does a document of steps. The workflows inside an
-    export become files of their own. Agents of an export are not made roles; those that are none are named.
+    FILE is a diagram, a page with a diagram, a document of steps, or an export. Diagrams and documents of steps
+    are copied unchanged, including config blocks. Each workflow in an export becomes a separate file. Agents in an
+    export are not imported as roles; a warning lists agents without a role.
     """
     from logist.cli.commands.workflow import given, kept
     from logist.cli.context import load_known_roles
@@ -70,21 +71,21 @@ def import_(environment: Environment, name: str, new_name: str | None, to: str |
 
 
 def _require_name(name: str) -> str:
-    name = require_utf8(name, "the name", "name another")
+    name = require_utf8(name, "the name", "use UTF-8 characters")
     if not name.strip() or not name.isprintable() or set(name) & set("/#"):
-        fix = "one line of text, without / and #, which mean a file"
-        raise UsageError(f"{name!r} can't be the name of a workflow", where="--name", fix=fix)
+        fix = "use one line of text without / and #, which mark files"
+        raise UsageError(f"invalid workflow name {name!r}", where="--name", fix=fix)
     return name.strip()
 
 
 def _choose_folder(environment: Environment, to: str | None) -> Path:
     if to is None:
         return environment.find_home(Path(get_current_directory())).path / "workflows"
-    return Path(require_utf8(to, "the directory", "name another"))
+    return Path(require_utf8(to, "the directory", "use UTF-8 characters"))
 
 
 def _write_files(folder: Path, files: dict[Path, str], *, force: bool) -> None:
-    """Write all of the files, or none if one must not be written."""
+    """Write all of the files, or none if one of them is not allowed."""
     from logist.cli.commands.workflow.export import write_if_free
     from logist.jobs.base import project_home
     from logist.workflows import list_workflows, parse_workflow_text
@@ -94,8 +95,8 @@ def _write_files(folder: Path, files: dict[Path, str], *, force: bool) -> None:
         for read in parse_workflow_text(text, file.name):
             other = existing.get(read.name, file)
             if other != file:
-                message = f"there is a workflow `{read.name}` already"
-                raise Refused(message, where=str(other), fix="--name gives this one another name")
+                message = f"workflow `{read.name}` already exists"
+                raise Refused(message, where=str(other), fix="use --name to choose another name")
         require_free(file, force=force)
     project_home.ensure_folder(folder)
     for file, text in files.items():
@@ -117,7 +118,7 @@ def _list_agents(loaded: LoadedWorkflow, text: str) -> list[str]:
 
 
 def _list_errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
-    """Return what prevents the new file from being used here."""
+    """Return the errors that prevent the use of the new file."""
     from logist.cli.commands.workflow import given
     from logist.cli.context import list_workflow_directories
     from logist.jobs.base import job_workflows
@@ -132,9 +133,7 @@ def _list_errors(environment: Environment, roles: Roles, file: Path) -> list[str
 
 
 def _warn_dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
-    """Return warnings for what the steps of an export say and its diagram does not: the diagram is what was
-    imported.
-    """
+    """Return warnings for data that the steps of an export have and its diagram doesn't: the diagram is imported."""
     from logist.cli.commands.workflow import given
 
     return [
@@ -151,9 +150,13 @@ def _warn_dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
 
 
 def _warn_unknown_role(agent: str) -> Diagnostic:
-    message = f"the agent `{agent}` of the file is no role here"
+    message = f"unknown role: agent `{agent}` of the file"
     return Diagnostic(
-        "warning", "unknown_role", message, None, "write a role of that name, or name another in its steps"
+        "warning",
+        "unknown_role",
+        message,
+        None,
+        "create a role of that name, or use another role in its steps",
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes a workflow as a new file of a project: a diagram where that holds all of it, else a document."""
+"""Creates the files for an imported workflow: a diagram if that can hold everything, else a document."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from logist.workflows import LoadedWorkflow, parse_workflow_text
 
 DOCUMENTS = (".yaml", ".yml", ".json")
 MAX_STEM = 100
-"""Bytes of a file's name without its suffix."""
+"""Maximum bytes of a file name without its suffix."""
 
 File = tuple[str, str]
 """Name and text."""
 
 
 def build_files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list[File]:
-    """Return the files that hold a workflow under that name, its own first; those inside an export get their
-    own.
+    """Return the files for a workflow under that name: first its own, then those of workflows inside an export.
 
-    `text` is that of the file it was read from, `time` that of an export as YYYY-MM-DDTHH:MM:SSZ.
+    `text` is the content of the original file; `time` is the time of the export as YYYY-MM-DDTHH:MM:SSZ.
     """
     workflow = loaded.workflow
     if workflow is None:
-        raise ValueError(f"{loaded.path} is broken")
+        raise ValueError(f"{loaded.path} is invalid")
     suffix = loaded.path.suffix.lower()
     is_document = suffix in DOCUMENTS
     same = name == loaded.name
@@ -48,7 +47,7 @@ def build_files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list
 
 
 def choose_stem(name: str) -> str:
-    """Return the name of a file for a workflow: its own if a file can have it, else its words."""
+    """Return a file name for a workflow: its name if that is a valid file name, else the words of the name."""
     plain = name.isprintable() and name == name.strip() and not name.startswith((".", "-"))
     if plain and not set(name) & set("/\\#") and len(name.encode()) <= MAX_STEM:
         return name
@@ -57,12 +56,12 @@ def choose_stem(name: str) -> str:
 
 
 def _rename_document(text: str, loaded: LoadedWorkflow, name: str) -> str:
-    """Return the document with another name in it."""
+    """Return the document with a new name."""
     return documents.edit_text(text, str(loaded.path), {("name",): name})
 
 
 def _draw_workflow(workflow: Workflow, name: str) -> File | None:
-    """Return the workflow as a diagram, if reading that gives the same workflow."""
+    """Return the workflow as a diagram, if parsing it gives the same workflow."""
     wanted = workflow.model_copy(update={"name": name, "subflows": {}})
     for suffix, text in _iter_drawings(workflow, name):
         file = choose_stem(name) + suffix
@@ -73,7 +72,7 @@ def _draw_workflow(workflow: Workflow, name: str) -> File | None:
 
 
 def _iter_drawings(workflow: Workflow, name: str) -> Iterator[File]:
-    """Yield the diagram alone, and in a page that also has a name and a description."""
+    """Yield the diagram alone, then a page with name, description and diagram."""
     diagram = drawing.get_diagram_source(workflow)
     yield ".mmd", diagram
     about = {"description": workflow.description} if workflow.description else {}

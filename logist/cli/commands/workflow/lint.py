@@ -12,14 +12,14 @@ from logist.config.environment import Environment
 
 @click.command("lint")
 @click.argument("names", metavar="[FILE|NAME]...", nargs=-1, shell_complete=complete_workflow)
-@click.option("--strict", is_flag=True, help="Exit code 5 for a warning too.")
+@click.option("--strict", is_flag=True, help="Exit with code 5 also for warnings.")
 @json_flag
 @click.pass_obj
 def lint(environment: Environment, names: tuple[str, ...], strict: bool, as_json: bool) -> Output:
-    """Say what is wrong with workflows, and what could be better.
+    """Check workflows for errors and possible improvements.
 
-    As validate, with more warnings: steps without a prompt, prompts with words to the agent, ids that
-    are awkward to write. Warnings leave the exit code at 0.
+    Like validate, with more warnings: steps without a prompt, prompts that contain the agent's role, ids that
+    are hard to type. With warnings only, the exit code is 0.
     """
     from logist.cli.commands.workflow import checked
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 @listing_options
 @click.pass_obj
 def list_(environment: Environment) -> Output:
-    """List the workflows that can be named: name, steps, file, description.
+    """List the workflows.
 
-    Those of the project come before the user's. One that is broken is listed with its first error.
+    Shows name, number of steps, file and description. Workflows of the project come before the user's. An
+    invalid workflow is listed with its first error.
     """
     from logist.cli.context import list_workflow_directories
     from logist.workflows import list_workflows
@@ -33,11 +34,11 @@ def list_(environment: Environment) -> Output:
     broken = sum(row["error"] is not None for row in rows)
     diagnostics: tuple[Diagnostic, ...] = ()
     if broken:
-        message = f"{broken} of {len(rows)} workflows {'is' if broken == 1 else 'are'} broken"
+        message = f"{broken} of {len(rows)} workflows {'is' if broken == 1 else 'are'} invalid"
         diagnostics = (Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate"),)
     elif not rows:
-        fix = f"put a file into {directories[0]}, or: logist workflow import FILE"
-        diagnostics = (Diagnostic("info", "note", "there are no workflows", None, fix),)
+        fix = f"put a file into {directories[0]}, or run: logist workflow import FILE"
+        diagnostics = (Diagnostic("info", "note", "no workflows found", None, fix),)
     return Output(
         rows,
         diagnostics=diagnostics,
@@ -75,7 +76,7 @@ def _format_cells(row: dict[str, Any]) -> tuple[StyledText | str, ...]:
     line = f"line {row['error']['line']}: " if row["error"]["line"] else ""
     return (
         StyledText(row["name"], "red"),
-        StyledText("broken", "red"),
+        StyledText("invalid", "red"),
         make_relative(row["file"]),
         f"{line}{row['error']['message']}",
     )

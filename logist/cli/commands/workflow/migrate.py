@@ -16,19 +16,20 @@ from logist.errors import InvalidFile
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 CONTEXT = 3
-"""Unchanged lines around a change, for programs; people see none, as an agentRole may stand there."""
+"""Unchanged lines around a change in --json; the text output has none, because they could contain an agentRole."""
 
 
 @click.command("migrate")
 @click.argument("name", metavar="FILE", shell_complete=complete_workflow)
-@click.option("--write", is_flag=True, help="Change the file.")
+@click.option("--write", is_flag=True, help="Write the changes to the file.")
 @json_option
 @click.pass_obj
 def migrate(environment: Environment, name: str, write: bool) -> Output:
-    """Move words to the agent out of prompts: `**Agent's Role:** ...` at their beginning becomes agentRole.
+    """Move agent roles out of prompts.
 
-    Shows the lines that would change, and no others, as agentRole is for agents alone; --json has a whole
-    patch. Every other byte stays. What can't be moved is named.
+    Text `**Agent's Role:** ...` at the start of a prompt becomes the field agentRole. Shows only the changed
+    lines, because agentRole is only for agents; --json has a complete patch. The rest of the file is not
+    changed. Text that can't be moved is reported.
     """
     from logist.cli.commands.workflow import given
     from logist.core.workflow.form import MAX_STEPS
@@ -39,7 +40,7 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
     migration = migrated(text, str(path))
     changed = migration.text != text
     if len(migration.moved) > MAX_STEPS:
-        message = f"{len(migration.moved):,} prompts are too many; a workflow has at most {MAX_STEPS:,} steps"
+        message = f"too many prompts: {len(migration.moved):,}; a workflow has at most {MAX_STEPS:,} steps"
         raise InvalidFile(message, where=str(path))
     if write and changed:
         _replace_file(path, migration.text)
@@ -71,15 +72,15 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
 
 
 def _find_file(environment: Environment, name: str) -> Path:
-    """Return the file itself, or that of the workflow of this name."""
+    """Return the file, or the file of the workflow of that name."""
     from logist.cli.commands.workflow import given
 
-    path = Path(require_utf8(name, "the workflow", "name another"))
+    path = Path(require_utf8(name, "the workflow name", "use UTF-8 characters"))
     return path if path.is_file() else given.load_workflow_argument(environment, name).path
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """Replace the content of the file, all or nothing; a symbolic link is followed and stays."""
+    """Replace the content of the file completely or not at all. Follows symbolic links."""
     from logist.store.files import convert_os_errors, replace_file
 
     with convert_os_errors(path):
@@ -92,11 +93,13 @@ def _describe_outcome(path: Path, moved: int, *, changed: bool, written: bool) -
     if not changed:
         return f"nothing to move in {path}"
     steps = f"{moved} step{'s' if moved != 1 else ''}"
-    return f"{steps} changed in {path}" if written else f"{steps} would change; --write changes them"
+    return (
+        f"{steps} changed in {path}" if written else f"{steps} would change; use --write to change the file"
+    )
 
 
 def _iter_diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
-    """Yield a unified diff with so many unchanged lines around each change, without line breaks."""
+    """Yield the lines of a unified diff with `context` unchanged lines around each change."""
     import difflib
 
     if before == after:
@@ -110,7 +113,7 @@ def _iter_diff(before: str, after: str, name: str, context: int) -> Iterator[str
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines with their breaks; only a line feed ends a line."""
+    """Return the lines with their line feeds; no other character ends a line."""
     return [f"{line}\n" for line in text.split("\n")[:-1]] + [line for line in text.split("\n")[-1:] if line]
 
 

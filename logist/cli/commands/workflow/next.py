@@ -23,10 +23,10 @@ from logist.errors import InvalidFile, UsageError
     "--completed",
     metavar="ID...",
     multiple=True,
-    help="Steps that are done; one that was done twice, twice.",
+    help="Completed steps; repeat a step that was done several times.",
 )
 @click.option(
-    "--context", metavar="JSON", help="What is known by now, for the conditions: an object; - reads it."
+    "--context", metavar="JSON", help="JSON object with the data for conditions; - reads standard input."
 )
 @json_option
 @click.pass_obj
@@ -37,24 +37,24 @@ def next_(
     completed: tuple[str, ...],
     context: str | None,
 ) -> Output:
-    """Say which step comes next, for somebody who follows a workflow without a job.
+    """Print the next step of a workflow, without a job.
 
-    With --json it prints {"step": ..., "guidance": {"prompt": ...}, "isComplete": ...} and nothing around
-    it; the prompt is then the one for an agent. A failure is told as by every command.
+    With --json, it prints only {"step": ..., "guidance": {"prompt": ...}, "isComplete": ...}, with the prompt
+    for an agent. Errors are reported as by all commands.
     """
     from logist.cli.commands.workflow import given
     from logist.core.workflow.following import find_next_step
 
     if more and not completed:
-        raise UsageError(f"what is `{more[0]}`?", fix="steps that are done follow --completed")
-    done = [require_utf8(step, "a step", "name another") for step in (*completed, *more)]
+        raise UsageError(f"unexpected argument `{more[0]}`", fix="put --completed before completed steps")
+    done = [require_utf8(step, "a step", "use UTF-8 characters") for step in (*completed, *more)]
     workflow, _ = given.load_usable_workflow(environment, name)
     data = find_next_step(workflow, done, _read_context(context))
     return Output(data, list(_format_step(data, name, done)), bare=True)
 
 
 def _read_context(text: str | None) -> dict[str, Any]:
-    """Return an object of JSON. Raises UsageError for anything else."""
+    """Return a JSON object. Raises UsageError for anything else."""
     from logist.documents import parse_document
 
     if text is None:
@@ -68,12 +68,12 @@ def _read_context(text: str | None) -> dict[str, Any]:
         raise UsageError("standard input is not UTF-8 text", where="--context") from error
     except InvalidFile as error:
         message = f"{(error.where or '').removeprefix('context.json:')}: {error.message}"
-        fix = """an object, as in --context '{"output": {"score": 80}}'"""
+        fix = """use a JSON object, as in --context '{"output": {"score": 80}}'"""
         raise UsageError(message, where="--context", fix=fix) from error
 
 
 def _format_step(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
-    """Yield what to do, for a person, without what only agents read."""
+    """Yield the step as text for a person, without what is only for agents."""
     step = data["step"]
     if step is None:
         yield data["guidance"]["prompt"]
@@ -88,4 +88,8 @@ def _format_step(data: dict[str, Any], name: str, done: list[str]) -> Iterator[L
         yield from (f"  {line}".rstrip() for line in step["prompt"].strip().splitlines())
     yield ""
     ids = " ".join(quote(each) for each in (*done, step["id"]))
-    yield (StyledText(f"when it is done: logist workflow next {quote(name)} --completed {ids}", "dim"),)
+    yield (
+        StyledText(
+            f"when the step is done, run: logist workflow next {quote(name)} --completed {ids}", "dim"
+        ),
+    )

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @click.argument("name", metavar="NAME|FILE", shell_complete=complete_workflow)
-@click.option("--prompts", is_flag=True, help="Each step's prompt and guidance too.")
-@click.option("--mermaid", is_flag=True, help="The diagram instead, as text for mermaid.")
+@click.option("--prompts", is_flag=True, help="Also show the prompt and guidance of each step.")
+@click.option("--mermaid", is_flag=True, help="Print the diagram as mermaid source instead.")
 @json_option
 @click.pass_obj
 def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> Output:
-    """Draw a workflow, and list its steps: id, kind, role, title.
+    """Draw a workflow and list its steps.
 
-    What is meant for agents alone is not shown, only in --json. Exit code 5 if `logist workflow validate`
-    finds an error.
+    Shows id, kind, role and title of each step. Text that is only for agents is left out, except in --json.
+    Exit code 5 if `logist workflow validate` reports an error.
     """
     from logist.cli.commands.workflow import given
     from logist.cli.show.graph import draw_graph, without_comments
@@ -50,9 +50,7 @@ def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> O
 
 
 def _draw_for_people(workflow: Workflow) -> str:
-    """Return the diagram of a list of steps with its configuration, without
-    what is meant for agents alone.
-    """
+    """Return the diagram of a list of steps with its config, without text that is only for agents."""
     from logist.core.workflow import drawing
 
     steps = tuple(step.model_copy(update={"agent_role": None}) for step in workflow.steps)
@@ -74,7 +72,7 @@ def _build_data(workflow: Workflow, loaded: LoadedWorkflow) -> dict[str, Any]:
 
 
 def _build_step(step: Step) -> dict[str, Any]:
-    """Return a step as it is written in a file, always with the fields that are needed most."""
+    """Return a step as written in a file, always with its most important fields."""
     from logist.core.workflow.written import dump_step
 
     always = {"prompt": step.prompt, "guidance": list(step.guidance), "role": step.role}
@@ -93,7 +91,7 @@ def _build_row(step: Step) -> tuple[StyledText | str, ...]:
 
 
 def _format_prompts(workflow: Workflow) -> Iterator[Line]:
-    """Yield what a person reads of each step that has something to read."""
+    """Yield prompt and guidance of each step that has one."""
     for step in workflow.steps:
         if not step.prompt.strip() and not step.guidance:
             continue

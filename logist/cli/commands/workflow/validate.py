@@ -16,15 +16,15 @@ from logist.config.environment import Environment
     "--role",
     metavar="ROLE",
     shell_complete=complete_role,
-    help="The role of the job: say which roles it may not give work to.",
+    help="Role of the job; also check whether it may delegate to the roles of the steps.",
 )
 @json_flag
 @click.pass_obj
 def validate(environment: Environment, names: tuple[str, ...], role: str | None, as_json: bool) -> Output:
-    """Say everything that is wrong with workflows, each with its place and how to fix it.
+    """Check workflows for errors.
 
-    Files, directories or names; without any, all workflows that can be named. One line a finding:
-    path:line:column, error or warning, what and how. Exit code 5 if there is an error.
+    Pass files, directories or names of workflows; by default, all workflows are checked. Prints one line per
+    finding: path:line:column, error or warning, message and fix. Exit code 5 if there is an error.
     """
     from logist.cli.commands.workflow import checked
 

@@ -49,11 +49,10 @@ from logist.jobs.job_queue import EndedJob
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import job_edits, job_merge, role_switch, steward_decisions
 from logist.jobs.steward.job_merge import MergeResult
+from logist.jobs.turn.agent_calls import INTERRUPTED
 from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import list_jobs
 
-STOP_CODE = 130
-"""The exit code of a requested stop, as after Ctrl-C on the command line."""
 LONGEST_DIFF = 10_000_000
 """Bytes of a diff; what is longer is cut, with a note in it."""
 logger = logging.getLogger("logist")
@@ -109,7 +108,7 @@ class Project:
             say=on_message or _log_message,
             jobs_dir=named_jobs_dir,
             agent=agent if isinstance(agent, str) else None,
-            stopping=lambda: STOP_CODE if stop is not None and stop.is_set() else 0,
+            stopping=lambda: INTERRUPTED if stop is not None and stop.is_set() else 0,
         )
         if agent is not None and not isinstance(agent, str):
             if not callable(agent):

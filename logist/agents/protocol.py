@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from logist.config.working import SandboxRules, ToolRules
-from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Reply, Request
+from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
 from logist.core.prompt.prompt import SEPARATOR
 
 COURIER = "logist.agents.courier"
 """The module that a courier process runs. Other versions of Logist recognize a courier by this name, so keep it."""
 GRACE = 3.0
 """Seconds that a courier still waits for an answer after it was stopped: the answer may be almost complete."""
+MODEL = "model"
+"""The agent that calls a model with tools, by the built-in client if that knows the provider, else through litellm."""
 LITELLM = "litellm"
-"""The agent that calls a model with tools; any other name is an agent program."""
+"""The same agent, always through litellm."""
+MODEL_AGENTS = frozenset({MODEL, LITELLM})
+"""The agents that call a model; any other name is an agent program."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ class Ask:
     """The parent job whose limits apply too; what is left of them is read before each exchange."""
     min_output_tokens: int = 2048
     """If the cost limit allows fewer output tokens than this, the limit is reached."""
-    agent: str = LITELLM
+    agent: str = MODEL
+    provider: Provider | None = None
+    """Where the built-in client calls the model; None: litellm calls it."""
     work: AgentWork = field(default_factory=AgentWork)
 
 

@@ -211,8 +211,10 @@ def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete agents: litellm, archived answers, known programs, and those in the config files."""
-    return _filter_by_prefix(("litellm", "scripted:", *PROGRAMS, *_list_configured("agents")), incomplete)
+    """Complete agents: models, archived answers, known programs, and those in the config files."""
+    return _filter_by_prefix(
+        ("model", "litellm", "scripted:", *PROGRAMS, *_list_configured("agents")), incomplete
+    )
 
 
 def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -24,6 +24,7 @@ from logist.config.layering import (
     require_owner,
 )
 from logist.config.programs import ProgramEntry, ProgramName
+from logist.config.providers import ProviderEntry, find_entry
 from logist.config.sections import (
     APPROVAL_OF_MODE,
     SHIPPED_MODELS,
@@ -59,8 +60,12 @@ class Settings(Frozen):
     """None: the mode of the review decides, see `choose_approval`."""
     roles: RoleChoice = RoleChoice()
     models: dict[Name, ModelEntry] = SHIPPED_MODELS
-    agent: Annotated[str, StringConstraints(pattern=r"^(scripted:.+|[a-z][a-z0-9_-]*)$")] = "litellm"
-    """`litellm`, `scripted:PATH`, or the name of an agent program."""
+    providers: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")], ProviderEntry] = Field(
+        default_factory=dict
+    )
+    """The user's own providers, and other addresses or keys for shipped ones."""
+    agent: Annotated[str, StringConstraints(pattern=r"^(scripted:.+|[a-z][a-z0-9_-]*)$")] = "model"
+    """`model`, `litellm`, `scripted:PATH`, or the name of an agent program."""
     agents: dict[ProgramName, ProgramEntry] = Field(default_factory=dict)
     """The user's own agent programs, by name."""
     max_concurrent_agents: Count = 3
@@ -228,9 +233,9 @@ def resolve_model(settings: Settings, name: str) -> Model:
     """
     entry = settings.models.get(name)
     if entry:
-        return Model(name=name, **entry.model_dump())
+        return _add_key_name(settings, Model(name=name, **entry.model_dump()))
     if "/" in name.strip("/"):
-        return Model(name=name, provider_model=name)
+        return _add_key_name(settings, Model(name=name, provider_model=name))
     advice = suggest_names(name, settings.models) or ""
     begin = f"{advice} Or add" if advice.endswith("?") else "add"
     snippet = f"models: {{{name}: {{provider_model: PROVIDER/{name}, api_key_env: PROVIDER_API_KEY, "
@@ -240,3 +245,11 @@ def resolve_model(settings: Settings, name: str) -> Model:
         where=f"{CONFIG_FILE}: models",
         fix=f"{begin} it to .logist/{CONFIG_FILE}: {snippet}",
     )
+
+
+def _add_key_name(settings: Settings, model: Model) -> Model:
+    """Return the model with the key of its provider, unless it names one, or has an address of its own."""
+    if model.api_key_env or model.endpoint:
+        return model
+    entry = find_entry(settings.providers, model.provider_model)
+    return model.model_copy(update={"api_key_env": entry.api_key_env if entry else None})

@@ -289,7 +289,7 @@ def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Ef
 
 
 def _is_harmless_agent(name: str) -> bool:
-    return name == "litellm" or name.startswith("scripted:")
+    return name in ("model", "litellm") or name.startswith("scripted:")
 
 
 def _is_local_model(name: str, settings: Settings) -> bool:

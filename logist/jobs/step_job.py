@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from logist.agents.courier.ask_files import RecordedAsk
-from logist.agents.protocol import LITELLM
+from logist.agents.protocol import MODEL_AGENTS
 from logist.core.answer import exit_command
 from logist.core.history import fold
 from logist.core.machine import limits, steward
@@ -103,8 +103,13 @@ def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> boo
     next_request.require_sandbox(session.project, turn)
     tools = next_request.list_offered_tools(session.project, turn)
     work = agent_calls.describe_agent_work(session, turn.agent, turn.role, tools)
-    current = (spec, turn.agent, turn.role.name, turn.model, work)
-    return (ask.spec, ask.agent, ask.role, ask.model, ask.work) == current
+    same_agent = ask.agent == turn.agent or {ask.agent, turn.agent} <= MODEL_AGENTS
+    return same_agent and (ask.spec, ask.role, ask.model, ask.work) == (
+        spec,
+        turn.role.name,
+        turn.model,
+        work,
+    )
 
 
 def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
@@ -193,7 +198,7 @@ def _ask_agent(session: Session, prepared: PreparedCall) -> Interaction:
     if project.has_local_agent:
         observation.record_restore_point(session, ask)
         return answer_recording.record_answer(session, Answered(ask, agent_calls.ask_in_place(session, ask)))
-    suffix = "" if plan.agent == LITELLM else f" via {plan.agent}"
+    suffix = "" if plan.agent in MODEL_AGENTS else f" via {plan.agent}"
     project.say(f"asking {plan.role.name}{suffix} ({plan.model.provider_model})")
     if prepared.kept is None:
         agent_calls.ask_by_courier(session, ask, begun=prepared.begun)

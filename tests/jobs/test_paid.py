@@ -42,7 +42,7 @@ def paid(b: Bench, url: str, **settings: object) -> Bench:
     """The bench with a model behind `url` instead of a script."""
     values: Json = {"models": models(url), "retries": {"max_tries": 3, "backoff_seconds": 0.01}, **settings}
     b.change(
-        agent="litellm",
+        agent="model",
         settings=Settings.model_validate(values),
         environment=Environment({"HOME": str(b.project.home), "PATH": os.environ["PATH"], "MY_MODEL": KEY}),
     )

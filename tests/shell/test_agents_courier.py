@@ -21,7 +21,7 @@ from logist.agents.courier import ask_files, booking
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import Collected, RecordedAsk
 from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, compute_pause
-from logist.agents.litellm import ExchangeFailure, ModelAnswer, Tokens
+from logist.agents.clients.answers import ExchangeFailure, ModelAnswer, Tokens
 from logist.agents.workplace import Workplace
 from logist.core.model import (
     EffectiveSpec,

@@ -20,6 +20,7 @@ from logist.core.model import (
     JsonObject,
     Model,
     Phase,
+    Provider,
     Refusal,
     Reply,
     Request,
@@ -100,6 +101,7 @@ class RecordedAsk(Ask):
             shares_limits_of=data.get("shares_limits_of"),
             min_output_tokens=data.get("min_output_tokens", 2048),
             agent=data.get("agent", LITELLM),
+            provider=_provider(data),
             work=AgentWork.read(_optional(data, "work", dict) or {}),
             sequence=_number(data, "sequence", least=1),
             after=_optional(data, "after", str),
@@ -129,6 +131,7 @@ class RecordedAsk(Ask):
             "checkpoint_before": self.checkpoint_before,
             "request": self.request.model_dump(mode="json", exclude_none=True),
             "model": self.model.model_dump(mode="json"),
+            **({"provider": self.provider.model_dump(mode="json")} if self.provider else {}),
             "temperature": self.temperature,
             "max_output_tokens": self.max_output_tokens,
             "deadline_seconds": self.deadline_seconds,
@@ -166,6 +169,11 @@ def _spec(data: JsonObject) -> EffectiveSpec:
         return EffectiveSpec.model_validate(data["spec"])
     except ValidationError as error:
         raise ValueError(f"spec.{_summarize_error(error)}") from error
+
+
+def _provider(data: JsonObject) -> Provider | None:
+    stored = _optional(data, "provider", dict)
+    return None if stored is None else Provider.model_validate(stored)
 
 
 def _number(data: JsonObject, name: str, *, least: int) -> int:

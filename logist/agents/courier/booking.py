@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from logist.agents.litellm import ModelAnswer, Tokens
+from logist.agents.clients.answers import ModelAnswer, Tokens
 from logist.agents.protocol import Ask
 from logist.core.model import Call, Reply, Usage
 from logist.core.money import money

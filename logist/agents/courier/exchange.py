@@ -30,14 +30,13 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
 
-from logist.agents import litellm
+from logist.agents.clients import loading
+from logist.agents.clients.answers import Client, ExchangeFailure, ModelAnswer, find_missing_key
 from logist.agents.courier import booking, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
 from logist.agents.courier.tool_turns import AskProgress, plan_next_exchange
 from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
-from logist.agents.litellm import ExchangeFailure, ModelAnswer
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
 from logist.agents.workplace import Workplace
 from logist.core.model import Call, ErrorKind, JsonObject, TransportError
@@ -46,7 +45,7 @@ from logist.core.secrets.redact import redact
 from logist.store import JobDir
 
 LOAD_SECONDS = 120.0
-"""How long litellm may take to load; the deadline of the ask starts after it."""
+"""How long a client may take to load; the deadline of the ask starts after it."""
 LOOK_SECONDS = 0.2
 """Seconds between two checks whether calls of other jobs have left enough of a shared limit."""
 LONGEST_PAUSE = 60.0
@@ -54,10 +53,10 @@ LONGEST_PAUSE = 60.0
 
 
 @dataclass(frozen=True)
-class LoadedLitellm:
-    """litellm, ready to call."""
+class LoadedClient:
+    """The client is ready to call the model."""
 
-    litellm: Any
+    client: Client
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Stop:
     """The courier was asked to end."""
 
 
-Event = LoadedLitellm | ExchangeEnd | Stop | str
+Event = LoadedClient | ExchangeEnd | Stop | str
 """An event from the calling thread or from a signal; a text is a piece of the answer."""
 
 
@@ -109,15 +108,15 @@ class Errand:
 
     def run(self) -> None:
         """Run until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
-        loaded = self._wait_for_litellm()
+        loaded = self._wait_for_client()
         if isinstance(loaded, ExchangeEnd):
             self._save_reply(loaded, "", 0.0)
-        elif isinstance(loaded, LoadedLitellm):
+        elif isinstance(loaded, LoadedClient):
             self._run_turns(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
         if not self.stopped:
             self.toolbox.place.clear_home()
 
-    def _run_turns(self, loaded: LoadedLitellm, deadline: float) -> None:
+    def _run_turns(self, loaded: LoadedClient, deadline: float) -> None:
         """Alternate the model's turns and the tools it calls, until it calls none."""
         # An earlier courier of this ask may have been killed after the last answer: then run the tool calls of
         # that answer first.
@@ -250,7 +249,7 @@ class Errand:
         above = self.ask.shares_limits_of
         return f"{text} the job has left" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
-    def _run_turn(self, loaded: LoadedLitellm, deadline: float) -> None:
+    def _run_turn(self, loaded: LoadedClient, deadline: float) -> None:
         """Get one answer, with retries where these can't cost anything."""
         self.tries = 1
         while not self.stopped:
@@ -284,26 +283,23 @@ class Errand:
         elif not (self.sent or self.over):
             self._save_reply(_make_failed_end(ErrorKind.BAD_REQUEST, message), "", 0.0)
 
-    def _wait_for_litellm(self) -> LoadedLitellm | ExchangeEnd | Stop:
-        refusal = litellm.find_missing_key(self.ask, self.api_key)
+    def _wait_for_client(self) -> LoadedClient | ExchangeEnd | Stop:
+        refusal = find_missing_key(self.ask, self.api_key)
         if refusal is not None:
             return ExchangeEnd(ModelAnswer(failure=refusal))
-        Thread(target=self._load_litellm, daemon=True).start()
+        Thread(target=self._load_client, daemon=True).start()
         event = self._next_event(LOAD_SECONDS)
-        if isinstance(event, (LoadedLitellm, ExchangeEnd, Stop)):
+        if isinstance(event, (LoadedClient, ExchangeEnd, Stop)):
             return event
-        return _make_failed_end(ErrorKind.TIMEOUT, f"litellm didn't load within {LOAD_SECONDS:g} s")
+        return _make_failed_end(ErrorKind.TIMEOUT, f"the client didn't load within {LOAD_SECONDS:g} s")
 
-    def _load_litellm(self) -> None:
+    def _load_client(self) -> None:
         try:
-            self.events.put(LoadedLitellm(litellm.load_litellm()))
-        except ImportError as error:
-            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(error))))
-        except Exception as error:  # noqa: BLE001  it runs thousands of third-party modules
-            failed = ImportError(f"{type(error).__name__}: {error}")
-            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.explain_missing(failed))))
+            self.events.put(LoadedClient(loading.load_client(self.ask)))
+        except Exception as error:  # noqa: BLE001  litellm runs thousands of third-party modules
+            self.events.put(ExchangeEnd(ModelAnswer(failure=loading.explain_missing(error))))
 
-    def _run_exchange(self, loaded: LoadedLitellm, deadline: float) -> ExchangeFailure | None:
+    def _run_exchange(self, loaded: LoadedClient, deadline: float) -> ExchangeFailure | None:
         """Run one exchange; it is on disk when this returns, unless it was stopped: then it is in doubt."""
         pieces: list[str] = []
         coming = self.coming
@@ -324,10 +320,10 @@ class Errand:
         self._save_reply(ended, "".join(pieces), time.monotonic() - started)
         return ended.answer.failure
 
-    def _call_model(self, loaded: LoadedLitellm, sending: Sending, left: float) -> None:
+    def _call_model(self, loaded: LoadedClient, sending: Sending, left: float) -> None:
         # A little longer than our own deadline, so that our deadline ends it and our message is recorded.
         seconds = max(left, 1.0) + 5
-        answer = litellm.call_model(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
+        answer = loaded.client.call_model(self.ask, sending, self.api_key, seconds, self.events.put)
         self.events.put(ExchangeEnd(answer))
 
     def _wait_for_end(self, pieces: list[str], deadline: float) -> ExchangeEnd | None:

@@ -18,7 +18,7 @@ from typing import NoReturn, Protocol, TextIO
 from logist.agents.courier import booking
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.own_process import add_package_path
-from logist.agents.protocol import COURIER, LITELLM, Ask
+from logist.agents.protocol import COURIER, MODEL_AGENTS, Ask
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.core.secrets.redact import redact
@@ -123,7 +123,7 @@ def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
 
     place = Workplace.for_job(job, Environment.from_process().build_child_environment())
     arguments = (job, ask, private["api_key"], private["secrets"], place)
-    if ask.agent == LITELLM:
+    if ask.agent in MODEL_AGENTS:
         from logist.agents.courier.exchange import Errand
 
         return Errand(*arguments)

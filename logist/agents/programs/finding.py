@@ -99,7 +99,7 @@ def load_program(name: str, described: Mapping[str, ProgramEntry]) -> Program:
     if added:
         return _load_entry_point(added[0])
     known = list_program_names(described)
-    advice = suggest_names(name, [*known, "litellm"]) or ""
+    advice = suggest_names(name, [*known, "model", "litellm"]) or ""
     begin = f"{advice} Or describe" if advice.endswith("?") else "describe"
     raise InvalidFile(
         f"unknown agent `{name}`; known: litellm, {', '.join(known)}",

@@ -18,10 +18,10 @@ from shlex import quote
 from typing import NamedTuple
 
 from logist.agents import sandbox
-from logist.agents.litellm import INSTALL as INSTALL_LITELLM
+from logist.agents.clients.loading import INSTALL as INSTALL_LITELLM
 from logist.agents.programs import finding
 from logist.agents.programs.finding import PRESETS
-from logist.agents.protocol import LITELLM
+from logist.agents.protocol import MODEL_AGENTS
 from logist.cli import context
 from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory, read_selected_job
 from logist.config.environment import Environment
@@ -284,7 +284,7 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
     agent = role.agent or agent
     try:
         model = resolve_model(settings, role.llm_model)
-        program = None if agent == LITELLM else finding.load_program(agent, settings.agents)
+        program = None if agent in MODEL_AGENTS else finding.load_program(agent, settings.agents)
     except InvalidFile as error:
         return AgentProblem(error.message, error.fix or "edit the config")
     if model.input_price is None and not settings.allow_unknown_price:

@@ -36,7 +36,7 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
         environment=environment,
         clock=create_clock(),
         steward=environment.user_name(),
-        agent="litellm",
+        agent="model",
         say=lambda text: render.print_message(text, environment),
         trust=Trust(environment.user_config_dir(), home),
     )

@@ -34,6 +34,7 @@ from logist.core.model.spec import (
     JobId,
     JobSpec,
     Model,
+    Provider,
     Role,
 )
 from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State
@@ -101,6 +102,7 @@ __all__ = [
     "Phase",
     "Place",
     "Plan",
+    "Provider",
     "Recorded",
     "Refusal",
     "Reply",

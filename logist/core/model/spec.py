@@ -198,6 +198,18 @@ class Role(Frozen):
         return self
 
 
+class Provider(Recorded):
+    """Where and how the built-in client calls a model."""
+
+    name: str
+    """The name in the table of providers."""
+    base_url: str
+    """The address before `/chat/completions` or `/v1/messages`, without a slash at the end."""
+    protocol: Open[Literal["openai", "anthropic"]] = "openai"
+    model: str
+    """The name that the provider knows the model by."""
+
+
 class Model(Recorded):
     """A resolved model: which model is called, where, and what it costs."""
 

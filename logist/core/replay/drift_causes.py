@@ -16,7 +16,8 @@ from logist.core.prompt.budget import LEFT_OUT
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
 """Settings of a request, besides its prompt, that come from the role file."""
-GIVEN, OFFERED = "given", "litellm"
+GIVEN = "given"
+OFFERED = ("model", "litellm")
 """Values of `agent`: the answer was supplied by hand; the agent that Logist offers tools to."""
 FILES = ("role", "template")
 """Parts whose text comes from the role file."""
@@ -137,7 +138,7 @@ class DriftContext:
         today: dict[str, Any] = {"temperature": role.temperature}
         if not (isinstance(options, dict) and options.get("model")):
             today["model"] = role.llm_model
-        if agent == OFFERED and self.today.disabled is not None:
+        if agent in OFFERED and self.today.disabled is not None:
             today["tools"] = [
                 tool.name for tool in select_permitted_tools(role.permissions, self.today.disabled)
             ]

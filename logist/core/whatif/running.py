@@ -38,8 +38,8 @@ from logist.core.whatif.seeing import ObservedFacts, gathered, seen
 from logist.core.whatif.told import RoleCalls, WhatIfRun, WhatIfSpending, alike, otherwise, what
 from logist.errors import Damaged, LogistError
 
-METERED = "litellm"
-"""The agent whose calls are made only if their cost fits the budget."""
+METERED = ("model", "litellm")
+"""The agents whose calls are made only if their cost fits the budget."""
 REVIEWED = ("verdict", "findings", "unsure", "why_unsure", "results")
 """Fields of an `AskCommand` that record how the answer was judged."""
 
@@ -226,7 +226,7 @@ class _SideBySide:
         if not asks or not _waits_for_call(own):
             return False
         runs = max(1, len(SpawnCommand.read(entry.command).children)) if entry.kind is Kind.SPAWN else 1
-        metered = entry.request.metadata.get("agent", METERED) == METERED
+        metered = entry.request.metadata.get("agent", METERED[0]) in METERED
         # The worst case of the call is taken to be its recorded cost.
         for needed in (fold.usage_microcents(entry.usage), 0) if metered else (0,):
             halt = limits.find_reached_limit(self.spec, own.usage, needed, runs)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from logist.agents.protocol import MODEL_AGENTS
 from logist.config.environment import Environment, list_config_directories, require_utf8
 from logist.config.settings import LoadedSettings, Settings, load_settings
 from logist.config.trust import Trust, read_trust
@@ -98,11 +99,11 @@ def _choose_agent(chosen: str | None, settings: Settings) -> str:
     """Return the agent to use; the agent of the config is checked when it is used."""
     if not chosen:
         return settings.agent
-    if chosen != "litellm" and not chosen.startswith(SCRIPTED):
+    if chosen not in MODEL_AGENTS and not chosen.startswith(SCRIPTED):
         from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
 
         known = finding.list_program_names(settings.agents)
         if chosen not in known:
-            fix = f"use litellm, scripted:PATH, or a program: {', '.join(known)}"
+            fix = f"use model, litellm, scripted:PATH, or a program: {', '.join(known)}"
             raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)
     return chosen

@@ -10,13 +10,15 @@ from logist.agents.courier import ending
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.own_process import has_ended
-from logist.agents.protocol import LITELLM, Agent, AgentWork, CodePaths
+from logist.agents.protocol import MODEL, MODEL_AGENTS, Agent, AgentWork, CodePaths
+from logist.config.providers import find_provider
 from logist.core.answer import exit_command
 from logist.core.machine import limits
 from logist.core.machine.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
     Phase,
+    Provider,
     Reply,
     Role,
 )
@@ -47,7 +49,7 @@ def build_ask(
     reserved, allowance = plan.reserved_microcents, None
     if reserved is not None:
         allowance = limits.remaining_microcents(spec, session.state.usage)
-    if reserved is not None and plan.agent not in (LITELLM, *IN_PLACE):
+    if reserved is not None and plan.agent not in (*MODEL_AGENTS, *IN_PLACE):
         room = limits.remaining_microcents(spec, session.state.usage, shared)
         allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
         reserved = allowance
@@ -56,6 +58,7 @@ def build_ask(
         after=session.position.hash,
         started=session.project.clock.timestamp(),
         agent=plan.agent,
+        provider=_find_provider(session.project, plan),
         phase=plan.phase,
         role=plan.role.name,
         output_schema=plan.role.output_schema if plan.phase is Phase.DOER else None,
@@ -80,14 +83,19 @@ def build_ask(
     )
 
 
+def _find_provider(project: ProjectContext, plan: StepPlan) -> Provider | None:
+    """Return where the built-in client calls the model; None if litellm is asked for, or only litellm knows it."""
+    return find_provider(project.settings.providers, plan.model) if plan.agent == MODEL else None
+
+
 def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
     """What the agent may do in the workspace, as the envelope has it (read as agents.protocol.AgentWork)."""
     settings = session.project.settings
     program = settings.agents.get(agent)
-    runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
+    runs = agent not in IN_PLACE and (agent not in MODEL_AGENTS or role.permissions.can_execute_commands)
     return AgentWork(
         permissions=role.permissions,
-        network=role.network or agent != LITELLM,
+        network=role.network or agent not in MODEL_AGENTS,
         tools=tuple(tool.name for tool in tools),
         approved=tuple(session.state.allowed_tools or ()),
         rules=settings.tools,

@@ -10,7 +10,7 @@ from typing import Any
 from logist import __version__
 from logist.agents import sandbox
 from logist.agents.courier import shared_limits
-from logist.agents.protocol import LITELLM
+from logist.agents.protocol import MODEL_AGENTS
 from logist.config.sections import ContextRules
 from logist.core.answer import exit_command
 from logist.core.history import fold
@@ -98,7 +98,7 @@ def plan_turn(
     model = project.find_model(name)
     agent = project.choose_agent(role)
     is_local = project.local_agent is not None  # loads a script, so that an invalid one is reported first
-    if not is_local and agent != LITELLM:
+    if not is_local and agent not in MODEL_AGENTS:
         from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
 
         finding.load_program(
@@ -111,13 +111,13 @@ def plan_turn(
 
 def may_use_network(turn: PlannedTurn) -> bool:
     """True if the agent has network access, as in `agent_calls.describe_agent_work`."""
-    return turn.role.network or turn.agent != LITELLM
+    return turn.role.network or turn.agent not in MODEL_AGENTS
 
 
 def require_sandbox(project: ProjectContext, turn: PlannedTurn) -> None:
     """Raise Refused if the config requires a sandbox and none works here; warn if it only prefers one."""
     mode = project.settings.sandbox.mode
-    runs_commands = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
+    runs_commands = turn.agent not in MODEL_AGENTS or turn.role.permissions.can_execute_commands
     if project.has_local_agent or not runs_commands:
         return
     sandbox.require_linux()
@@ -210,7 +210,7 @@ def report_template_warnings(project: ProjectContext, warnings: Sequence[str], *
 
 def list_offered_tools(project: ProjectContext, turn: PlannedTurn) -> list[Tool]:
     """The tools that a model is offered; programs bring their own tools."""
-    if turn.agent != LITELLM:
+    if turn.agent not in MODEL_AGENTS:
         return []
     return select_permitted_tools(turn.role.permissions, project.settings.tools.disabled)
 

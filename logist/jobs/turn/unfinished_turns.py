@@ -14,7 +14,7 @@ from typing import Any
 
 from logist.agents.courier import shared_limits
 from logist.agents.courier.ask_files import Ending, RecordedAsk, position_of
-from logist.agents.protocol import LITELLM
+from logist.agents.protocol import MODEL_AGENTS
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
@@ -67,7 +67,7 @@ def _kept_turns_name(sequence: int) -> str:
 
 def load_kept_turns(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Kept | None:
     """Load the turns to resume from; None if there are none, or if anything has changed since."""
-    if plan.agent != LITELLM:
+    if plan.agent not in MODEL_AGENTS:
         return None
     revision = session.state.revision
     for sequence in range(revision, max(0, revision - AFTERWARDS), -1):
@@ -135,6 +135,7 @@ def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedA
         work=fresh.work,
         spec=fresh.spec,
         agent=fresh.agent,
+        provider=fresh.provider,
         restored_from=checkpoint,
     )
     workspace = session.project.open_workspace(session.job)

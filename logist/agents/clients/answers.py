@@ -1,0 +1,154 @@
+"""What a client returns for one exchange with a model: its answer and tokens, or why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from logist.agents.protocol import Ask, Sending
+from logist.core.model import Call, ErrorKind, TransportError
+
+MAX_TEXT = 16 * 1024 * 1024
+"""Maximum characters of an answer, to limit memory; a step treats answers above 10 MB as invalid anyway."""
+MAX_CALLS = 1024
+"""Maximum calls of an answer that are kept; far fewer are run."""
+CALL_COST = 64
+"""Characters that each call counts for in addition to its text: its overhead in memory and in files."""
+
+# The table at the top of `courier/exchange.py` says which statuses may be billed.
+TIMED_OUT = frozenset({408, 504, 524})
+"""A server in front of the model stopped waiting: the model may have answered, and the answer may be billed."""
+TRY_AGAIN = frozenset({425, 429, 500, 502, 503, 529})
+"""Rejected or failed before the answer began: nothing is billed, and a retry may work."""
+NO_ACCESS = frozenset({401, 402, 403})
+
+
+@dataclass(frozen=True)
+class ExchangeFailure:
+    """Why an exchange brought no complete answer."""
+
+    error: TransportError
+    billed: bool
+    """The provider may bill it."""
+    again: bool = False
+    """A retry costs nothing and may work."""
+    retry_after: float | None = None
+    """Seconds the provider asks to wait."""
+
+
+class Tokens(NamedTuple):
+    """What the provider reported for one exchange."""
+
+    read: int
+    """All input tokens, including cached ones."""
+    written: int
+    """All output tokens, including those of reasoning."""
+    cached: int = 0
+    """The part of the input that was read from the provider's cache."""
+    cache_written: int = 0
+    """The part of the input that was written to the provider's cache."""
+    reasoning: int = 0
+    """The part of the output that is not in the answer."""
+    reported_microcents: int | None = None
+    """The cost that the provider reported; None if it reports none."""
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """The end of one exchange; the pieces of its text arrived before."""
+
+    tokens: Tokens | None = None
+    """None if the provider did not report them."""
+    finish: str | None = None
+    failure: ExchangeFailure | None = None
+    calls: tuple[Call, ...] = ()
+
+
+class Client(Protocol):
+    """Makes one exchange at a time, in the courier's process."""
+
+    def call_model(
+        self, ask: Ask, sending: Sending, api_key: str | None, timeout: float, on_text: Callable[[str], None]
+    ) -> ModelAnswer:
+        """Make one exchange, without retries; each piece of text is passed to `on_text` as it arrives.
+
+        Never raises. `timeout` (seconds) limits a single read; the caller enforces the deadline.
+        """
+        ...
+
+
+class CallPieces:
+    """The tools that a model calls, joined from the pieces of a stream; the first `MAX_CALLS` are kept."""
+
+    def __init__(self) -> None:
+        self._named: dict[int, tuple[str, str]] = {}
+        self._arguments: dict[int, list[str]] = {}
+
+    def add(self, index: int, id_: str, name: str, arguments: str) -> int:
+        """Add a piece of the call at `index`; return how many characters it counts for."""
+        known = self._named.get(index)
+        before = known or ("", "")  # some providers repeat id and name with every piece
+        id_and_name = (before[0] or id_, before[1] or name)
+        size = len(arguments) + sum(map(len, id_and_name)) - sum(map(len, before))
+        if known is not None or len(self._named) < MAX_CALLS:
+            self._named[index] = id_and_name
+            self._arguments.setdefault(index, []).append(arguments)
+        return size if known is not None else size + CALL_COST
+
+    def get_id(self, index: int) -> str:
+        """Return the id of the call at `index`, "" if it has none."""
+        return self._named.get(index, ("", ""))[0]
+
+    def count(self) -> int:
+        """Return the number of calls so far."""
+        return len(self._named)
+
+    def list_calls(self) -> tuple[Call, ...]:
+        """Return the calls, in the order the model made them."""
+        return tuple(
+            Call(id=name[0], name=name[1], arguments="".join(self._arguments[index]))
+            for index, name in sorted(self._named.items())
+        )
+
+
+def find_missing_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
+    """Return the failure if the provider needs a key that is not set; None for a model with an endpoint."""
+    wanted = ask.model.api_key_env
+    if api_key or ask.model.endpoint or not wanted:
+        return None
+    message = f"no API key for {ask.model.name}: set the environment variable {wanted}"
+    return ExchangeFailure(TransportError(kind=ErrorKind.AUTH, message=message), billed=False)
+
+
+def classify_status(status: int, message: str, retry_after: float | None = None) -> ExchangeFailure:
+    """Return the failure for a response that is not 200; `retry_after`: the seconds it asks to wait."""
+    if status in TRY_AGAIN:
+        error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
+        return ExchangeFailure(error, billed=False, again=True, retry_after=retry_after)
+    if status in TIMED_OUT:
+        return make_failure(ErrorKind.TIMEOUT, message, status, billed=True)
+    if status >= 500:
+        return make_failure(ErrorKind.TRANSIENT, message, status, billed=True)
+    kind = ErrorKind.AUTH if status in NO_ACCESS else ErrorKind.BAD_REQUEST
+    return make_failure(kind, message, status, billed=False)
+
+
+def make_cut_failure(message: str) -> ExchangeFailure:
+    """Return the failure for an answer that began and did not end."""
+    return make_failure(ErrorKind.TRANSIENT, message, billed=True)
+
+
+def make_failure(
+    kind: ErrorKind, message: str, status: int | None = None, *, billed: bool
+) -> ExchangeFailure:
+    """Return a failure that is not tried again."""
+    return ExchangeFailure(TransportError(kind=kind, message=message, http_status=status), billed=billed)
+
+
+def parse_seconds(header: str | None) -> float | None:
+    """Return the seconds of a `Retry-After` header; None if there is none, or if it is a date."""
+    try:
+        return max(0.0, float(header)) if header else None
+    except ValueError:
+        return None

@@ -1,0 +1,169 @@
+"""OpenAI's chat completions, which most providers offer: the request, and the events of the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from logist.agents.clients.answers import CallPieces, Tokens
+from logist.agents.protocol import Ask, Sending
+from logist.core.model import Call, JsonObject
+
+_LIMIT_FIELDS = {"openai": "max_completion_tokens", "groq": "max_completion_tokens"}
+"""Providers that renamed `max_tokens`; servers that imitate them know only the old name."""
+_NO_STREAM_OPTIONS = frozenset({"mistral"})
+"""Providers that reject `stream_options`, and send the usage without it."""
+_ASKED_FOR_USAGE = frozenset({"openrouter"})
+"""Providers that report the cost if `usage.include` is set."""
+_FIXED_TEMPERATURE = re.compile(r"\A(o\d|gpt-5)")
+"""OpenAI's reasoning models, which reject a temperature."""
+_MICROCENTS_IN_DOLLAR = 100_000_000
+
+
+def build_url(base_url: str) -> str:
+    """Return the address of a request."""
+    return base_url if base_url.endswith("/chat/completions") else f"{base_url}/chat/completions"
+
+
+def build_headers(api_key: str | None) -> dict[str, str]:
+    """Return the headers with the key."""
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+def build_body(ask: Ask, sending: Sending) -> JsonObject:
+    """Return the request as JSON."""
+    provider = ask.provider
+    assert provider is not None
+    is_own_address = ask.model.endpoint is None
+    limit = _LIMIT_FIELDS.get(provider.name, "max_tokens") if is_own_address else "max_tokens"
+    body: JsonObject = {
+        "model": provider.model,
+        "messages": list(sending.messages),
+        limit: sending.max_output_tokens,
+        "stream": True,
+    }
+    if provider.name not in _NO_STREAM_OPTIONS:
+        body["stream_options"] = {"include_usage": True}
+    if provider.name in _ASKED_FOR_USAGE:
+        body["usage"] = {"include": True}
+    if sending.tools:
+        body["tools"] = list(sending.tools)
+        body["tool_choice"] = "auto" if sending.may_call else "none"
+    has_fixed_temperature = (
+        is_own_address and provider.name == "openai" and _FIXED_TEMPERATURE.match(provider.model)
+    )
+    if ask.temperature is not None and not has_fixed_temperature:
+        body["temperature"] = ask.temperature
+    return body
+
+
+class ChatReader:
+    """Reads the chunks of a chat completion."""
+
+    def __init__(self) -> None:
+        self.finish: str | None = None
+        self.is_over = False  # the stream ends with `[DONE]`
+        self.error: str | None = None
+        self._calls = CallPieces()
+        self._calls_size = 0
+        self._places: dict[int, int] = {}
+        """For each index of the provider, the index of the call that its pieces belong to now."""
+        self._usages: list[JsonObject] = []
+
+    def read_event(self, event: JsonObject) -> Iterator[str]:
+        """Read one chunk; yield the pieces of text in it."""
+        self._read_frame(event)
+        for choice in event.get("choices") or ():
+            yield from self._read_message(choice.get("delta") or {})
+            self._read_finish(choice)
+
+    def read_whole(self, body: JsonObject) -> Iterator[str]:
+        """Read an answer that is not a stream; yield its text."""
+        self._read_frame(body)
+        for choice in body.get("choices") or ():
+            yield from self._read_message(choice.get("message") or {}, is_whole=True)
+            self._read_finish(choice)
+
+    def count_calls(self) -> int:
+        """Return how many characters the tool calls so far count for."""
+        return self._calls_size
+
+    def list_calls(self) -> tuple[Call, ...]:
+        """Return the calls, in the order the model made them."""
+        return self._calls.list_calls()
+
+    def get_tokens(self) -> Tokens | None:
+        """Return the highest counts the provider sent; None if it sent none.
+
+        Some providers leave reasoning out of `completion_tokens`, but not out of the total, and all bill it.
+        """
+        if not self._usages:
+            return None
+        read = max(_get_count(usage, "prompt_tokens") for usage in self._usages)
+        written = max(_get_count(usage, "completion_tokens") for usage in self._usages)
+        total = max(_get_count(usage, "total_tokens") for usage in self._usages)
+        details = [usage.get("prompt_tokens_details") or {} for usage in self._usages]
+        reasoned = [usage.get("completion_tokens_details") or {} for usage in self._usages]
+        return Tokens(
+            read=read,
+            written=max(written, total - read),
+            cached=max(
+                *(_get_count(usage, "prompt_cache_hit_tokens") for usage in self._usages),
+                *(_get_count(each, "cached_tokens") for each in details),
+            ),
+            cache_written=max(_get_count(each, "cache_write_tokens") for each in details),
+            reasoning=max(_get_count(each, "reasoning_tokens") for each in reasoned),
+            reported_microcents=_get_cost(self._usages[-1]),
+        )
+
+    def _read_frame(self, frame: JsonObject) -> None:
+        if error := frame.get("error"):
+            message = error.get("message") if isinstance(error, dict) else error
+            self.error = str(message or "no message")
+        usage = frame.get("usage") or (frame.get("x_groq") or {}).get("usage")
+        if isinstance(usage, dict):
+            self._usages.append(usage)
+
+    def _read_message(self, message: JsonObject, *, is_whole: bool = False) -> Iterator[str]:
+        content = message.get("content")
+        if isinstance(content, list):  # some providers send parts, with reasoning among them
+            content = "".join(part.get("text") or "" for part in content if part.get("type") == "text")
+        for text in (content, message.get("refusal")):
+            if isinstance(text, str) and text:
+                yield text
+        for number, piece in enumerate(message.get("tool_calls") or ()):
+            self._add_call(piece, number if is_whole else int(piece.get("index") or 0))
+
+    def _add_call(self, piece: JsonObject, index: int) -> None:
+        function, id_ = piece.get("function") or {}, piece.get("id") or ""
+        place = self._places.setdefault(index, len(self._places))
+        known = self._calls.get_id(place)
+        if id_ and known and id_ != known:  # some providers send several calls with the same index
+            place = self._places[index] = self._calls.count()
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # a few servers send an object instead of text
+            arguments = json.dumps(arguments)
+        self._calls_size += self._calls.add(place, str(id_), function.get("name") or "", arguments or "")
+
+    def _read_finish(self, choice: JsonObject) -> None:
+        reason = choice.get("finish_reason")
+        if reason == "error":
+            self.error = self.error or str((choice.get("error") or {}).get("message") or "no message")
+        elif reason:
+            self.finish = str(reason)
+
+
+def _get_count(usage: JsonObject, name: str) -> int:
+    value = usage.get(name)
+    return max(0, int(value)) if isinstance(value, int | float) else 0
+
+
+def _get_cost(usage: JsonObject) -> int | None:
+    """Return the cost in microcents that the provider reports in US dollars, as OpenRouter does."""
+    cost: Any = usage.get("cost")
+    if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost < 1e9:
+        return None
+    return round(Fraction(str(cost)) * _MICROCENTS_IN_DOLLAR)

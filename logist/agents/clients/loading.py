@@ -1,0 +1,27 @@
+"""Loads the client for an ask: the built-in one, or litellm for a provider that only litellm knows."""
+
+from __future__ import annotations
+
+from logist.agents.clients.answers import Client, ExchangeFailure, make_failure
+from logist.agents.protocol import Ask
+from logist.core.model import ErrorKind
+
+INSTALL = "install Logist with the extra `litellm`: see Install in its README"
+"""Not a `pip install` command: on PyPI, the name `logist` belongs to another project."""
+
+
+def load_client(ask: Ask) -> Client:
+    """Return the client for an ask. Raises any exception if litellm is needed and can't be loaded."""
+    if ask.provider is not None:
+        from logist.agents.clients.direct import DirectClient
+
+        return DirectClient()
+    from logist.agents.clients import litellm
+
+    return litellm.LitellmClient(litellm.load_litellm())
+
+
+def explain_missing(error: Exception) -> ExchangeFailure:
+    """Return the failure for a client that can't be loaded, with how to install it; nothing was sent."""
+    why = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return make_failure(ErrorKind.BAD_REQUEST, f"can't import litellm ({why}); {INSTALL}", billed=False)

@@ -1,0 +1,65 @@
+"""The providers that Logist can call without another package: their addresses, keys and protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from logist.config.sections import Endpoint, Name
+from logist.core.model import Frozen, Model, Provider
+
+Protocol = Literal["openai", "anthropic"]
+
+
+class ProviderEntry(Frozen):
+    """A provider in a config: `providers.NAME`."""
+
+    base_url: Endpoint
+    """The address before `/chat/completions`, or before `/v1/messages` for the protocol `anthropic`."""
+    api_key_env: Name | None = None
+    """The environment variable that holds the key; None: the provider needs no key."""
+    protocol: Protocol = "openai"
+    """`openai`: chat completions, which most providers offer; `anthropic`: Anthropic's messages."""
+
+
+SHIPPED_PROVIDERS: Mapping[str, ProviderEntry] = {
+    "anthropic": ProviderEntry(
+        base_url="https://api.anthropic.com", api_key_env="ANTHROPIC_API_KEY", protocol="anthropic"
+    ),
+    "deepseek": ProviderEntry(base_url="https://api.deepseek.com/v1", api_key_env="DEEPSEEK_API_KEY"),
+    "gemini": ProviderEntry(
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai", api_key_env="GEMINI_API_KEY"
+    ),
+    "groq": ProviderEntry(base_url="https://api.groq.com/openai/v1", api_key_env="GROQ_API_KEY"),
+    "llamacpp": ProviderEntry(base_url="http://127.0.0.1:8080/v1"),
+    "lmstudio": ProviderEntry(base_url="http://127.0.0.1:1234/v1"),
+    "mistral": ProviderEntry(base_url="https://api.mistral.ai/v1", api_key_env="MISTRAL_API_KEY"),
+    "ollama": ProviderEntry(base_url="http://127.0.0.1:11434/v1"),
+    "openai": ProviderEntry(base_url="https://api.openai.com/v1", api_key_env="OPENAI_API_KEY"),
+    "openrouter": ProviderEntry(base_url="https://openrouter.ai/api/v1", api_key_env="OPENROUTER_API_KEY"),
+    "vllm": ProviderEntry(base_url="http://127.0.0.1:8000/v1"),
+    "xai": ProviderEntry(base_url="https://api.x.ai/v1", api_key_env="XAI_API_KEY"),
+}
+OTHER_NAMES = {"hosted_vllm": "vllm", "lm_studio": "lmstudio", "ollama_chat": "ollama"}
+"""Names that litellm uses for some of them."""
+
+
+def find_entry(configured: Mapping[str, ProviderEntry], provider_model: str) -> ProviderEntry | None:
+    """Return the provider of `PROVIDER/MODEL`, first from the config; None if neither knows it."""
+    name = provider_model.partition("/")[0] if "/" in provider_model else ""
+    return configured.get(name) or SHIPPED_PROVIDERS.get(OTHER_NAMES.get(name, name))
+
+
+def find_provider(configured: Mapping[str, ProviderEntry], model: Model) -> Provider | None:
+    """Return where and how the built-in client calls a model; None if only litellm can call it.
+
+    An `endpoint` of the model takes the place of the provider's address.
+    """
+    entry = find_entry(configured, model.provider_model)
+    if entry is None:
+        return None
+    name, _, wire_model = model.provider_model.partition("/")
+    base_url = (model.endpoint or entry.base_url).rstrip("/")
+    return Provider(
+        name=OTHER_NAMES.get(name, name), base_url=base_url, protocol=entry.protocol, model=wire_model
+    )

@@ -254,7 +254,7 @@ def _find_other_spellings(
     spelled = {name.casefold(): name for name in earlier if name not in found}
     for name, role in found.items():
         if other := spelled.get(name.casefold()):
-            message = f"`{name}` does not override `{other}`: the names differ in case"
+            message = f"`{name}` does not override `{other}`: upper and lower case differ"
             yield RoleProblem(
                 "warning", message, str(role.path), f"rename it to `{other}` to override that role"
             )

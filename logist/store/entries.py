@@ -174,7 +174,7 @@ def read_closing(file: BinaryIO, end: int) -> bytes | None:
 
 def describe_excess(size: int) -> str | None:
     """Why so many bytes can't be one interrupted append; None if they can be."""
-    return f"{size:,} bytes follow, more than one append can write" if size > MOST_TORN else None
+    return f"{size:,} more bytes follow, too many for one interrupted write" if size > MOST_TORN else None
 
 
 def is_complete_entry(line: bytes, *, next_one: bool) -> bool:

@@ -136,7 +136,7 @@ class _Text:
         place = self._describe_position(error.pos)
         if cut and len(self._text) - self._at > LONGEST:
             raise _FaultError(
-                f"{what} is longer than {LONGEST >> 20} million characters, or has no end{place}"
+                f"{what} is longer than {LONGEST >> 20} million characters, or its end is missing{place}"
             )
         if not cut or not self._read_more():
             raise _FaultError(f"{what} is not valid JSON: {error.msg}{place}")

@@ -299,7 +299,7 @@ def _copy_tree(source: bytes, target: bytes, *descriptors: int) -> None:
     )
     if done.returncode:
         errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        message = f"can't copy the output of the setup: {errors[-1] if errors else f'cp ended with {done.returncode}'}"
+        message = f"can't copy the output of the setup: {errors[-1] if errors else f'cp failed with exit status {done.returncode}'}"
         raise StorageError(
             message, where=os.fsdecode(target), fix="check the disk, then run the command again"
         )

@@ -154,7 +154,10 @@ def test_a_fork_is_compared_where_it_goes_its_own_way(forked: Desk) -> None:
     ran = forked("job", "history", "j1", "--with", "f1")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[:2] == ["j1 #3 Supervisor -> f1 #4 Supervisor", "identical before: 1 prompt with its answer"]
+    assert lines[:2] == [
+        "j1 #3 Supervisor -> f1 #4 Supervisor",
+        "identical before these: 1 prompt with its answer",
+    ]
     assert lines[2].startswith("equal: role:Supervisor, permissions, ")
     assert "exit_command: only in f1 #4" in lines
     assert "text: only in j1 #3" in lines

@@ -260,7 +260,7 @@ def test_the_workflows_inside_an_export_become_files_of_their_own(desk: Desk) ->
     files = imported(desk, "out.json")
     assert [file.name for file in files] == ["fan-out.mmd", "Security Scan.mmd"]
     assert desk("workflow", "validate").code == 0
-    assert "unknown role: agent" not in desk("workflow", "import", "out.json", "--force").err
+    assert "no role has the name" not in desk("workflow", "import", "out.json", "--force").err
 
 
 def test_agents_that_are_no_role_are_named_and_not_made(desk: Desk) -> None:
@@ -272,7 +272,7 @@ def test_agents_that_are_no_role_are_named_and_not_made(desk: Desk) -> None:
     (desk.place / "w.json").write_text(json.dumps(data), "utf-8")
     ran = desk("workflow", "import", "w.json")
     assert (ran.code, ran.out) == (0, "imported: .logist/workflows/W.mmd\n")
-    assert ran.err.startswith("warning: unknown role: agent `poet` of the file (")
+    assert ran.err.startswith("warning: no role has the name of the agent `poet` in the imported file (")
     assert "warning: `W` can't be used here yet: @a.role: step `a` has the unknown role `poet`" in ran.err
     assert not (desk.home / "roles").exists()
 

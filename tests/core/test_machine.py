@@ -608,7 +608,9 @@ def test_what_is_in_doubt_is_not_asked_again_without_a_word() -> None:
         assert next_place(here, replace(again, doubt=word), spec()).status is Status.PENDING
     with pytest.raises(Refused, match="it is unknown whether the last request was charged"):
         next_place(here, replace(again, doubt="perhaps"), spec())
-    with pytest.raises(Refused, match="can't settle a doubt: no request of this job is in doubt"):
+    with pytest.raises(
+        Refused, match="can't resubmit with --assume-paid or --retry: no request of this job is in doubt"
+    ):
         next_place(stuck(StuckKind.AGENT), replace(again, doubt="retry"), spec())
 
 

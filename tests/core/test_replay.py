@@ -28,7 +28,7 @@ from tests.support import ROOT
 
 HISTORY = whole_history().entries
 MACHINE = "the rules of the state machine lead to another state"
-BEFORE = "the interactions before it lead to another state"
+BEFORE = "the earlier interactions now lead to another state"
 ANSWER = "the rules for the exit command judge this answer differently"
 
 

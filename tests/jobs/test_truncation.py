@@ -248,7 +248,9 @@ def test_a_parent_shows_it(bench: MakeBench) -> None:
     assert (problems(b, child), gathered["status"]) == ([], "SUCCESS")
     cut(b, 1, child)
     ended = f"SUCCESS with the checkpoint {gathered['checkpoint']}"
-    assert problems(b, child) == [f"its parent j recorded it as {ended}, which the history does not have"]
+    assert problems(b, child) == [
+        f"its parent j recorded the result {ended}, but the history doesn't contain it"
+    ]
 
 
 def test_a_child_that_was_made_anew_is_not_the_one_that_was_gathered(bench: MakeBench) -> None:

@@ -145,7 +145,7 @@ def test_a_long_history_takes_no_more_memory_than_a_short_one(file: Path) -> Non
 def test_an_entry_without_an_end_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign, "LONGEST", 1 << 20)
     file.write_text('[{"a": "' + "x" * (8 << 20), "utf-8")
-    with pytest.raises(Damaged, match="entry 1 is longer than 1 million characters, or has no end"):
+    with pytest.raises(Damaged, match="entry 1 is longer than 1 million characters, or its end is missing"):
         list(foreign.read_foreign_entries(file))
 
 

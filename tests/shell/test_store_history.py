@@ -662,7 +662,7 @@ def test_more_than_an_append_writes_is_damage_and_no_torn_tail(
     assert job.examine_history().faults == ()
     job.history_file.write_bytes(whole + b"\0" * 2_001)
     for read in (job.load, lambda: list(job.read_entries())):
-        with pytest.raises(Damaged, match="2,001 bytes follow, more than one append can write"):
+        with pytest.raises(Damaged, match="2,001 more bytes follow, too many for one interrupted write"):
             read()
     assert [problem.sequence for problem in job.examine_history().faults] == [2]
 

@@ -52,7 +52,7 @@ def run(
     jobs_dir: str | None,
     as_json: bool,
 ) -> Output:
-    """Run every ready job, in rank order.
+    """Run every ready job, lowest rank first.
 
     Stops when no job is ready. A job that fails doesn't stop the others. Jobs that wait for a person are listed
     at the end: STUCK, at a limit, waiting for approval, or damaged.

@@ -229,7 +229,9 @@ def _build_refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Ref
     if event.action is Action.RESUBMIT and to.is_in_doubt(here):
         return Refused("can't resubmit: it is unknown whether the last request was charged", fix=fix)
     if event.action is Action.RESUBMIT and event.doubt:
-        return Refused("can't settle a doubt: no request of this job is in doubt", fix=fix)
+        return Refused(
+            "can't resubmit with --assume-paid or --retry: no request of this job is in doubt", fix=fix
+        )
     if event.action is Action.OVERRIDE:
         return Refused("can't override: the job has no review to override", fix=fix)
     if event.action is Action.RESUME and here.status in HALTED and here.before:

@@ -24,12 +24,12 @@ LINES = 4
 
 ANSWER = "the rules for the exit command judge this answer differently"
 _CAUSES = {
-    "state_before": "the interactions before it lead to another state",
+    "state_before": "the earlier interactions now lead to another state",
     "review": "the review rules give another verdict or other findings",
     "route": "the decisions of the workflow take other branches",
     "unsure": "the rules for when a steward must confirm an answer give a different result",
     "limit": "the job would have halted before this call: a limit is reached, or the usage is counted differently",
-    "step": "the interactions before it lead to another step",
+    "step": "the earlier interactions now lead to another step",
     "role": "the rules for the next agent select another role",
     "refusals": "the permission rules forbid other changes of the workspace",
     "results": "an answer supplied by hand in place of child jobs is read differently",

@@ -61,7 +61,7 @@ class StepForm(_Form):
         None, description="The type of the step; default: `task`. `flow` means `subflow`."
     )
     execution: Literal["automated", "manual"] | None = Field(
-        None, description="Of a task: whether an agent or a person does it."
+        None, description="For a task: whether an agent or a person does it."
     )
     description: str | None = Field(None, description="A description for readers of the file.")
     prompt: str | None = Field(None, description="The task, for people and agents.")
@@ -69,8 +69,8 @@ class StepForm(_Form):
     guidance: list[str] = Field([], description="Hints for the agent, one line each.")
     role: str | None = Field(
         None,
-        description="The role that does the step; default: the job's role. Of a manual step, a person or a role; "
-        "of a foreach, a role or a template that names one for each item.",
+        description="The role that does the step; default: the job's role. For a manual step, a person or a role; "
+        "for a foreach, a role or a template that names one for each item.",
     )
     review: bool | None = Field(None, description="Whether a reviewer checks the result.")
     review_role: str | None = Field(None, description="The role that reviews the step.")
@@ -83,42 +83,42 @@ class StepForm(_Form):
         description="The next step; default: the following one. null or `end` ends the workflow.",
     )
     branches: list[BranchForm] | None = Field(
-        None, description="Of a decision: its branches, tried in this order."
+        None, description="For a decision: its branches, tried in this order."
     )
     default_branch: str | None = Field(
-        None, description="Of a decision: the next step if no condition is true."
+        None, description="For a decision: the next step if no condition is true."
     )
     items_path: str | None = Field(
-        None, description="Of a foreach: the path of its list, for example `output.files`."
+        None, description="For a foreach: the path of its list, for example `output.files`."
     )
     item_variable: str | None = Field(
-        None, pattern=_NAME, description="Of a foreach: the name of the item in templates."
+        None, pattern=_NAME, description="For a foreach: the name of the item in templates."
     )
     index_variable: str | None = Field(
-        None, pattern=_NAME, description="Of a foreach: another name for `index`."
+        None, pattern=_NAME, description="For a foreach: another name for `index`."
     )
     number_variable: str | None = Field(
-        None, pattern=_NAME, description="Of a foreach: a name for the number of the item, from 1."
+        None, pattern=_NAME, description="For a foreach: a name for the number of the item, from 1."
     )
     max_items: int | None = Field(
         None,
         ge=1,
         le=MAX_CHILDREN,
-        description=f"Of a foreach: the maximum number of items; default: {MAX_ITEMS}.",
+        description=f"For a foreach: the maximum number of items; default: {MAX_ITEMS}.",
     )
     item_limits: ItemLimitsForm | None = Field(
-        None, description="Of a foreach: the limits of each item, within what the job has left."
+        None, description="For a foreach: the limits of each item, within what the job has left."
     )
     min_success_percent: float | None = Field(
         None,
         ge=0,
         le=100,
-        description="Of a foreach or join: the percentage of child jobs that must succeed.",
+        description="For a foreach or join: the percentage of child jobs that must succeed.",
     )
-    await_tag: str | None = Field(None, description="Of a join: the tag of the child jobs it waits for.")
-    subflow_id: str | None = Field(None, description="Of a subflow or a foreach: the workflow to run.")
+    await_tag: str | None = Field(None, description="For a join: the tag of the child jobs it waits for.")
+    subflow_id: str | None = Field(None, description="For a subflow or a foreach: the workflow to run.")
     input_mapping: dict[str, str] | None = Field(
-        None, description="Of a subflow: maps paths in this job's data to names in the child's input."
+        None, description="For a subflow: maps paths in this job's data to names in the child's input."
     )
     response_format: Literal["json", "sections"] | None = Field(
         None, description="The format of the agent's answer."
@@ -128,14 +128,14 @@ class StepForm(_Form):
     )
     when: Condition = Field(None, description="The step is skipped if this condition is not true.")
     max_visits: int | None = Field(
-        None, ge=1, description="Of a decision: after this many visits it takes its default branch."
+        None, ge=1, description="For a decision: after this many visits it takes its default branch."
     )
     rounds: dict[Annotated[str, StringConstraints(pattern=_NAME)], str] | None = Field(
         None,
-        description="Of a step in a loop: maps a name for the number of the round to the decision that leads back.",
+        description="For a step in a loop: maps a name for the number of the round to the decision that leads back.",
     )
     asks_after: bool | None = Field(
-        None, description="Of a decision that leads back: it is evaluated only after the first round."
+        None, description="For a decision that leads back: it is evaluated only after the first round."
     )
     external: bool | None = Field(None, description="Draw the step as an external one.")
 

@@ -179,7 +179,7 @@ def _require_usable_folder(
     manifest = job_fixture.read_manifest(folder) if MANIFEST in names else None
     if manifest is None:
         message = f"{folder} is not empty and contains no fixture"
-        raise UsageError(message, where=where, fix="choose an empty or a new DIR")
+        raise UsageError(message, where=where, fix="choose an empty directory, or one that doesn't exist yet")
     if not force:
         raise UsageError(
             f"{folder} already contains a fixture", where=where, fix="use --force to overwrite it"

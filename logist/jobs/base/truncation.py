@@ -327,7 +327,7 @@ def _check_parent(project: ProjectContext, job: JobDir, history: VerifiedHistory
         if status not in statuses or (checkpoint is not None and str(checkpoint) not in commits):
             outcome = f"{status} with the checkpoint {checkpoint}"
             yield HistoryProblem(
-                f"its parent {match['parent']} recorded it as {outcome}, which the history does not have"
+                f"its parent {match['parent']} recorded the result {outcome}, but the history doesn't contain it"
             )
             return
 

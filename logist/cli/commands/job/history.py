@@ -154,7 +154,7 @@ def _build_comparison(
         (StyledText(f"{names[0]} {_find_role(before)} -> {names[1]} {_find_role(after)}", "bold"),)
     ]
     if same:
-        lines.append(f"identical before: {_count_prompts(same)}")
+        lines.append(f"identical before these: {_count_prompts(same)}")
     lines += [
         f"{name}: {_format_value(was)} -> {_format_value(now)}" for name, (was, now) in settings.items()
     ]

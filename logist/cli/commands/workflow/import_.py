@@ -150,7 +150,7 @@ def _warn_dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
 
 
 def _warn_unknown_role(agent: str) -> Diagnostic:
-    message = f"unknown role: agent `{agent}` of the file"
+    message = f"no role has the name of the agent `{agent}` in the imported file"
     return Diagnostic(
         "warning",
         "unknown_role",

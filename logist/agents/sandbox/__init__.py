@@ -1,5 +1,9 @@
 """Run untrusted programs: with one writable directory, their own environment and limits, and without leftover
 processes.
+
+Begin with `running.py: run_program`. It starts the program with `boxed.py` (under bubblewrap) or `bare.py` (under
+Landlock, or unconfined). `bubblewrap.py` and `landlock.py` build what each of them starts, `view.py` decides what the
+program can read, and `launcher.py` runs inside, before the program.
 """
 
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, ProgramEnd

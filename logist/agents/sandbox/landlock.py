@@ -29,7 +29,8 @@ GAPS_BEFORE = {
     5: "programs can use every ioctl on device files that they can open",
     6: "programs can send signals to your other processes and, without the filter, use abstract sockets",
 }
-"""What versions before this one don't prevent either (the first one: what it prevents too much)."""
+"""What versions of Landlock before this number don't prevent either. Number 2 is an exception: what version 1 prevents
+although programs need it."""
 GAPS_UNFILTERED = (
     "no system call filter for this processor: programs can use UDP and unix sockets",
     "no system call filter for this processor: programs can change priorities and limits of your other processes",

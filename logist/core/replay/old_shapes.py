@@ -5,6 +5,8 @@ An entry is the request to an agent and its answer: `request`, `response`, and, 
 before and after. What a history of Logist has in addition is produced by the current rules: the `create` at
 the beginning, the place after each answer, and the decisions that a steward must have made where the states
 leave a gap. Entries that are already interactions of Logist (in a file that was rewritten) stay as they are.
+
+`jobs/archive/foreign_histories.py` reads the files and calls this module.
 """
 
 from __future__ import annotations

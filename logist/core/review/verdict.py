@@ -19,11 +19,11 @@ from logist.core.model import Check, JsonObject
 PASS, FAIL = "PASS", "FAIL"
 ERROR, WARNING, SUGGESTION = "error", "warning", "suggestion"
 MOST_FINDINGS = 200
-"""Of one review; the rest is counted."""
+"""The most findings to keep of one review; a warning says how many there were."""
 MOST_CHARACTERS = 2000
-"""Of the words of one finding."""
+"""The most characters to keep of the text of one finding."""
 FINDINGS = "findings"
-"""What some call the issues."""
+"""Another name for `issues`, which some models use."""
 _READ = frozenset({"verdict", "issues", FINDINGS, "suggestions"})
 _NAME = 300
 _NAMED = 5
@@ -35,12 +35,13 @@ class ReviewVerdict:
     """The verdict and the findings of a reviewer."""
 
     verdict: str
-    """PASS or FAIL; empty where `fault` says why it can't be told."""
+    """PASS or FAIL; empty if `fault` says why it can't be read."""
     findings: tuple[JsonObject, ...] = ()
-    """`{check, severity, file, line, message}`, without what was not said; suggestions are among them."""
+    """Issues and suggestions: `{check, severity, file, line, message}`, without the fields that the reviewer left out."""
     warnings: tuple[str, ...] = ()
-    """What of it was not as it was asked for."""
+    """Where the output doesn't have the requested form."""
     fault: str = ""
+    """Why the output is not a valid review; empty if it is one."""
 
 
 def parse_text_output(output: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Fixtures: recorded histories prepared for sharing, each with a manifest of the results expected from it."""
+"""Fixtures: recorded histories prepared for sharing, each with a manifest of the results expected from it.
+
+Reads, writes and compares the manifest, fixture.json; `fixture_export.py` writes the history next to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads jobs: their history, and whether their files verify. Writes nothing and takes no lock."""
+"""Reads jobs: their history, and whether their files verify. Writes nothing and takes no lock.
+
+For the current state, see `session.load_session`.
+"""
 
 from __future__ import annotations
 

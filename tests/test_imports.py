@@ -77,7 +77,14 @@ def test_only_render_prints(modules: dict[str, Module]) -> None:
 
 def test_only_config_reads_the_environment(modules: dict[str, Module]) -> None:
     # litellm takes some of its settings from the environment alone: its agent sets them, in the courier.
-    assert find_uses(modules, ENVIRONMENT, {"logist.config.environment", "logist.agents.clients.litellm", "logist.agents.clients.direct"}) == []
+    assert (
+        find_uses(
+            modules,
+            ENVIRONMENT,
+            {"logist.config.environment", "logist.agents.clients.litellm", "logist.agents.clients.direct"},
+        )
+        == []
+    )
 
 
 def test_every_module_says_what_it_owns(modules: dict[str, Module]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
+from logist.agents.courier.fork_server import ForkServers
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import choose_job_id
 from logist.cli.show import render
@@ -33,6 +36,8 @@ def open_project(
     environment: Environment, jobs_dir: str | None = None, agent: str | None = None
 ) -> ProjectContext:
     """Return the project around the current directory. Raises InvalidFile for an invalid config or role."""
+    couriers = ForkServers()
+    click.get_current_context().call_on_close(couriers.close)
     return project_opening.open_project(
         environment,
         Path(get_current_directory()),
@@ -40,6 +45,7 @@ def open_project(
         jobs_dir=jobs_dir,
         agent=agent,
         stopping=get_stop_code,
+        couriers=couriers,
     )
 
 

@@ -129,6 +129,8 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
     # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
+    if turn.sent:
+        agent_calls.prepare_courier(session.project, turn.agent, turn.model)
     if changed:
         session.record(*changed)
     setup: JsonObject = {}

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from logist.agents.clients.answers import ExchangeFailure, ModelAnswer, Tokens
 from logist.agents.courier import ask_files, booking
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import Collected, RecordedAsk
 from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, compute_pause
-from logist.agents.clients.answers import ExchangeFailure, ModelAnswer, Tokens
 from logist.agents.workplace import Workplace
 from logist.core.model import (
     EffectiveSpec,
@@ -92,7 +92,7 @@ def environment(job: JobDir, litellm: bool = False) -> dict[str, str]:
 
 
 @contextmanager
-def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[courier.CourierProcess]:
     """A courier at work, the lock held by this process too."""
     private = {"api_key": KEY, "secrets": [SECRET]} | more.pop("private", {})
     with job.hold_lock(command="test", since="2026-01-01T00:00:00Z") as lock:
@@ -101,12 +101,12 @@ def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Pope
         try:
             yield process
         finally:
-            process.wait(WAIT)
+            assert process.has_ended(WAIT)
 
 
 def send(job: JobDir, asked: JsonObject, **more: Any) -> Collected:
     with out(job, asked, **more) as process:
-        process.wait(WAIT)
+        assert process.has_ended(WAIT)
     return ask_files.collect_ask(job.read_exchanges())
 
 
@@ -138,7 +138,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
             shown = (proc / "environ").read_bytes() + (proc / "cmdline").read_bytes()
             assert os.getsid(process.pid) == process.pid
         body = loopback.requests[0].body
-    assert process.returncode == 0
+    assert process.exit_status == 0
     assert b"logist.agents.courier" in shown
     for private in (KEY, SECRET):
         assert private.encode() not in shown + every_byte(job.path)
@@ -306,7 +306,7 @@ def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
 def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
     with Loopback({"delay": 600}) as loopback, out(job, envelope(loopback.url)) as process:
         loopback.wait_for(1)
-        process.kill()
+        process.send_signal(signal.SIGKILL)
     got = ask_files.collect_ask(job.read_exchanges())
     assert got.kind == "in_doubt"
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
@@ -325,9 +325,9 @@ def test_told_to_end_with_half_an_answer_it_leaves_a_doubt_and_keeps_the_half_in
     with Loopback(step) as loopback, out(job, envelope(loopback.url, index=7)) as process:
         loopback.wait_for(1)
         time.sleep(0.5)
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
     got = ask_files.collect_ask(job.read_exchanges())
-    assert (process.returncode, got.kind) == (0, "in_doubt")
+    assert (process.exit_status, got.kind) == (0, "in_doubt")
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
     kept = (job.logs / "cut-answer-7-1.txt").read_text()
     assert kept.startswith("[redacted] ")
@@ -353,7 +353,7 @@ def test_told_to_end_when_the_answer_has_come_it_saves_it(job: JobDir) -> None:
         loopback.wait_for(1)
         loopback.server.shutdown()
         loopback.server.server_close()  # waits: the whole answer is on its way
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGCONT)
     got = ask_files.collect_ask(job.read_exchanges())
     assert (got.kind, got.reply.text, got.reply.error) == ("answered", "whole and paid", None)
@@ -368,8 +368,8 @@ def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> 
     asked = envelope("http://127.0.0.1:1/v1")
     with out(job, asked, environment=environment(job) | {"PYTHONPATH": str(stand_in)}) as process:
         until_there(loading)
-        process.terminate()
-    assert process.returncode == 0
+        process.send_signal(signal.SIGTERM)
+    assert process.exit_status == 0
     assert job.read_exchanges() == [Exchange(1, json.loads(json.dumps(asked)), False, None)]
     assert ask_files.collect_ask(job.read_exchanges()).kind == "not_sent"
 
@@ -380,10 +380,10 @@ def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
         asked["model"]["endpoint"] = loopback.url
         with out(job, asked) as process:
             until_there(job.inflight / "1.response")
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         assert len(loopback.requests) == 1
     got = ask_files.collect_ask(job.read_exchanges())
-    assert (process.returncode, got.kind, len(job.read_exchanges())) == (0, "answered", 1)
+    assert (process.exit_status, got.kind, len(job.read_exchanges())) == (0, "answered", 1)
     assert got.reply.error is not None
     assert got.reply.error.http_status == 429
     assert cost(got.reply.usage) == 0
@@ -432,7 +432,7 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
         job.begin_exchange(2, {"retry_of": 1})
         (job.inflight / "1.request").write_text(json.dumps({"role": {SECRET: 1}}))
         process = courier.launch_courier(job, lock, {"api_key": None, "secrets": [SECRET]}, environment(job))
-        assert process.wait(WAIT) == 1
+        assert process.has_ended(WAIT)
     log = (job.logs / courier.LOG).read_text()
     assert "Traceback" in log
     assert SECRET not in log

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from logist.agents.litellm import MAX_CALLS, MAX_TEXT, StreamedCalls, _iter_text
+
 from tests.loopback import Loopback
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -47,8 +47,10 @@ _FIRST_CALL_IMPORTS = ("openai.resources.chat", "httpcore", "litellm.proxy._type
 a kill is less likely to leave a call in doubt."""
 
 
-def load_litellm() -> Any:
+def load_litellm(*, late_too: bool = False) -> Any:
     """Return the litellm package, silenced: no telemetry, no callbacks, no .env files, no price downloads.
+
+    `late_too`: also import what it would import in its first call, for a process that forks couriers.
 
     Takes seconds. Raises ImportError if it is not installed.
     """
@@ -57,7 +59,7 @@ def load_litellm() -> Any:
     try:
         import litellm
 
-        for name in _FIRST_CALL_IMPORTS:
+        for name in (*_FIRST_CALL_IMPORTS, *(_LATE_IMPORTS if late_too else ())):
             with suppress(ImportError):
                 import_module(name)
     finally:
@@ -68,6 +70,9 @@ def load_litellm() -> Any:
     litellm.disable_streaming_logging = True
     litellm.callbacks = []
     return litellm
+
+
+_LATE_IMPORTS = ()
 
 
 @dataclass(frozen=True)

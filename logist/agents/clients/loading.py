@@ -21,6 +21,13 @@ def load_client(ask: Ask) -> Client:
     return litellm.LitellmClient(litellm.load_litellm())
 
 
+def preload_litellm() -> None:
+    """Import litellm in a process that forks couriers. Raises any exception if it can't be loaded."""
+    from logist.agents.clients import litellm
+
+    litellm.load_litellm(late_too=True)
+
+
 def explain_missing(error: Exception) -> ExchangeFailure:
     """Return the failure for a client that can't be loaded, with how to install it; nothing was sent."""
     why = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

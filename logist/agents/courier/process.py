@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
 
-from logist.agents.courier import booking
+from logist.agents.courier import booking, fork_server
 from logist.agents.courier.ask_files import RecordedAsk
+from logist.agents.courier.fork_server import ForkServer
 from logist.agents.own_process import add_package_path
 from logist.agents.protocol import COURIER, MODEL_AGENTS, Ask
 from logist.config.environment import Environment
@@ -28,40 +31,93 @@ from logist.store import JobDir, Lock, files
 LOG = "courier.log"
 
 
+class CourierProcess:
+    """A running courier, of this process or of a fork server."""
+
+    def __init__(self, pid: int, started: subprocess.Popen[bytes] | None = None) -> None:
+        self.pid = pid
+        self._started = started  # kept, because Python warns when a Popen with a running child is deleted
+        try:
+            self._handle: int | None = os.pidfd_open(pid)
+        except ProcessLookupError:  # it has ended already
+            self._handle = None
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether the courier ends within this number of seconds."""
+        if self._handle is not None:
+            waiting = select.poll()
+            waiting.register(self._handle, select.POLLIN)
+            if not waiting.poll(seconds * 1000):
+                return False
+            os.close(self._handle)
+            self._handle = None
+        if self._started is not None:
+            self._started.wait()
+        return True
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status of a courier that has ended; None for one of a fork server."""
+        return self._started.returncode if self._started is not None else None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the courier has ended."""
+        if self._handle is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, number)
+
+
 def launch_courier(
-    job: JobDir, lock: Lock, private: JsonObject, environment: dict[str, str]
-) -> subprocess.Popen[bytes]:
+    job: JobDir,
+    lock: Lock,
+    private: JsonObject,
+    environment: dict[str, str],
+    server: ForkServer | None = None,
+) -> CourierProcess:
     """Start the courier for the envelope that `begin_exchange(1, ...)` made durable, and note its pid.
 
     `private`: {"api_key": str|null, "secrets": [str]}; passed through a pipe, so it is never in an argv,
-    environment or file. `environment` is complete: only the path of this package is added.
+    environment or file. `environment` is complete: only the path of this package is added. `server`: forks the
+    courier, if it can; otherwise it is a new process of Python.
     """
     log = _open_log(job)
     # Secrets are sent through a pipe after the start: other users can read command lines and environments in
     # /proc, and a file would have to be removed again.
     reading, writing = os.pipe()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", COURIER, str(job.path.absolute()), str(lock.fd)],
-            stdin=reading,
-            stdout=log,
-            stderr=log,
-            # The courier may outlive the directory in which the command was started.
-            cwd="/",
-            env=add_package_path(environment),
-            pass_fds=(lock.fd,),
-            # Ctrl-C or closing the terminal ends the command, but not the paid call.
-            start_new_session=True,
-        )
+        environment = add_package_path(environment)
+        pid = server.fork(job.path.absolute(), (lock.fd, log, reading)) if server is not None else None
+        if pid is not None:
+            courier = CourierProcess(pid)
+        else:
+            started = _start_process(job, lock, environment, reading, log)
+            courier = CourierProcess(started.pid, started)
     except OSError:
         os.close(writing)
         raise
     finally:
         os.close(log)
         os.close(reading)
-    _hand_over(writing, private)
-    lock.sign_for_courier(process.pid)
-    return process
+    _hand_over(writing, {**private, "environment": environment})
+    lock.sign_for_courier(courier.pid)
+    return courier
+
+
+def _start_process(
+    job: JobDir, lock: Lock, environment: dict[str, str], reading: int, log: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", COURIER, str(job.path.absolute()), str(lock.fd)],
+        stdin=reading,
+        stdout=log,
+        stderr=log,
+        # The courier may outlive the directory in which the command was started.
+        cwd="/",
+        env=environment,
+        pass_fds=(lock.fd,),
+        # Ctrl-C or closing the terminal ends the command, but not the paid call.
+        start_new_session=True,
+    )
 
 
 def _open_log(job: JobDir) -> int:
@@ -81,15 +137,26 @@ def _hand_over(pipe: int, private: JsonObject) -> None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run the courier of a job; end the process without waiting for litellm's threads."""
-    directory, descriptor = Path(arguments[0]), int(arguments[1])
+    """Run the courier of a job, or a fork server."""
+    if arguments[0] == fork_server.SERVE:
+        fork_server.serve(int(arguments[1]), "litellm" if arguments[2] == "litellm" else "direct")
+    run_courier(Path(arguments[0]), int(arguments[1]))
+
+
+def run_courier(directory: Path, descriptor: int) -> NoReturn:
+    """Run the courier of a job; end the process without waiting for the threads of clients."""
     # Before anything that may fail: from here on the lock is held for as long as this process lives.
     Lock.from_inherited_fd(descriptor)
-    private = json.loads(sys.stdin.buffer.read())
+    handed_over = sys.stdin.buffer.read()
+    if not handed_over:  # the command ended, or has started another courier
+        os._exit(0)
+    private = json.loads(handed_over)
+    os.environ.clear()
+    os.environ.update(private["environment"])
     log = _silence_output()
     status = _run_errand(_open_job(directory, descriptor), private, log)
     log.flush()
-    # Release the lock first: while litellm's threads end, the process looks dead but still has its descriptors.
+    # Release the lock first: while the threads of a client end, the process looks dead but still has its descriptors.
     os.close(descriptor)
     os._exit(status)
 

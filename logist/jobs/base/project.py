@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 
+from logist.agents.courier.fork_server import ForkServers
 from logist.agents.function import FunctionAgent
 from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
@@ -59,6 +60,8 @@ class ProjectContext:
     """Checked before the project's files run a program, connect to a host, or merge work."""
     stopping: Callable[[], int] = lambda: 0
     """The exit code of a stop, once one was requested: then no new work begins. Else 0."""
+    couriers: ForkServers = field(default_factory=lambda: ForkServers(enabled=False))
+    """Fork the couriers; without them, each courier is a new process of Python."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
 

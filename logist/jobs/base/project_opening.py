@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from logist.agents.courier.fork_server import ForkServers
 from logist.agents.protocol import MODEL_AGENTS
 from logist.config.environment import Environment, list_config_directories, require_utf8
 from logist.config.settings import LoadedSettings, Settings, load_settings
@@ -34,6 +35,7 @@ def open_project(
     jobs_dir: str | None = None,
     agent: str | None = None,
     stopping: Callable[[], int] = lambda: 0,
+    couriers: ForkServers | None = None,
 ) -> ProjectContext:
     """Return the project around a directory. Raises InvalidFile for an invalid config or role.
 
@@ -60,6 +62,7 @@ def open_project(
         say=say,
         trust=read_project_trust(environment, directory, loaded, roles),
         stopping=stopping,
+        couriers=couriers or ForkServers(enabled=False),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
+import signal
 from collections.abc import Sequence
 
 from logist.agents import function
 from logist.agents.courier import ending
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
-from logist.agents.own_process import has_ended
+from logist.agents.courier.fork_server import ForkServer, Kind
+from logist.agents.courier.process import CourierProcess
 from logist.agents.protocol import MODEL, MODEL_AGENTS, Agent, AgentWork, CodePaths
 from logist.config.providers import find_provider
 from logist.core.answer import exit_command
@@ -17,6 +18,7 @@ from logist.core.machine import limits
 from logist.core.machine.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
+    Model,
     Phase,
     Provider,
     Reply,
@@ -34,7 +36,7 @@ IN_PLACE = ("scripted", "given", function.NAME)
 """Agents that need no courier."""
 INTERRUPTED = 130
 """What `project.stopping()` returns after Ctrl-C."""
-LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
+LEFT_AT_WORK: list[CourierProcess] = []
 """Couriers that no command waits for. Kept, because Python warns when a Popen with a running child is deleted."""
 
 
@@ -58,7 +60,7 @@ def build_ask(
         after=session.position.hash,
         started=session.project.clock.timestamp(),
         agent=plan.agent,
-        provider=_find_provider(session.project, plan),
+        provider=_find_provider(session.project, plan.agent, plan.model),
         phase=plan.phase,
         role=plan.role.name,
         output_schema=plan.role.output_schema if plan.phase is Phase.DOER else None,
@@ -83,9 +85,9 @@ def build_ask(
     )
 
 
-def _find_provider(project: ProjectContext, plan: StepPlan) -> Provider | None:
+def _find_provider(project: ProjectContext, agent: str, model: Model) -> Provider | None:
     """Return where the built-in client calls the model; None if litellm is asked for, or only litellm knows it."""
-    return find_provider(project.settings.providers, plan.model) if plan.agent == MODEL else None
+    return find_provider(project.settings.providers, model) if agent == MODEL else None
 
 
 def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
@@ -174,9 +176,13 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     key = project.environment.get_key(name) if name else None
     private = {"api_key": key, "secrets": list(project.secrets)}
     process = courier.launch_courier(
-        job, session.lock, private, project.environment.build_child_environment()
+        job,
+        session.lock,
+        private,
+        project.environment.build_child_environment(),
+        _find_fork_server(project, ask.agent, ask.provider),
     )
-    while not has_ended(process, POLL_SECONDS):
+    while not process.has_ended(POLL_SECONDS):
         if project.stopping() == INTERRUPTED:
             _interrupt_courier(project, process)
         elif project.stopping():
@@ -184,13 +190,24 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
             raise _still_at_work_error(project, job.id)
 
 
-def _interrupt_courier(project: ProjectContext, process: subprocess.Popen[bytes]) -> None:
+def prepare_courier(project: ProjectContext, agent: str, model: Model) -> None:
+    """Begin to load what the courier needs, while the request is planned."""
+    if not project.has_local_agent:
+        _find_fork_server(project, agent, _find_provider(project, agent, model))
+
+
+def _find_fork_server(project: ProjectContext, agent: str, provider: Provider | None) -> ForkServer | None:
+    kind: Kind = "litellm" if agent in MODEL_AGENTS and provider is None else "direct"
+    return project.couriers.get(kind, project.environment.build_child_environment())
+
+
+def _interrupt_courier(project: ProjectContext, process: CourierProcess) -> None:
     """Ask our courier to end, and kill it if it does not."""
     project.say("stopping the agent and recording its results so far; press Ctrl-C again to stop immediately")
-    process.terminate()
-    if not has_ended(process, ending.LEAVE_SECONDS):
-        process.kill()
-        process.wait()
+    process.send_signal(signal.SIGTERM)
+    if not process.has_ended(ending.LEAVE_SECONDS):
+        process.send_signal(signal.SIGKILL)
+        process.has_ended(ending.LEAVE_SECONDS)
 
 
 def _still_at_work_error(project: ProjectContext, job_id: str) -> Stopped:

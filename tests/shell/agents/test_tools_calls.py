@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from logist.agents.courier import booking
 from logist.agents.clients.answers import ModelAnswer, Tokens
+from logist.agents.courier import booking
 from logist.agents.protocol import Ask
 from logist.agents.tools import CHANGING, run_tool
 from logist.core.model import EVERYTHING, Call, Model, Permission, Permissions, Request

@@ -1,0 +1,176 @@
+"""Forks couriers from a process that has loaded the client once, so that a call doesn't pay for the imports.
+
+`python -m logist.agents.courier --serve SOCKET_FD KIND`. The command sends a job and three descriptors over
+the socket: the job's lock, its log, and a pipe. The server forks; the child starts its own session, answers with its
+pid, and reads its environment, key and secrets from the pipe. These never pass through the server, so no other courier
+has them in its memory. The command writes them only after the answer: a child whose command knows nothing of it reads
+an empty pipe, and ends before anything is sent.
+
+The server has one thread and makes no call: a fork copies only one thread, and a client that has been used has more.
+It ends when the command does; its couriers don't.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from logist.agents.own_process import add_package_path
+from logist.agents.protocol import COURIER
+
+SERVE = "--serve"
+Kind = Literal["direct", "litellm"]
+ANSWER_SECONDS = 120.0
+"""How long the server may take to load litellm and fork; then the courier is started without it."""
+_LONGEST = 65_536
+"""Bytes of a message."""
+_LATE_IMPORTS = ("h11", "httpcore._sync.http11", "httpcore._sync.connection_pool", "encodings.idna", "netrc")
+"""Modules that the first call of the built-in client would import."""
+
+
+class ForkServer:
+    """The command's end of a fork server; can be used from any thread."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self._process = process
+        self._connection = connection
+        self._one_at_a_time = threading.Lock()
+        self.is_closed = False
+
+    @classmethod
+    def start(cls, kind: Kind, environment: dict[str, str]) -> ForkServer:
+        """Start a server; it loads while the caller goes on. Raises OSError if it can't be started.
+
+        `environment`: complete; only the path of this package is added.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", COURIER, SERVE, str(theirs.fileno()), kind],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=add_package_path(environment),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C is for the command, which decides about the couriers
+            )
+        ours.settimeout(ANSWER_SECONDS)
+        return cls(process, ours)
+
+    def fork(self, job: Path, descriptors: Sequence[int]) -> int | None:
+        """Fork a courier; return its pid. None if there is no courier, and none will begin to work.
+
+        `descriptors`: the lock, the log, and the end of the pipe that the courier reads.
+        """
+        with self._one_at_a_time, suppress(OSError, ValueError):
+            socket.send_fds(self._connection, [json.dumps(str(job)).encode()], list(descriptors))
+            answer = self._connection.recv(_LONGEST)
+            return int(answer) or None if answer else None
+        self.close()  # an answer that came too late must not be taken for the next one
+        return None
+
+    def close(self) -> None:
+        """End the server; its couriers go on."""
+        self.is_closed = True
+        self._connection.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+
+
+def serve(descriptor: int, kind: Kind) -> NoReturn:
+    """Fork a courier for each message, until the command closes the socket."""
+    connection = socket.socket(fileno=descriptor)
+    connection.set_inheritable(False)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes ended couriers
+    _load(kind)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 3, socket.MSG_CMSG_CLOEXEC)
+        if not message:
+            os._exit(0)
+        if len(os.listdir("/proc/self/task")) > 1:
+            connection.send(b"0")
+        elif os.fork() == 0:
+            _become_courier(connection, json.loads(message), *descriptors)
+        for each in descriptors:
+            os.close(each)
+
+
+def _load(kind: Kind) -> None:
+    """Import what couriers need, and keep the garbage collector from touching it: that would copy the memory."""
+    from logist.agents.clients import direct, loading
+    from logist.agents.courier import exchange
+
+    assert exchange is not None
+    if kind == "litellm":
+        with suppress(ImportError):  # the courier reports it
+            loading.preload_litellm()
+    else:
+        for name in _LATE_IMPORTS:
+            with suppress(ImportError):
+                import_module(name)
+        direct.preload()
+    gc.collect()
+    gc.freeze()
+
+
+def _become_courier(
+    connection: socket.socket, job: str, lock: int, log: int, private: int
+) -> NoReturn:  # pragma: no cover - a forked process
+    from logist.agents.courier import process
+
+    status = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, descriptor in enumerate((private, log, log)):
+            os.dup2(descriptor, number)
+        os.close(private)
+        os.close(log)
+        connection.send(str(os.getpid()).encode())
+        connection.close()
+        process.run_courier(Path(job), lock)
+    except BaseException:  # noqa: BLE001  nothing of the server may run in the child
+        with suppress(BaseException):
+            traceback.print_exc()
+            sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+class ForkServers:
+    """The fork servers of a command: at most one for each kind of client, started when first needed."""
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._servers: dict[Kind, ForkServer] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def get(self, kind: Kind, environment: dict[str, str]) -> ForkServer | None:
+        """Return the server, which may still be loading; None without one."""
+        with self._one_at_a_time:
+            server = self._servers.get(kind)
+            if self._enabled and (server is None or server.is_closed):
+                with suppress(OSError):
+                    server = self._servers[kind] = ForkServer.start(kind, environment)
+            return server
+
+    def close(self) -> None:
+        """End the servers; couriers that work go on. A later call starts a server again."""
+        with self._one_at_a_time:
+            for server in self._servers.values():
+                server.close()
+            self._servers.clear()

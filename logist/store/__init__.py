@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
     from logist.store.filesystem import describe_problem, filesystem_type, require_local
-    from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem
+    from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
     from logist.store.inflight import Exchange, Exchanges
     from logist.store.jobdir import IN_THE_MAKING, JobDir, LoadedJob, list_jobs
     from logist.store.lock import Holder, Lock, LockProcess
@@ -34,6 +34,7 @@ __all__ = [
     "Lock",
     "LockProcess",
     "Position",
+    "ProblemKind",
     "describe_problem",
     "dump_json",
     "filesystem_type",
@@ -46,7 +47,7 @@ _HOMES = {
     "entries": ("Position",),
     "files": ("dump_json", "replace_file"),
     "filesystem": ("describe_problem", "filesystem_type", "require_local"),
-    "history": ("REPLACE_BELOW", "Appended", "HistoryProblem"),
+    "history": ("REPLACE_BELOW", "Appended", "HistoryProblem", "ProblemKind"),
     "inflight": ("Exchange", "Exchanges"),
     "jobdir": ("IN_THE_MAKING", "JobDir", "LoadedJob", "list_jobs"),
     "lock": ("Holder", "Lock", "LockProcess"),

@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -48,12 +49,30 @@ class Appended(NamedTuple):
     position: Position
 
 
+class ProblemKind(StrEnum):
+    """What a problem is about, as far as the repair depends on it."""
+
+    HISTORY = "history"
+    STATE_FILE = "state_file"
+    """state.json is missing or invalid, was changed, or belongs to another history."""
+    STATE_FIELD = "state_field"
+    """A field of a valid state.json differs from the full history."""
+    WORKSPACE = "workspace"
+    """The workspace is missing."""
+
+
 class HistoryProblem(NamedTuple):
-    """One thing in a history that does not verify."""
+    """One thing in a history, or in the files that belong to it, that does not verify."""
 
     message: str
     sequence: int | None = None
     offset: int | None = None
+    kind: ProblemKind = ProblemKind.HISTORY
+
+    @property
+    def is_about_state(self) -> bool:
+        """True if state.json does not verify, or differs from the history."""
+        return self.kind in (ProblemKind.STATE_FILE, ProblemKind.STATE_FIELD)
 
 
 def create_history(path: Path) -> None:

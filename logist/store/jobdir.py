@@ -19,7 +19,7 @@ from logist.store import HISTORY, files, flushing, history, inflight, restore_re
 from logist.store import lock as locks
 from logist.store.entries import Position, suggest_restore
 from logist.store.filesystem import require_local
-from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem
+from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
 from logist.store.inflight import Exchanges
 from logist.store.listing import REBUILD, has_seen_all, list_job_ids
 from logist.store.lock import Holder, Lock
@@ -274,7 +274,9 @@ class JobDir:
         """Find all problems of the history and of the state's link to it. Repairs nothing."""
         problems = list(self.examine_history().problems)
         message = "state.json is missing; the next command that changes the job recreates it"
-        return problems if os.path.lexists(self.state_file) else [*problems, HistoryProblem(message)]
+        if os.path.lexists(self.state_file):
+            return problems
+        return [*problems, HistoryProblem(message, kind=ProblemKind.STATE_FILE)]
 
     def examine_history(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
         """How far the history is proven, and all problems; `each` is called with every proven entry."""
@@ -291,9 +293,10 @@ class JobDir:
             state = self._verify_state(self._parse_state(data))
             head = self._parse_head(state)
             if state is not None and data != files.dump_pretty(state):
-                return HistoryProblem("state.json was changed after Logist wrote it")
+                message = "state.json was changed after Logist wrote it"
+                return HistoryProblem(message, kind=ProblemKind.STATE_FILE)
         except Damaged as error:
-            return HistoryProblem(error.message)
+            return HistoryProblem(error.message, kind=ProblemKind.STATE_FILE)
         try:
             is_lost = head is not None and not history.has_entry(self.history_file, head)
         except (Damaged, Refused):

@@ -26,7 +26,7 @@ from logist.store.entries import (
     seek_afresh,
     verify_line,
 )
-from logist.store.history import HistoryProblem, open_history
+from logist.store.history import HistoryProblem, ProblemKind, open_history
 from logist.store.segments import (
     HistorySegment,
     broken_link_error,
@@ -85,7 +85,7 @@ def lost_entries_problem(head: Position, found: Proof) -> HistoryProblem:
     """The problem that the state covers entries which its history does not have."""
     if head.sequence < found.next_sequence:
         message = f"state.json belongs to a different history: its interaction {head.sequence} differs from this one"
-        return HistoryProblem(message, head.sequence, head.offset)
+        return HistoryProblem(message, head.sequence, head.offset, ProblemKind.STATE_FILE)
     lost = Stretch(found.next_sequence, head.sequence)
     message = f"{'interaction' if lost.first == lost.last else 'interactions'} {lost} not found,"
     return HistoryProblem(f"{message} but included in state.json", found.next_sequence, found.end)

@@ -22,7 +22,7 @@ from logist.jobs.base import specs, truncation
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
-from logist.store import HistoryProblem, JobDir, Position
+from logist.store import HistoryProblem, JobDir, Position, ProblemKind
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs
 
@@ -123,7 +123,9 @@ def _verify_once(project: ProjectContext, job: JobDir, forks: Forks, *, read_all
             notes = [note for note in notes if not note.endswith(MADE_ANEW)]
         edits = _compare_workspace(project, job, state, notes, read_all=read_all)
     except LogistError as error:
-        problems = (*problems, HistoryProblem(error.message))
+        is_missing = isinstance(error, Damaged) and error.where == str(job.workspace)
+        kind = ProblemKind.WORKSPACE if is_missing else ProblemKind.HISTORY
+        problems = (*problems, HistoryProblem(error.message, kind=kind))
     return Verified(problems, tuple(notes), proof, edits)
 
 
@@ -199,9 +201,12 @@ def _compare_state(
     newer_ones: list[str] = []
     try:
         state = fold_in_one_pass(read_interactions(job), targets, newer_ones)
-        recorded = job.read_state()
     except Damaged as error:
         return None, [HistoryProblem(error.message)]
+    try:
+        recorded = job.read_state()
+    except Damaged as error:
+        return None, [HistoryProblem(error.message, kind=ProblemKind.STATE_FILE)]
     notes += newer_ones[:SHOWN]
     if state is None or end is None:
         return None, [HistoryProblem("the history is empty")]
@@ -223,9 +228,8 @@ def _compare_fields(recorded: JsonObject, expected: JsonObject) -> Iterator[Hist
     completed = add_missing_fields(recorded)
     for name, value in expected.items():
         if not newer_versions.has_expected_value(completed.get(name), value):
-            yield HistoryProblem(
-                f"state.json: {name} is {_shorten_value(recorded.get(name))}, expected {_shorten_value(value)}"
-            )
+            message = f"state.json: {name} is {_shorten_value(recorded.get(name))}, expected {_shorten_value(value)}"
+            yield HistoryProblem(message, kind=ProblemKind.STATE_FIELD)
 
 
 def add_missing_fields(recorded: JsonObject) -> JsonObject:

@@ -545,7 +545,7 @@ def _proof(examined: ExaminedJob) -> Iterator[Finding]:
     first = faults[0]
     number = f"interaction {first.sequence}: " if first.sequence else ""
     found = damage(examined.check, number + first.message, f"logist job verify --job {job.id}")
-    if proof.first_bad is None and first.message.startswith("state.json"):
+    if proof.first_bad is None and first.is_about_state:
         found = replace(repairable(found, job.state_file), fix=FIX_DEEP)
     yield found
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Changes of the workspace that are printed; --json has more."""
-DIFFERS = "state.json: "
-"""Prefix of a problem that only a comparison with the full history finds."""
 
 
 @click.command("verify")
@@ -73,7 +71,7 @@ def verify(
         "interactions": trusted.last - trusted.first + 1 if trusted else 0,
         "trustworthy": trusted and trusted._asdict(),
         "first_bad": first_bad and {"sequence": first_bad.sequence, "offset": first_bad.offset},
-        "problems": [problem._asdict() for problem in verified.problems],
+        "problems": [_build_problem_row(problem) for problem in verified.problems],
         "notes": list(verified.notes),
         "workspace": verified.edits and _build_edits_data(verified.edits),
     }
@@ -87,6 +85,10 @@ def verify(
     return Output(
         data, tuple(_extent_lines(verified.proof)), (*errors, *diagnostics, advice), Damaged.exit_code
     )
+
+
+def _build_problem_row(problem: HistoryProblem) -> JsonObject:
+    return {"message": problem.message, "sequence": problem.sequence, "offset": problem.offset}
 
 
 def _build_edits_data(edits: Edits) -> JsonObject:
@@ -138,18 +140,24 @@ def _advise_repair(job: JobDir, found: Verified) -> Diagnostic:
     from logist.jobs.doctor.checks import FIX, FIX_DEEP
 
     ending = found.proof.ending
-    fixable = ("state.json", "the directory 'workspace'")
-    if all(each == ending or each.message.startswith(fixable) for each in found.problems):
+    if all(each == ending or _is_repaired_by_doctor(each) for each in found.problems):
         return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if _needs_deep(job, found) else FIX}")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
     return Diagnostic("info", "note", f"before you repair anything by hand, make a copy: {copy}")
 
 
+def _is_repaired_by_doctor(problem: HistoryProblem) -> bool:
+    from logist.store import ProblemKind
+
+    return problem.is_about_state or problem.kind is ProblemKind.WORKSPACE
+
+
 def _needs_deep(job: JobDir, found: Verified) -> bool:
     """Return whether `doctor` needs --deep: state.json is valid by itself, but differs from the history."""
     from logist.jobs.base.session import build_current_state
+    from logist.store import ProblemKind
 
-    if not any(each.message.startswith(DIFFERS) for each in found.problems):
+    if not any(each.kind is ProblemKind.STATE_FIELD for each in found.problems):
         return False
     try:
         build_current_state(job, job.load())

@@ -80,6 +80,16 @@ def check_endpoints(document: Document) -> None:
             )
 
 
+SHORT_FORMS = {("review",): "enabled", ("workspace", "setup"): "commands"}
+"""The sections that can be written as the value of one of their fields."""
+
+
+def shorten_section(path: tuple[str, ...], section: dict[str, Any], fields_set: dict[str, Any]) -> Any:
+    """Return a section as a person writes it: its short form if that has all of `fields_set`, else these fields."""
+    field = SHORT_FORMS.get(path)
+    return section[field] if field is not None and fields_set.keys() <= {field} else fields_set
+
+
 def expand_short_forms(data: dict[str, Any], directory: Path) -> dict[str, Any]:
     """Return the data with short forms written out, and the path of the agent made absolute."""
     data = dict(data)

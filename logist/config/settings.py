@@ -128,6 +128,10 @@ def can_merge_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
     return not any(is_run_by_logist(check) and is_blocking(mode, check.severity) for check in checks)
 
 
+DEFAULT = "default"
+"""The source of a value that no file sets."""
+
+
 @dataclass(frozen=True)
 class LoadedSettings:
     """The settings, and for each field path the source of its value: `default` or a file.
@@ -181,7 +185,7 @@ def load_settings(
     final = list_leaf_paths(settings.model_dump(mode="json"))
     return LoadedSettings(
         settings,
-        {field: sources.get(field, "default") for field in final},
+        {field: sources.get(field, DEFAULT) for field in final},
         tuple(unused),
         below,
         frozenset(str(path) for path in files if path != user_file),

@@ -82,6 +82,32 @@ class TestTheFile:
         assert "nothing to change" in desk("config", "unset", "limits.max_attempts", env=user).out
 
     @pytest.mark.parametrize(
+        ("key", "value", "set_", "default"),
+        [
+            ("workspace.setup", "[npm ci]", '["npm ci"]', "[] (default)"),
+            ("workspace.setup", "{commands: [npm ci], rerun: never}", None, "[] (default)"),
+            ("review", "false", "false", "true (default)"),
+            ("retries", "{max_tries: 2}", '{"max_tries": 2}', "default"),
+        ],
+    )
+    def test_the_default_of_a_section_is_short(
+        self, desk: Desk, user: dict[str, str], key: str, value: str, set_: str | None, default: str
+    ) -> None:
+        first = desk("config", "set", key, value, env=user)
+        assert first.out.startswith(f"{key}: {default} -> {set_ or '{'}")
+        last = desk("config", "unset", key, env=user)
+        assert last.out.splitlines()[0].endswith(f" -> {default}")
+
+    def test_what_the_users_config_sets_in_a_section_still_applies(
+        self, desk: Desk, user: dict[str, str]
+    ) -> None:
+        desk("config", "set", "--user", "retries.max_tries", "2", env=user)
+        desk("config", "set", "retries", "{max_tries: 3}", env=user)
+        ran = desk("config", "unset", "retries", env=user)
+        assert ran.out.startswith('retries: {"max_tries": 3} -> {"max_tries": 2} (')
+        assert "still sets `retries`" in ran.err
+
+    @pytest.mark.parametrize(
         ("args", "message"),
         [
             (["set", "limits.cost_threshold", "abc"], '`limits.cost_threshold` must be a number, not "abc"'),

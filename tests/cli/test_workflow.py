@@ -163,7 +163,20 @@ def test_validate_checks_all_that_can_be_named(desk: Desk, folder: Path) -> None
     (folder / "broken.mmd").unlink()
     assert desk("workflow", "validate") == (0, "", "1 workflow checked: no problems found\n")
     (folder / "letter.yaml").unlink()
-    assert desk("workflow", "validate") == (0, "", "warning: no workflows to check\n")
+    (folder / "pages").mkdir()
+    added = f"put a file into {folder}, or run: logist workflow import FILE"
+    for verb in ("validate", "lint"):
+        ran = desk("workflow", verb)
+        message = "this project has no workflows: nothing was checked"
+        assert ran == (0, "", f"warning: {message} ({added})\n")
+        document = desk("workflow", verb, "--json").json
+        assert document["data"] == {"ok": True, "workflows": [], "problems": []}
+        assert [each["message"] for each in document["diagnostics"]] == [message]
+        ran = desk("workflow", verb, str(folder / "pages"))
+        assert ran.err.startswith(
+            f"warning: no workflow found in {folder / 'pages'}: nothing was checked (pass "
+        )
+        assert (ran.code, ran.out) == (0, "")
 
 
 def test_validate_in_json_has_every_finding_twice_once_as_a_diagnostic(desk: Desk, folder: Path) -> None:
@@ -213,7 +226,7 @@ def test_validate_knows_whom_a_role_may_give_work_to(desk: Desk) -> None:
     assert desk("workflow", "validate", "w.yaml").code == 0
     ran = desk("workflow", "validate", "w.yaml", "--role", "Commander")
     assert ran.code == 5
-    assert "the role `Commander` is not allowed to delegate to `Tester`" in ran.out
+    assert "the role `Commander` may not delegate work to `Tester`" in ran.out
     assert desk("workflow", "validate", "w.yaml", "--role", "Comander").code == 2
 
 

@@ -109,12 +109,14 @@ def _format_with_source(change: ConfigChange, setting: Setting) -> str:
     """Format a value, with its source if that is another file."""
     if setting.value is None:
         return "not set"
+    if setting.short == {}:
+        return "default"
     elsewhere = setting.source and setting.source != str(change.file)
     return f"{_format_value(setting)} ({setting.source})" if elsewhere else _format_value(setting)
 
 
 def _format_value(setting: Setting) -> str:
-    value = setting.value
+    value = setting.value if setting.short is None else setting.short
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
+from logist.config.layering import shorten_section
 from logist.config.locking import hold_lock
-from logist.config.settings import CONFIG_FILE, LoadedSettings, Settings, load_settings
+from logist.config.settings import CONFIG_FILE, DEFAULT, LoadedSettings, Settings, load_settings
 from logist.config.trust import read_trust
 from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
@@ -57,7 +58,10 @@ class Setting:
 
     value: Any
     source: str
-    """A file, `default`, or empty if nothing sets it."""
+    """A file, `default`, or empty if nothing sets it, or several files."""
+    short: Any = None
+    """For a section that the file does not set: its value as a person writes it, without the fields that have
+    their defaults."""
 
 
 @dataclass(frozen=True)
@@ -193,9 +197,28 @@ def _find_setting(
     written = _value_at(document.data, path)
     if written is not None:
         return Setting(written, str(file.path))
-    value = _value_at(loaded.settings.model_dump(mode="json"), path) if loaded else None
-    source = loaded.sources.get(".".join(path), "") if loaded else ""
-    return Setting(value, source)
+    if loaded is None:
+        return Setting(None, "")
+    value = _value_at(loaded.settings.model_dump(mode="json"), path)
+    key = ".".join(path)
+    if not isinstance(value, dict) or key in loaded.sources:
+        return Setting(value, loaded.sources.get(key, ""))
+    short = _keep_what_is_set(value, key, loaded.sources)
+    files = {source for name, source in loaded.sources.items() if name.startswith(f"{key}.")} - {DEFAULT}
+    source = files.pop() if len(files) == 1 else "" if files else DEFAULT
+    return Setting(value, source, shorten_section(path, value, short))
+
+
+def _keep_what_is_set(section: dict[str, Any], key: str, sources: dict[str, str]) -> dict[str, Any]:
+    """Return the section without the fields that have their defaults."""
+    kept: dict[str, Any] = {}
+    for name, value in section.items():
+        inner = f"{key}.{name}"
+        if inner in sources:
+            kept |= {name: value} if sources[inner] != DEFAULT else {}
+        elif isinstance(value, dict) and (fields := _keep_what_is_set(value, inner, sources)):
+            kept[name] = fields
+    return kept
 
 
 def _value_at(data: Any, path: FieldPath) -> Any:

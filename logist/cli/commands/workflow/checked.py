@@ -11,7 +11,7 @@ from logist.cli.context import list_workflow_directories, load_current_settings,
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.core.model import Limits
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 from logist.core.workflow.checking import Around
 from logist.core.workflow.limit_checks import Allowance
 from logist.core.workflow.linting import lint_workflow
@@ -58,6 +58,8 @@ def report_problems(
         ],
         "problems": [_build_row(finding) for finding in every_finding],
     }
+    if not every:
+        return Output(data, diagnostics=(_no_workflows_warning(names, directories[0]),))
     code = InvalidFile.exit_code if failing else 0
     if as_json:
         return Output(
@@ -123,12 +125,22 @@ def _format_finding(finding: Finding) -> Line:
     )
 
 
+def _no_workflows_warning(names: Sequence[str], project_directory: Path) -> Diagnostic:
+    """The warning that nothing was checked: no workflow in the directories that were passed, or in the project."""
+    if names:
+        message, fix = (
+            f"no workflow found in {', '.join(names)}",
+            "pass a file, or a directory with workflow files",
+        )
+    else:
+        message, fix = "this project has no workflows", given.advise_first_workflow(project_directory)
+    return Diagnostic("warning", "note", f"{message}: nothing was checked", None, fix)
+
+
 def _summarize_findings(every: Sequence[LoadedWorkflow], found: Sequence[Finding], bad: int) -> Diagnostic:
     errors = sum(problem.severity == "error" for problem, _ in found)
     many = ((errors, "error"), (len(found) - errors, "warning"))
     count_text = " and ".join(format_count(number, word) for number, word in many if number)
-    if not every:
-        return Diagnostic("warning", "note", "no workflows to check")
     of = f"{format_count(len(every), 'workflow')} checked"
     if not bad:
         return Diagnostic("info", "note", f"{of}: {count_text or 'no problems found'}")

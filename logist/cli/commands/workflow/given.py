@@ -12,6 +12,7 @@ from logist.cli.context import list_workflow_directories, load_known_roles
 from logist.cli.current_job import get_current_directory
 from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment, require_utf8
+from logist.core.text.counts import format_count
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows
 from logist.workflows import (
@@ -63,7 +64,7 @@ def freeze_workflow(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Work
 def make_broken_error(loaded: LoadedWorkflow) -> InvalidFile:
     """Return the first error of an invalid workflow."""
     first, *more = loaded.errors
-    others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
+    others = f"; {format_count(len(more), 'more error')}" if more else ""
     fix = f"logist workflow validate {quote(str(loaded.path))}" if more else first.fix
     return InvalidFile(first.full_message + others, where=format_place(loaded.path, first), fix=fix or None)
 
@@ -90,6 +91,11 @@ def load_workflow_arguments(environment: Environment, names: Sequence[str]) -> l
     if not names:
         return [found.loaded for found in list_workflows(list_workflow_directories(environment))]
     return [loaded for name in names for loaded in _iter_workflows(environment, name)]
+
+
+def advise_first_workflow(directory: Path) -> str:
+    """Return how to add a workflow to a project that has none."""
+    return f"put a file into {directory}, or run: logist workflow import FILE"
 
 
 def _iter_workflows(environment: Environment, name: str) -> Iterator[LoadedWorkflow]:

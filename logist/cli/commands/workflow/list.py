@@ -24,6 +24,7 @@ def list_(environment: Environment) -> Output:
     Shows name, number of steps, file and description. Workflows of the project come before the user's. An
     invalid workflow is listed with its first error.
     """
+    from logist.cli.commands.workflow import given
     from logist.cli.context import list_workflow_directories
     from logist.workflows import list_workflows
 
@@ -37,7 +38,7 @@ def list_(environment: Environment) -> Output:
         message = f"{broken} of {len(rows)} workflows {'is' if broken == 1 else 'are'} invalid"
         diagnostics = (Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate"),)
     elif not rows:
-        fix = f"put a file into {directories[0]}, or run: logist workflow import FILE"
+        fix = given.advise_first_workflow(directories[0])
         diagnostics = (Diagnostic("info", "note", "no workflows found", None, fix),)
     return Output(
         rows,

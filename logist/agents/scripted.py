@@ -92,7 +92,7 @@ class Scripted:
         answers, index, where = self._select_answers(ask)
         if index >= len(answers):
             message = (
-                f"not enough answers in the script: {len(answers)}{where}, needed {index + 1}: {self.name}"
+                f"not enough answers in the script: {self.name} has {len(answers)}{where}, needed {index + 1}"
             )
             return _make_failed_reply(ErrorKind.REFUSED, message)
         answer = answers[index]

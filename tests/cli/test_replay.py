@@ -177,7 +177,7 @@ class TestMany:
         ran = done("replay", "f")
         assert (ran.code, ran.err) == (9, "error: 1 of 1 history replayed with a different result\n")
         assert ran.out.splitlines()[:2] == [
-            "f: does not match its manifest, 7 interactions",
+            "f: does not match its manifest (7 interactions)",
             "  fixture.json expects 6 interactions, the history has 7",
         ]
         file.write_text("{", "utf-8")

@@ -467,7 +467,7 @@ def test_a_plan_without_another_role_is_all_that_was_asked_for(bench: MakeBench)
     result = steward_decisions.record_decision(b.project, "j", Kind.APPROVE)
     assert result.state.status is Status.SUCCESS
     (note,) = result.notes
-    assert "a plan that is not carried out" in note
+    assert "its plan was not carried out" in note
     assert "logist job restep --job j --to 3" in note
     steward_decisions.restep_job(b.project, "j", 3)
     switch_role(b.project, "j", "Actor")

@@ -306,7 +306,7 @@ def test_a_commander_gives_work_to_the_roles_it_lists(
     if fine:
         assert b.follow(file, role="Commander").status is Status.PENDING
         return
-    with pytest.raises(InvalidFile, match=r"`Commander` is not allowed to delegate to `Worker`"):
+    with pytest.raises(InvalidFile, match=r"`Commander` may not delegate work to `Worker`"):
         b.follow(file, role="Commander")
     assert not b.folder().exists()
 
@@ -325,7 +325,7 @@ def test_a_commander_by_default_or_by_a_switch_is_bound_too(bench: MakeBench, tm
     record_decision(b.project, "j", Kind.RESUBMIT)
     assert b.step().state.status is Status.WAITING
     other = bench(settings={"roles": {"default": "Commander"}})
-    with pytest.raises(InvalidFile, match="not allowed to delegate to `Worker`"):
+    with pytest.raises(InvalidFile, match="may not delegate work to `Worker`"):
         other.follow(file)
 
 
@@ -336,7 +336,7 @@ def test_what_a_commander_lists_holds_for_workflows_within(bench: MakeBench, tmp
     )
     file = tmp_path / "w.yaml"
     file.write_text("name: W\nsteps:\n- {id: s, stepType: subflow, subflowId: inner.yaml}\n")
-    with pytest.raises(InvalidFile, match="not allowed to delegate to `Tester`"):
+    with pytest.raises(InvalidFile, match="may not delegate work to `Tester`"):
         b.follow(file, role="Commander")
     b.follow(file)
     switch_role(b.project, "j", "Commander")

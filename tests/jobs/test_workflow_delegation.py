@@ -110,7 +110,7 @@ def test_p48_what_is_refused_at_load_is_what_is_refused_at_run(
         return
     with pytest.raises(InvalidFile, match="can't be used") as told:
         b.follow(tmp_path / "w1.yaml", "new", role=role, input={"x": [1]})
-    assert all("is not allowed to delegate to" in str(error) for error in told.value.details)
+    assert all("may not delegate work to" in str(error) for error in told.value.details)
 
 
 NAMES = ("A", "B", "C", "D")

@@ -47,7 +47,7 @@ def test_no_more_answers_is_a_refusal_that_counts(tmp_path: Path, workspace: Pat
     reply = script(tmp_path, {"text": "one"}).ask(asking(1), workspace)
     assert reply.error is not None
     assert reply.error.kind is ErrorKind.REFUSED
-    assert "not enough answers in the script: 1, needed 2" in reply.error.message
+    assert " has 1, needed 2" in reply.error.message
 
 
 def test_an_answer_for_another_role_is_a_bad_request_that_names_both(tmp_path: Path, workspace: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_archived_job_answers_again_with_its_errors(tmp_path: Path, workspace
         assert failed.error is not None
         assert failed.error.kind is ErrorKind.TRANSIENT
         assert none.error is not None
-        assert "not enough answers in the script: 4, needed 5" in none.error.message
+        assert " has 4, needed 5" in none.error.message
 
 
 BROKEN = "half \ud83d of a smile"

@@ -81,6 +81,6 @@ def _check_targets(
     for target in sorted({*targets} - {*delegates[giver], giver}):
         within = f"in the workflow `{holder}`: " if holder else ""
         listed = ", ".join(sorted(delegates[giver])) or "none"
-        rule = f"the role `{giver}` is not allowed to delegate to `{target}`; allowed: {listed}"
+        rule = f"the role `{giver}` may not delegate work to `{target}`; allowed roles: {listed}"
         fix = f"add it to can_delegate_to_roles of `{giver}`, or use another role"
         yield make_problem("error", "delegation", f"{within}step `{step.id}`: {rule}", place, fix)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from logist.core.money.amounts import format_count
 from logist.core.replay import difference
 from logist.core.replay.drift import Drift
 from logist.core.replay.replay import ChangedRule
+from logist.core.text.counts import format_count
 from logist.errors import LogistError
 from logist.jobs.archive.archive_replay import Replayed
 
@@ -55,7 +55,7 @@ def format_replay_verdict(found: Replayed) -> str:
     if found.differences:
         return f"{format_count(len(found.differences), 'difference')} in {interactions}"
     if found.disagreements:
-        return f"does not match its manifest, {interactions}"
+        return f"does not match its manifest ({interactions})"
     judged = found.interactions - found.unjudged
     skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
     drifted = len({each.sequence for each in found.drifts})

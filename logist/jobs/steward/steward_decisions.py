@@ -149,7 +149,7 @@ def _has_unexecuted_plan(plan: Plan | None, state: State) -> bool:
 def _describe_unexecuted_plan(job_id: str, approval: Interaction) -> str:
     hint = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
     return (
-        f"the job ended with a plan that is not carried out; to carry it out: {hint}, then approve it again"
+        f"the job has ended, but its plan was not carried out; to do that, run: {hint}, then approve it again"
     )
 
 

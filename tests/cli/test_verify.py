@@ -173,7 +173,7 @@ def test_of_many_edits_some_are_listed(desk: Desk) -> None:
         (desk.job() / "workspace" / f"{number:04d}.txt").touch()
     (desk.job() / "workspace" / "a.txt").unlink()
     lines = desk("job", "verify", "j1").out.splitlines()
-    assert lines[1] == "the workspace has 1031 changes since the last checkpoint:"
+    assert lines[1] == "the workspace has 1,031 changes since the last checkpoint:"
     assert (len(lines), lines[-1]) == (23, "  and 1011 more")
     found = desk("job", "verify", "j1", "--json").json["data"]["workspace"]
     assert (len(found["changes"]), found["omitted"]) == (1000, 31)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,9 +21,10 @@ from logist.config.environment import Environment
 from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Kind, Status
 from logist.core.step.step import StepPlan
-from logist.errors import Busy, InvalidFile, Refused, Stopped
+from logist.errors import Busy, InvalidFile, ProviderError, Refused, Stopped
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice, preview_request
+from logist.store import JobDir
 from tests import quickly, support
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
@@ -265,6 +268,27 @@ def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> Non
         assert not (b.folder() / "inflight").exists()
 
 
+def test_an_agent_that_is_ended_before_anything_is_sent_says_so(bench: MakeBench) -> None:
+    with Loopback({"text": command()}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        job = b.project.open_job("j")
+
+        def stopping() -> int:
+            holder = job.find_lock_holder()
+            if holder is not None and holder.courier is not None:
+                end_courier(holder.courier, job.path, seconds=0)
+            return 0
+
+        b.change(stopping=stopping)
+        with pytest.raises(ProviderError, match="before a request was sent; nothing was charged") as ended:
+            b.step()
+        assert ended.value.fix.startswith("to try again, run: logist job step --job j")
+        assert (len(server.requests), len(b.history())) == (0, 1)
+        b.change(stopping=lambda: 0)
+        assert b.step().state.status is Status.REVIEW_REQUIRED
+
+
 @pytest.mark.deep
 def test_a_job_that_is_moved_while_an_agent_is_out_keeps_its_answer(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Found it."), "delay": 2}) as server:
@@ -384,17 +408,7 @@ def test_ctrl_c_while_a_refusal_is_on_its_way_does_not_wait_to_ask_again(bench: 
 def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
     b = bench()
     b.create()
-    job = b.project.open_job("j")
-    with (
-        job.hold_lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
-        subprocess.Popen(
-            [sys.executable, "-c", "input()"],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=[lock.fd],
-        ) as other,
-    ):
-        lock.sign_for_courier(other.pid)
+    with stand_in_courier(b.project.open_job("j")) as other:
         with pytest.raises(Refused, match="not an agent of Logist"):
             record_decision(b.project, "j", Kind.CANCEL, ends_agent=True)
         assert other.poll() is None
@@ -408,21 +422,28 @@ def test_a_courier_that_another_version_started_is_ended(bench: MakeBench, modul
     b = bench()
     b.create()
     job = b.project.open_job("j")
-    with (
-        job.hold_lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
-        subprocess.Popen(
-            [sys.executable, "-c", "input()", module],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=[lock.fd],
-        ) as courier,
-    ):
-        lock.sign_for_courier(courier.pid)
+    with stand_in_courier(job, module) as courier:
         holder = job.find_lock_holder()
         assert holder is not None
         assert holder.courier is not None
         assert end_courier(holder.courier, job.path)
     assert courier.returncode == -signal.SIGTERM
+
+
+@contextmanager
+def stand_in_courier(job: JobDir, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds the job's lock as its courier does; `words` are added to its command line."""
+    with (
+        job.hold_lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
+        subprocess.Popen(
+            [sys.executable, "-c", "input()", *words],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[lock.fd],
+        ) as process,
+    ):
+        lock.sign_for_courier(process.pid)
+        yield process
 
 
 def leave_at_work(b: Bench, server: Loopback) -> None:

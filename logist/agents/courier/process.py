@@ -115,7 +115,8 @@ def _start_process(
         cwd="/",
         env=environment,
         pass_fds=(lock.fd,),
-        # Ctrl-C or closing the terminal ends the command, but not the paid call.
+        # The signals of the terminal don't reach it: a closed terminal must not end the paid call, and after
+        # Ctrl-C the command that waits for it asks it to end and to write its results first.
         start_new_session=True,
     )
 

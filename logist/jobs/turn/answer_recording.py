@@ -202,16 +202,29 @@ def record_courier_answer(session: Session) -> Interaction:
     collected = _collect_unrecorded(session)
     if collected is not None and collected.kind == "unfinished":
         raise _cut_off_error(session, collected.ask)
+    unsent = is_unsent(session)
     entries = record_pending_answer(session)
     if session.project.stopping() == INTERRUPTED:
         raise _interrupted_error(session, entries)
     if not entries:
-        raise ProviderError(
-            "the agent failed to start, or stopped before it sent a request",
-            where=str(session.job.logs / "courier.log"),
-            fix=f"to see whether another command recorded it, run: logist job history --job {session.job.id}",
-        )
+        raise _nothing_to_record_error(session, unsent=unsent)
     return entries[0]
+
+
+def _nothing_to_record_error(session: Session, *, unsent: bool) -> ProviderError:
+    log, job_id = str(session.job.logs / "courier.log"), session.job.id
+    if unsent:
+        message = "the agent was stopped, or failed to start, before a request was sent; nothing was charged"
+        return ProviderError(
+            message,
+            where=log,
+            fix=f"to try again, run: logist job step --job {job_id}; if it fails again, read this file",
+        )
+    return ProviderError(
+        "the agent ended, but left no answer to record",
+        where=log,
+        fix=f"to see whether another command recorded it, run: logist job history --job {job_id}",
+    )
 
 
 def _interrupted_error(session: Session, entries: list[Interaction]) -> Stopped:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 def run(project: ProjectContext, job_id: str, strict: bool, as_json: bool) -> Output:
     """Run a job until it waits for a person, ends, or its provider fails.
 
-    Ctrl-C waits for the current step if it costs nothing; a paid step continues in the background, and the next
-    command records it.
+    Ctrl-C ends the agent and records its results so far; a request without an answer is then in doubt, and the job
+    STUCK. A scripted agent finishes its step first. SIGTERM or a closed terminal leaves the agent running, and the
+    next command records its answer.
     """
     from logist.cli.show.view import build_result_output, prefix_lines, step_lines
     from logist.jobs.job_queue import run_job

@@ -11,6 +11,7 @@ import click
 from logist.cli.options import job_options
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.config.environment import Environment
+from logist.core.text.counts import format_count
 from logist.errors import Damaged, LogistError, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def verify(
     Reports the first invalid interaction, and which ones can still be trusted. Repairs nothing. Exit code 10 if
     something is invalid, if a checkpoint or the workspace is missing, or if other files (checkpoints, logs, child
     jobs, the parent, forks, a merge) show that the end of the history is missing. A state.json that is missing or
-    older than the history is no damage: the next change creates it again.
+    older than the history does no harm: the next change creates it again.
 
     Also lists changes in the workspace since the last checkpoint. Such changes are allowed.
 
@@ -65,10 +66,11 @@ def verify(
     job = open_job(environment, job_argument, job_option, jobs_dir)
     verified = job_reader.verify_job(surroundings(environment, jobs_dir), job)
     trusted, first_bad = verified.proof.trusted, verified.proof.first_bad
+    count = trusted.last - trusted.first + 1 if trusted else 0
     data = {
         "job": job.id,
         "ok": not verified.problems,
-        "interactions": trusted.last - trusted.first + 1 if trusted else 0,
+        "interactions": count,
         "trustworthy": trusted and trusted._asdict(),
         "first_bad": first_bad and {"sequence": first_bad.sequence, "offset": first_bad.offset},
         "problems": [_build_problem_row(problem) for problem in verified.problems],
@@ -78,7 +80,7 @@ def verify(
     diagnostics = make_notes(verified.notes)
     if not verified.problems:
         state = "" if verified.notes else ", state matches"
-        verdict = f"{job.id}: OK, {data['interactions']} interaction{'' if data['interactions'] == 1 else 's'} verified{state}"
+        verdict = f"{job.id}: OK, {format_count(count, 'interaction')} verified{state}"
         return Output(data, (verdict, *_edit_lines(verified.edits)), diagnostics)
     errors = tuple(_make_diagnostic(job, problem) for problem in verified.problems)
     advice = _advise_repair(job, verified)
@@ -101,7 +103,7 @@ def _edit_lines(edits: Edits | None) -> Iterator[str]:
     if edits is None or not edits.changes:
         return
     count = len(edits.changes) + edits.omitted
-    yield f"the workspace has {count} change{'s' * (count > 1)} since the last checkpoint:"
+    yield f"the workspace has {format_count(count, 'change')} since the last checkpoint:"
     for change in edits.changes[:SHOWN]:
         yield f"  {change.kind} {change.path}"
     if count > SHOWN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 from logist.jobs.base.session import build_current_state, dump_state
 from logist.store import JobDir
 

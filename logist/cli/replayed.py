@@ -13,7 +13,7 @@ import click
 
 from logist.cli.show.output import Diagnostic, Line, StyledText
 from logist.config.environment import Environment
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 from logist.errors import InvalidFile, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:

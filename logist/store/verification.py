@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from logist.core.text.counts import format_count
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused
 from logist.store.entries import (
@@ -246,7 +247,7 @@ def _examine_rest(proven: Proof, file: BinaryIO, rest: _Rest) -> Proof:
     if rest.holds_an_entry or describe_excess(size):
         problems = rest.list_problems()
         return proven._replace(problems=problems, first_bad=problems[0], whole=tuple(rest.whole))
-    message = f"{size} bytes of an incomplete append; the next append saves a copy in logs/"
+    message = f"{format_count(size, 'byte')} of an incomplete append; the next append saves a copy in logs/"
     torn = rest.start._replace(message=message)
     return proven._replace(problems=(torn,), ending=torn)
 
@@ -308,9 +309,9 @@ class _Rest:
         """The entries that do not verify or do not follow; of many, the first
         ones and the number of the rest.
         """
-        more = [HistoryProblem(f"{self._more} more entries failed verification or are out of order")] * bool(
-            self._more
-        )
+        more = [
+            HistoryProblem(f"{format_count(self._more, 'more entry')}: verification failed, or out of order")
+        ] * bool(self._more)
         return (*(self._problems or [self.start]), *more)
 
 

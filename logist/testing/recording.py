@@ -18,7 +18,8 @@ from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, RerunCommand, RestepCommand, RoleCommand
-from logist.core.money.amounts import format_count, format_money
+from logist.core.money.amounts import format_money
+from logist.core.text.counts import format_count
 from logist.errors import LogistError
 from logist.jobs.archive import fixture_export, job_fixture
 from logist.jobs.archive.recorded_jobs import Archive

@@ -53,6 +53,11 @@ def test_all_is_well_and_nothing_is_changed(desk: Desk, deep: list[str], fix: li
     assert desk.tree() == before
 
 
+def test_a_new_job_has_one_interaction(desk: Desk) -> None:
+    desk.create()
+    assert "ok      job j1: 1 interaction\n" in desk("doctor").out
+
+
 def test_a_config_and_a_role_that_do_not_validate_keep_nobody_from_looking(desk: Desk) -> None:
     desk.create()
     desk.settings("limts: {}\n")

@@ -329,7 +329,7 @@ WRONG: list[tuple[str, int, str, str | None]] = [
     ("title: t\nsteps:\n  - {agentRole: ab}\n  - tries: 1", 4, "`steps[1].agentRole` is missing", None),
     ("title: t\nsteps:\n  - agentRole: ab\n    tries: x", 4, '`steps[0].tries` must be an integer, not "x"', None),
     ("title: t\nsteps:\n  - agentRole: ab\n    tries: 1.5", 4, "`steps[0].tries` must be an integer, not 1.5", None),
-    ("title: t\nsteps:\n  - agentRole: a", 3, '`steps[0].agentRole` must be text of at least 2 character(s), not "a"', None),
+    ("title: t\nsteps:\n  - agentRole: a", 3, '`steps[0].agentRole` must be text of at least 2 characters, not "a"', None),
     ("title: t\nsteps:\n  - agentrole: ab", 3, "unknown key `steps[0].agentrole`", "did you mean `agentRole`?"),
     ("title: t\nsteps:\n  - agentRole: ab\n    trys: 1", 4, "unknown key `steps[0].trys`", "did you mean `tries`?"),
     ("title: t\nnamed:\n  x.y:\n    agentRole: ab\n    trys: 1", 5, "unknown key `named.x.y.trys`", "did you mean `tries`?"),

@@ -114,7 +114,7 @@ def test_of_a_million_faults_the_first_are_named(tmp_path: Path) -> None:
         spoil(job, number, b"text", b"tixt")
     found = job.examine_history()
     assert [problem.sequence for problem in found.problems[:20]] == list(range(10, 30))
-    assert found.problems[20].message == "60 more entries failed verification or are out of order"
+    assert found.problems[20].message == "60 more entries: verification failed, or out of order"
 
 
 def test_without_its_first_line_nothing_is_proven_but_entries_are_whole(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from logist.agents.workplace import Workplace
 from logist.core.model import Call, ErrorKind, JsonObject, TransportError
 from logist.core.money import money
 from logist.core.secrets.redact import redact
+from logist.core.text.counts import format_count
 from logist.store import JobDir
 
 LOAD_SECONDS = 120.0
@@ -196,9 +197,7 @@ class Errand:
             self.ask.shares_limits_of is not None
         )  # then `_begin_exchange` checks all limits together
         if not shares_limits and plan_next_exchange(self.ask, self.at.turns, self.at.spent) is None:
-            message = (
-                f"after {len(self.at.turns)} turns, the next exchange could cost more than the job has left"
-            )
+            message = f"after {format_count(len(self.at.turns), 'turn')}, the next exchange could cost more than the job has left"
             return {"kind": Ending.COST.value, "message": message}
         return None
 
@@ -243,9 +242,9 @@ class Errand:
 
     def _describe_limit(self, end: Ending) -> str:
         if end is Ending.SHARED_COST and self._is_dropped():
-            turns = len(self.at.turns)
-            return f"after {turns} turns, {self.ask.shares_limits_of} no longer waits for this job"
-        text = f"after {len(self.at.turns)} turns, the next exchange could cost more than"
+            turns = format_count(len(self.at.turns), "turn")
+            return f"after {turns}, {self.ask.shares_limits_of} no longer waits for this job"
+        text = f"after {format_count(len(self.at.turns), 'turn')}, the next exchange could cost more than"
         above = self.ask.shares_limits_of
         return f"{text} the job has left" if end is Ending.COST else f"{text} {above} and its jobs have left"
 

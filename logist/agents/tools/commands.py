@@ -11,6 +11,7 @@ from pathlib import Path
 from logist.agents.sandbox import ProgramEnd
 from logist.agents.tools import text
 from logist.agents.tools.context import Arguments, Context, ToolError
+from logist.core.text.counts import format_count
 from logist.errors import LogistError
 
 NAME = "execute_command"
@@ -87,7 +88,7 @@ def _describe_result(
     ):
         if size:
             body, count = _read_ends(file, size, room, context)
-            pieces.append(f"--- {name}, {size:,} bytes\n{body}")
+            pieces.append(f"--- {name}, {format_count(size, 'byte')}\n{body}")
             redactions += count
     if not any(sizes):
         pieces.append("(no output)")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context
+from logist.core.text.counts import format_count
 from logist.workspace.checkpoint.scan import SPECIAL
 from logist.workspace.files import file_names, safe_open
 
@@ -40,7 +41,7 @@ def list_directory(arguments: Arguments, context: Context) -> tuple[str, int]:
         body, cut = _cut_to_room(lines, context.room)
     count = len(entries.names) + entries.omitted
     note = "\n[... cut; list a subdirectory, or use a smaller depth]" if cut else ""
-    return f"[{display_path}: {count:,} {'entry' if count == 1 else 'entries'}]\n{body}{note}", 0
+    return f"[{display_path}: {format_count(count, 'entry')}]\n{body}{note}", 0
 
 
 def list_first_names(descriptor: int, limit: int, context: Context, *, top: bool) -> Entries:
@@ -122,7 +123,9 @@ def _format_entry(
         note = "  (a cache, content not listed)" if is_cache(name, context) else ""
         return f"dir   {text.format_path(file_names.to_display(path) + '/')}{note}"
     if stat.S_ISREG(status.st_mode):
-        return f"file  {text.format_path(file_names.to_display(path))}  {status.st_size:,} bytes"
+        return (
+            f"file  {text.format_path(file_names.to_display(path))}  {format_count(status.st_size, 'byte')}"
+        )
     if stat.S_ISLNK(status.st_mode):
         return f"link  {text.format_path(file_names.to_display(path))} -> {_read_target(directory, name)}"
     return f"{SPECIAL.get(stat.S_IFMT(status.st_mode), 'special'):5} {text.format_path(file_names.to_display(path))}"

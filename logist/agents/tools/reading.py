@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context, ToolError
+from logist.core.text.counts import format_count
 
 CHUNK = 1 << 20
 COUNTED_BYTES = 64 << 20
@@ -40,7 +41,7 @@ def read_file(arguments: Arguments, context: Context) -> tuple[str, int]:
         if size == 0:
             return f"[{display_path}: an empty file]", 0
         if is_binary(descriptor):
-            return f"[{display_path}: a binary file of {size:,} bytes, not shown]", 0
+            return f"[{display_path}: a binary file of {format_count(size, 'byte')}, not shown]", 0
         start = _find_line(descriptor, first, context, display_path)
         column = arguments.get("column", 1)
         start = _find_column(descriptor, start, column, context, first)
@@ -81,7 +82,7 @@ def _find_line(descriptor: int, number: int, context: Context, shown: str) -> in
         ahead -= min(breaks, ahead)
         end = place + len(data)
     last = number - ahead - (os.pread(descriptor, 1, end - 1) == b"\n")
-    raise ToolError(f"{shown} has only {last:,} lines; line {number:,} not found")
+    raise ToolError(f"{shown} has only {format_count(last, 'line')}; line {number:,} not found")
 
 
 def _find_column(descriptor: int, start: int, column: int, context: Context, line: int) -> int:
@@ -157,7 +158,7 @@ def _describe_window(shown: str, window: Window, body: str, place: tuple[int, in
         f"{shown}: lines {first:,}-{last:,} of {lines:,}" if lines else f"{shown}: lines {first:,}-{last:,}"
     ]
     if not lines:
-        notes.append(f"{size:,} bytes in total")
+        notes.append(f"{format_count(size, 'byte')} in total")
     if column > 1:
         notes.append(f"from character {column:,} of line {first:,}")
     if count and window.text.count("\r\n") == count:

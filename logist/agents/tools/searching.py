@@ -15,6 +15,7 @@ from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.agents.tools.finding import SlowError, TextFinder, open_finder
 from logist.agents.tools.reading import SNIFFED_BYTES
 from logist.core.permissions.tools import MAX_SEARCHED_BYTES
+from logist.core.text.counts import format_count
 from logist.workspace.files import file_names, safe_open
 
 SECONDS = 60.0
@@ -86,7 +87,7 @@ def _describe_search(this: Search, end: str) -> str:
     if end and not count:
         raise ToolError(f"search stopped: {end}")
     what = "file" if this.everything else "line"
-    head = f"[{count:,} {what}{'' if count == 1 else 's'}; {this.files:,} files searched]"
+    head = f"[{format_count(count, what)}; {format_count(this.files, 'file')} searched]"
     tail = (
         [f"[skipped: {', '.join(f'{n:,} {why}' for why, n in this.passed.items())}]"] if this.passed else []
     )
@@ -186,7 +187,7 @@ def _search_file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
                 raise PermissionError
             this.files += 1
             if this.everything:
-                return this.add_line(f"{display_path}  {file_status.st_size:,} bytes")
+                return this.add_line(f"{display_path}  {format_count(file_status.st_size, 'byte')}")
             if file_status.st_size > MAX_SEARCHED_BYTES:
                 this.passed[LARGE] += 1
                 return True

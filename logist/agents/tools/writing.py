@@ -13,6 +13,7 @@ from logist.agents.tools.context import Arguments, Context, LackingError, ToolEr
 from logist.core.model import Permission
 from logist.core.permissions.tools import MAX_EDITED_BYTES
 from logist.core.secrets.redact import REDACTED
+from logist.core.text.counts import format_count
 from logist.workspace.files import safe_open
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,7 +41,10 @@ def write_file(arguments: Arguments, context: Context) -> tuple[str, int]:
         if creating:
             raise
         raise LackingError((Permission.CREATE_FILES,)) from None
-    return f"{'wrote' if file_status else 'created'} {text.format_path(path)}: {len(data):,} bytes", 0
+    return (
+        f"{'wrote' if file_status else 'created'} {text.format_path(path)}: {format_count(len(data), 'byte')}",
+        0,
+    )
 
 
 def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
@@ -54,7 +58,7 @@ def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
                 f"{text.format_path(path)} already exists: it is {paths.describe_file_kind(file_status.st_mode)}"
             )
         write_atomically(directory, name, data, None)
-    return f"created {text.format_path(path)}: {len(data):,} bytes", 0
+    return f"created {text.format_path(path)}: {format_count(len(data), 'byte')}", 0
 
 
 def delete_file(arguments: Arguments, context: Context) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
+from logist.core.text.counts import format_count
 
 if TYPE_CHECKING:
     from logist.errors import LogistError
@@ -272,4 +273,4 @@ def _count_by_state(held: list[HeldUp]) -> str:
     """Return the number of waiting jobs by state."""
     states = Counter(each.status.value if each.status else "damaged" for each in held)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
-    return f"{len(held)} job{'s' if len(held) > 1 else ''} waiting ({counted})"
+    return f"{format_count(len(held), 'job')} waiting ({counted})"

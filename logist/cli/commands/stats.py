@@ -12,6 +12,7 @@ from logist.cli.show.output import Diagnostic, Line, Output, StyledText, TextTab
 from logist.config.environment import Environment
 from logist.core.history.statistics_words import BY, MEASURES, RunEnding
 from logist.core.money import amounts
+from logist.core.text.counts import format_count
 
 if TYPE_CHECKING:
     from logist.core.history.statistics import Key, Tally
@@ -293,7 +294,7 @@ def _format_stuck_reasons(table: Counted) -> list[Line]:
     return [
         *lines,
         *(
-            [f"{rest:>7,}  for {amounts.format_count(len(tally.reasons) - len(reasons), 'other reason')}"]
+            [f"{rest:>7,}  for {format_count(len(tally.reasons) - len(reasons), 'other reason')}"]
             if rest
             else []
         ),
@@ -305,7 +306,7 @@ def _format_jobs(table: Counted) -> list[Line]:
         return []
     many = sorted(table.jobs.items(), key=lambda item: (-item[1], item[0]))
     by_status = ", ".join(f"{number:,} {status}" for status, number in many)
-    return ["", f"{amounts.format_count(table.histories, 'job')}: {by_status}"]
+    return ["", f"{format_count(table.histories, 'job')}: {by_status}"]
 
 
 def _to_one_line(text: str) -> str:

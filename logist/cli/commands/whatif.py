@@ -15,7 +15,8 @@ from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment, require_utf8
-from logist.core.money.amounts import format_count, format_money
+from logist.core.money.amounts import format_money
+from logist.core.text.counts import format_count
 from logist.errors import ReplayDiffers, UsageError
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from logist.cli.show import render
+from logist.core.text.counts import format_count
 
 CELLS = 24
 EVERY = 500
@@ -40,7 +41,7 @@ class ProgressBar:
     def _draw_bar(self) -> None:
         self._drawn = self._format_bar()
         render.show_progress(
-            f"{self._drawn} {self._done:,}/{self._total:,} histories, {self._interactions:,} interactions"
+            f"{self._drawn} {self._done:,}/{format_count(self._total, 'history')}, {format_count(self._interactions, 'interaction')}"
         )
 
     def _format_bar(self) -> str:

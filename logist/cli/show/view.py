@@ -14,7 +14,7 @@ from logist.core.machine import decisions
 from logist.core.machine.kinds import command_of
 from logist.core.model import Change, Interaction
 from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 from logist.jobs.base.result import CommandResult
 
 UNCHANGED = "no files changed"

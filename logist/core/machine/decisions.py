@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from logist.core.model import END, JsonObject
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 
 DEFAULT = "default"
 """What the history records instead of a condition if a decision took its default."""

@@ -1,4 +1,4 @@
-"""Format money and counts for people. Doesn't import pydantic, so that commands start quickly."""
+"""Formats money for people. Doesn't import pydantic, so that commands start quickly."""
 
 from __future__ import annotations
 
@@ -16,13 +16,6 @@ def format_money(microcents: int) -> str:
         return f"{sign}<$0.0001"
     whole, part = divmod((amount + _SMALLEST_SHOWN // 2) // _SMALLEST_SHOWN, 10_000)
     return f"{sign}${whole:,}.{f'{part:04}'.rstrip('0').ljust(2, '0')}"
-
-
-def format_count(number: int, noun: str) -> str:
-    """Format a count: `1 call`, `2,000 calls`, `3 histories`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
 def join_cents(cents: int, micro: int) -> int:

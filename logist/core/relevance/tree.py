@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from logist.core.text.counts import format_count
+
 MAX_LINES = 150
 MAX_CHARACTERS = 8_000
 MOST_AT_TOP = 60
@@ -142,12 +144,10 @@ def _format_lines(
 
 
 def _format_file_count(total: int) -> str:
-    return f" ({total:,} file{'' if total == 1 else 's'})"
+    return f" ({format_count(total, 'file')})"
 
 
 def _describe_more(directories: int, files: int) -> str:
-    descriptions = (
-        [f"{directories:,} more director{'y' if directories == 1 else 'ies'}"] if directories > 0 else []
-    )
-    descriptions += [f"{files:,} more file{'' if files == 1 else 's'}"] if files > 0 else []
+    descriptions = [format_count(directories, "more directory")] if directories > 0 else []
+    descriptions += [format_count(files, "more file")] if files > 0 else []
     return ", ".join(descriptions)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from logist.core.text.counts import format_count
+
 Path = tuple[str | int, ...]
 Problem = Mapping[str, Any]
 """An item of `ValidationError.errors()`."""
@@ -28,10 +30,10 @@ KINDS = {
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
-    "string_too_short": "text of at least {min_length} character(s)",
-    "string_too_long": "text of at most {max_length} characters",
-    "too_short": "a list of at least {min_length} item(s)",
-    "too_long": "a list of at most {max_length} items",
+    "string_too_short": "text of at least {min_length}",
+    "string_too_long": "text of at most {max_length}",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 
@@ -46,9 +48,17 @@ def describe_misfit(problems: Iterable[Problem], kinds: Mapping[str, str] = KIND
         if pattern is None:
             message = str(problem["msg"]).removeprefix("Value error, ")
             return message if isinstance(value, dict | list) else f"{message}, not {show_value(value)}"
-        limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in problem.get("ctx", {}).items()}
+        unit = "character" if problem["type"].startswith("string") else "item"
+        limits = {name: _format_limit(name, limit, unit) for name, limit in problem.get("ctx", {}).items()}
         wanted.append(pattern.format(**limits))
     return f"must be {join_alternatives(list(dict.fromkeys(wanted)))}, not {show_value(value)}"
+
+
+def _format_limit(name: str, limit: Any, unit: str) -> Any:
+    """Format a limit that pydantic names: a length with its unit, a number without zeros at the end."""
+    if name in ("min_length", "max_length"):
+        return format_count(limit, unit)
+    return f"{limit:g}" if isinstance(limit, float) else limit
 
 
 def find_real_path(data: Any, problem: Problem) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 from logist.core.machine import steward
 from logist.core.model import END, MAX_ITEMS, Execution, Limits, Step, StepType, Workflow
 from logist.core.text import paths
+from logist.core.text.counts import format_count
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places, make_problem
 
@@ -54,7 +55,7 @@ def count_least_runs_of_item(step: Step, subflows: Mapping[str, Workflow], *, re
 def _check_item_limits(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[WorkflowProblem]:
     least, own = needs.count_item_runs(step), step.item_limits
     allowed = own.max_allowed_iterations if own else None
-    runs = "1 run" if least == 1 else f"{least} runs"
+    runs = format_count(least, "run")
     if allowed is not None and allowed < least:
         message = f"an item of `{step.id}` needs at least {runs}, but its itemLimits allow {allowed}"
         yield make_problem(

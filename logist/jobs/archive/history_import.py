@@ -16,6 +16,7 @@ from logist.core.history.fold import Folding
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
 from logist.core.model.commands import CreateCommand
 from logist.core.secrets.leaks import find_leaks
+from logist.core.text.counts import format_count
 from logist.errors import Damaged, Refused
 from logist.jobs.archive import archive_replay, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive
@@ -241,6 +242,6 @@ def _describe_losses(past: _Past, *, kept: bool) -> Iterator[str]:
     if past.spec and not past.spec.prompt and past.spec.workflow is None:
         yield "the history has no prompt: add a `prompt` to job.yaml before the next step"
     if past.redacted:
-        yield f"secrets were removed from {past.redacted} interactions, so the file itself was not kept"
+        yield f"secrets were removed from {format_count(past.redacted, 'interaction')}, so the file itself was not kept"
     if kept and past.archive.path.name == HISTORY and segments.find_segments(past.archive.path):
         yield "only the last file of the history was kept in attachments/; the entries of all files were imported"

@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from logist.core.model import JsonObject, Recorded
+from logist.core.text.counts import format_count
 from logist.errors import Damaged, Refused
 from logist.store import JobDir, files
 
@@ -224,9 +225,9 @@ def _compare_with_manifest(manifest: Manifest, entries: Iterable[JsonObject]) ->
             if differ <= TOLD:
                 yield f"{MANIFEST} expects {_describe_transition(expected)}, the history has {_describe_transition(actual)}"
     if differ > TOLD:
-        yield f"{differ - TOLD} more interactions differ"
+        yield f"and {format_count(differ - TOLD, 'more interaction')} with differences"
     if count != manifest.interactions:
-        yield f"{MANIFEST} expects {manifest.interactions} interactions, the history has {count}"
+        yield f"{MANIFEST} expects {format_count(manifest.interactions, 'interaction')}, the history has {count}"
     if not differ and head != manifest.fixture_head:
         yield f"the history does not match {MANIFEST}: the hash of its last interaction differs"
 

@@ -16,6 +16,7 @@ from typing import NoReturn, TypeVar
 from logist.core.history.fold import restep_to
 from logist.core.model import Interaction, JsonObject
 from logist.core.text import patterns
+from logist.core.text.counts import format_count
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs.archive import foreign_histories
 from logist.jobs.base.session import parse_interaction
@@ -97,7 +98,7 @@ class Archive:
         With a state.json in the same directory none is lost, because that names the last one.
         """
         if self.is_cut_off() and not os.path.lexists(self.job.state_file):
-            message = f"the end of the history is missing: it may have had more than {count} interactions"
+            message = f"the end of the history is missing: it may have had more than {format_count(count, 'interaction')}"
             raise Damaged(message, where=str(self.path), fix="restore it from a backup")
 
     def call_for_each(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from logist.core.model import Workflow
+from logist.core.text.counts import format_count
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.checking import Around
 from logist.core.workflow.limit_checks import Allowance
@@ -65,7 +66,7 @@ def load_job_workflow(
 
 
 def _invalid_workflow_error(loaded: LoadedWorkflow, errors: Sequence[WorkflowProblem]) -> InvalidFile:
-    count = f"{len(errors)} errors" if len(errors) != 1 else "1 error"
+    count = format_count(len(errors), "error")
     fix = f"logist workflow validate {quote(str(loaded.path))}"
     failure = InvalidFile(f"the workflow can't be used: it has {count}", where=str(loaded.path), fix=fix)
     failure.details = tuple(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from logist.core.machine.steward import next_command
 from logist.core.model import Interaction, State
+from logist.core.text.counts import format_count
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,6 +27,5 @@ class CommandResult:
         return next_command(self.before or self.state, self.job_id)
 
     def __repr__(self) -> str:
-        count = len(self.entries)
-        recorded = f"{count} interaction{'s' if count != 1 else ''} recorded"
+        recorded = f"{format_count(len(self.entries), 'interaction')} recorded"
         return f"<CommandResult {self.job_id}: {self.state.status}, {recorded}, exit code {self.exit_code}>"

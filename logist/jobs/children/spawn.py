@@ -31,6 +31,7 @@ from logist.core.model import (
 from logist.core.model.commands import PlannedChild, SpawnCommand
 from logist.core.template import data
 from logist.core.text import paths
+from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.core.workflow.limit_checks import count_least_runs_of_item
 from logist.core.workflow.places import suggest_name
@@ -124,7 +125,7 @@ def _warn_of_too_few_runs(session: Session, spec: EffectiveSpec, step: Step, cou
     remaining = spec.limits.max_allowed_iterations - state.usage.current_action_count
     if least > remaining:
         hint = f"to raise the limit: logist job config --job {session.job.id} --set limits.max_allowed_iterations=N"
-        message = f"{count} items of {step.id} need at least {least} runs, but only {remaining} are left"
+        message = f"{format_count(count, 'item')} of {step.id} will need {format_count(least, 'run')} or more; runs left: {remaining}"
         session.project.say(f"warning: {message} ({hint})")
 
 
@@ -144,7 +145,7 @@ def _describe_spawn(step: Step, items: Sequence[Any], found: JsonObject) -> str:
     if step.step_type is StepType.SUBFLOW:
         return f"{step.name}: delegated to a child job"
     if items:
-        return f"{step.name}: {len(items)} items"
+        return f"{step.name}: {format_count(len(items), 'item')}"
     return f"{step.name}: no items, because `{step.items_path}` {_explain_no_items(step, found)}"
 
 
@@ -168,7 +169,7 @@ def _find_items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
     if len(items) > step.max_items:
         return (
             [],
-            f"{step.items_path} has {len(items):,} items, but {step.id!r} allows at most {step.max_items}",
+            f"{step.items_path} has {format_count(len(items), 'item')}, but {step.id!r} allows at most {step.max_items}",
         )
     return items, ""
 

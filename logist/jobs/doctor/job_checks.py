@@ -20,6 +20,7 @@ from shlex import quote
 from logist.agents.courier import ask_files
 from logist.core.history import newer_versions
 from logist.core.model import Status, Workflow
+from logist.core.text.counts import format_count
 from logist.errors import Busy, LogistError, Refused
 from logist.jobs.base import job_reader, specs
 from logist.jobs.base.job_reader import Edits
@@ -69,7 +70,11 @@ def examine(project: ProjectContext, job: JobDir, *, deep: bool, forks: Forks | 
         return found
     edits = examined.verified.edits if deep else None
     edited = f"; {_edits_in_short(edits)}" if edits and edits.changes else ""
-    return [Finding(examined.check, "ok", f"{examined.loaded.position.sequence} interactions{edited}")]
+    return [
+        Finding(
+            examined.check, "ok", f"{format_count(examined.loaded.position.sequence, 'interaction')}{edited}"
+        )
+    ]
 
 
 def repair(
@@ -349,7 +354,7 @@ def _end_of_history(examined: ExaminedJob) -> Iterator[Finding]:
     """An incomplete end; the next change of the job also repairs it."""
     job, torn = examined.job, examined.loaded.torn
     if torn:
-        message = f"the history ends with {len(torn)} bytes of an incomplete append"
+        message = f"the history ends with {format_count(len(torn), 'byte')} of an incomplete append"
         yield repairable(warning(examined.check, message, None), job.history_file)
     elif not _is_closed(job):
         found = warning(examined.check, "the closing line of the history is incomplete", None)

@@ -143,7 +143,7 @@ def test_what_lies_around_is_walked_over_in_a_listing_and_a_search(trapped: Benc
     assert "secret\n" not in listed.replace("../outside/secret\n", "").replace("/outside/secret\n", "")
     assert ".git/" not in listed
     found = trapped.done("search", pattern="canary")
-    assert found.startswith("[0 lines; 1 files searched]")
+    assert found.startswith("[0 lines; 1 file searched]")
     assert "2 unreadable or with hard links" in found
 
 

@@ -13,7 +13,7 @@ from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment, require_utf8
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 from logist.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from logist.cli.options import job_option, jobs_dir_option, json_flag
 from logist.cli.shell_values import complete_directory, complete_file, complete_job_or_file
 from logist.cli.show.output import Line, Output, StyledText, make_notes, make_warnings
 from logist.config.environment import Environment
+from logist.core.text.counts import format_count
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,4 +178,4 @@ def _list_doubts(done: ExportedFixture) -> Iterator[str]:
 
 
 def _count_interactions(number: int) -> str:
-    return f"{number:,} interaction{'' if number == 1 else 's'}"
+    return format_count(number, "interaction")

@@ -12,7 +12,7 @@ from logist.cli.options import job_and_dir_options, listing_options
 from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
 from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
-from logist.core.money.amounts import format_count
+from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import UsageError
 

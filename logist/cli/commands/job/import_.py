@@ -9,6 +9,7 @@ import click
 from logist.cli.options import json_option, new_jobs_dir_option
 from logist.cli.show.output import Command, Output, StyledText, make_notes, make_warnings
 from logist.config.environment import Environment, require_utf8
+from logist.core.text.counts import format_count
 
 
 @click.command("import")
@@ -42,10 +43,9 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
         "notes": list(imported.notes),
         "next_command": next_command(state, name),
     }
-    plural = "" if imported.interactions == 1 else "s"
     lines = (
         (StyledText(name, "bold"), " is ", status_span(state.status.value)),
-        (StyledText(f"imported: {imported.interactions:,} interaction{plural} from {file}", "dim"),),
+        (StyledText(f"imported: {format_count(imported.interactions, 'interaction')} from {file}", "dim"),),
         (StyledText(f"directory: {imported.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )

@@ -11,6 +11,7 @@ from logist.cli.context import open_job
 from logist.cli.current_job import get_current_directory
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
+from logist.core.text.counts import format_count
 from logist.errors import StorageError
 from logist.jobs.doctor import leaked_secrets
 from logist.jobs.doctor.leaked_secrets import FoundLeak, Scanned
@@ -54,7 +55,9 @@ def _choose_exit_code(scanned: Sequence[Scanned]) -> int:
 
 def _format_scan(scanned: Scanned) -> Iterator[str]:
     if not scanned.found:
-        searched = f"{scanned.files:,} files and {scanned.objects:,} checkpoint objects"
+        searched = (
+            f"{format_count(scanned.files, 'file')} and {format_count(scanned.objects, 'checkpoint object')}"
+        )
         yield f"{scanned.job}: no secrets found in {searched}"
     for found in scanned.found[:SHOWN]:
         yield f"{scanned.job}: {_format_leak(found)}"

@@ -12,6 +12,7 @@ from logist.cli.options import json_option
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
 from logist.config.environment import Environment, require_utf8
+from logist.core.text.counts import format_count
 from logist.errors import InvalidFile
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -92,7 +93,7 @@ def _replace_file(path: Path, text: str) -> None:
 def _describe_outcome(path: Path, moved: int, *, changed: bool, written: bool) -> str:
     if not changed:
         return f"nothing to move in {path}"
-    steps = f"{moved} step{'s' if moved != 1 else ''}"
+    steps = format_count(moved, "step")
     return (
         f"{steps} changed in {path}" if written else f"{steps} would change; use --write to change the file"
     )

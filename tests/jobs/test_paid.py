@@ -283,7 +283,7 @@ def test_an_agent_that_is_ended_before_anything_is_sent_says_so(bench: MakeBench
         b.change(stopping=stopping)
         with pytest.raises(ProviderError, match="before a request was sent; nothing was charged") as ended:
             b.step()
-        assert ended.value.fix.startswith("to try again, run: logist job step --job j")
+        assert (ended.value.fix or "").startswith("to try again, run: logist job step --job j")
         assert (len(server.requests), len(b.history())) == (0, 1)
         b.change(stopping=lambda: 0)
         assert b.step().state.status is Status.REVIEW_REQUIRED

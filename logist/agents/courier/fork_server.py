@@ -49,6 +49,11 @@ class ForkServer:
         self._one_at_a_time = threading.Lock()
         self.is_closed = False
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._process.pid
+
     @classmethod
     def start(cls, kind: Kind, environment: dict[str, str]) -> ForkServer:
         """Start a server; it loads while the caller goes on. Raises OSError if it can't be started.

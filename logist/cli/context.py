@@ -36,8 +36,10 @@ def open_project(
     environment: Environment, jobs_dir: str | None = None, agent: str | None = None
 ) -> ProjectContext:
     """Return the project around the current directory. Raises InvalidFile for an invalid config or role."""
-    couriers = ForkServers()
-    click.get_current_context().call_on_close(couriers.close)
+    command = click.get_current_context(silent=True)  # None in the pytest plugin
+    couriers = ForkServers(enabled=command is not None)
+    if command is not None:
+        command.call_on_close(couriers.close)
     return project_opening.open_project(
         environment,
         Path(get_current_directory()),

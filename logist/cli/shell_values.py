@@ -79,6 +79,7 @@ SETTINGS = (
     "on_doubt",
     "on_stuck",
     "poll_interval_seconds",
+    "providers",
     "redact.patterns",
     "response_format",
     "retries.backoff_seconds",

@@ -33,7 +33,7 @@ from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command
 from tests.support import ROOT, make_repository
 from tests.torture import mutants
-from tests.torture.lab import World, paid_server, quick_python
+from tests.torture.lab import World, paid_server
 from tests.torture.suite import Skip
 from tests.torture.tracer import Call, trace
 
@@ -214,13 +214,12 @@ def steps(place: Path, runs: int) -> None:
     rows = [step_costs("scripted", scripted, runs, paid=False)]
     with paid_server({"text": AGAIN, "usage": {"input": 10, "output": 10}}) as server:
         paid = World.made(place / "paid").paid_by(server.url)
-        paid.python = quick_python(place / "python")
         rows.append(step_costs("paid", paid, runs, paid=True))
     head = ["a step", "own fsyncs", "own kB", "own ms", "least", "git's fsyncs", "gits", "whole ms"]
     table([head, *rows])
     print(f"of it in git: {git_time(scripted, runs):.0f} ms")
     whole = [float(row[-1]) for row in rows]
-    print(f"the courier's start and the exchange, a stand-in for litellm: {whole[1] - whole[0]:.0f} ms")
+    print(f"the courier's start and the exchange, with the built-in client: {whole[1] - whole[0]:.0f} ms")
     print("whole: the process from its start to its end; the server answers at once")
     for name, flushed, _, own, least, *_ in rows:
         judged(f"fsyncs of a {name} step on Logist's own files", int(flushed), 10)

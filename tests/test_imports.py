@@ -81,7 +81,7 @@ def test_only_config_reads_the_environment(modules: dict[str, Module]) -> None:
         find_uses(
             modules,
             ENVIRONMENT,
-            {"logist.config.environment", "logist.agents.clients.litellm", "logist.agents.clients.direct"},
+            {"logist.config.environment", "logist.agents.clients.litellm"},
         )
         == []
     )

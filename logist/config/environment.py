@@ -50,6 +50,12 @@ class Home(NamedTuple):
     source: Source
 
 
+def replace_process_environment(values: Mapping[str, str]) -> None:
+    """Set the environment variables of this process to exactly these; only a courier does so."""
+    os.environ.clear()
+    os.environ.update(values)
+
+
 class Environment:
     """A copy of the environment variables; an empty variable counts as unset."""
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests import quickly, support
+from tests import support
 from tests.support import Ran, RunLogist
 
 Json = dict[str, Any]
@@ -60,12 +60,11 @@ class Desk:
         return support.run_as_process(*args, stdin=stdin, env=self.env | dict(env or {}), cwd=self.place)
 
     def started(
-        self, *args: str, env: Mapping[str, str] | None = None, quick: bool = False, **pipes: Any
+        self, *args: str, env: Mapping[str, str] | None = None, **pipes: Any
     ) -> subprocess.Popen[bytes]:
-        """A process that goes on by itself; `quick`: its couriers ask the stand-in for litellm."""
+        """A process that goes on by itself."""
         environment = support.process_environment() | self.env | dict(env or {})
-        program = quickly.command() if quick else support.logist_command()
-        return subprocess.Popen([*program, *args], cwd=self.place, env=environment, **pipes)
+        return subprocess.Popen([*support.logist_command(), *args], cwd=self.place, env=environment, **pipes)
 
     def on_terminal(self, *args: str, columns: int = 80, env: Mapping[str, str] | None = None) -> str:
         """What a person sees on a terminal of that width."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents import litellm
+from logist.agents.clients import answers
 from logist.cli import answer
 from logist.store import entries
 from tests.cli.desk import Desk
@@ -62,5 +62,5 @@ def test_an_answer_is_no_longer_than_one_of_a_model(desk: Desk, monkeypatch: pyt
 
 def test_the_longest_answers_fit_into_an_entry() -> None:
     """Of a model, all control characters; of a person, all bytes that are no UTF-8."""
-    longest = max(litellm.MAX_TEXT * len("\\u0001"), answer.LONGEST * len("\\\\udcff"))
+    longest = max(answers.MAX_TEXT * len("\\u0001"), answer.LONGEST * len("\\\\udcff"))
     assert longest + (16 << 20) <= entries.LONGEST

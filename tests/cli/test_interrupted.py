@@ -56,7 +56,7 @@ class Slow(Loopback):
 def stopped(desk: Desk, server: Slow, count: int, number: int, *args: str) -> tuple[int, str]:
     """A command whose process group is sent a signal, as a terminal does, once the model is asked: `(code, stderr)`."""
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
-    started = desk.started(*args, env=paid(desk), quick=True, stdout=null, stderr=pipe, process_group=0)
+    started = desk.started(*args, env=paid(desk), stdout=null, stderr=pipe, process_group=0)
     server.wait_for(count)
     os.killpg(started.pid, number)
     _, told = started.communicate()
@@ -64,7 +64,7 @@ def stopped(desk: Desk, server: Slow, count: int, number: int, *args: str) -> tu
 
 
 def paid(desk: Desk) -> dict[str, str]:
-    return desk.env | {"LOGIST_AGENT": "litellm", "MY_MODEL": "dummy-key-for-tests-0001"}
+    return desk.env | {"LOGIST_AGENT": "model", "MY_MODEL": "dummy-key-for-tests-0001"}
 
 
 @pytest.mark.deep
@@ -120,7 +120,7 @@ def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
-        started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.PIPE)
+        started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.PIPE)
         assert started.stderr is not None
         server.wait_for(1)
         started.send_signal(signal.SIGINT)
@@ -141,7 +141,7 @@ def test_a_running_job_is_canceled_when_a_person_says_so(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
-        started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.DEVNULL)
+        started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.DEVNULL)
         server.wait_for(1)
         for verb in ("cancel", "suspend", "fail"):
             refused = desk("job", verb, "j1")

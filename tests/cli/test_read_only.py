@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
-from tests.torture.lab import World, command, paid_server, quick_python
+from tests.torture.lab import World, command, paid_server
 from tests.torture.suite import Skip
 from tests.torture.tracer import Call, Trace, trace
 
@@ -173,7 +173,6 @@ class TestFsyncs:
     def paid(self, tmp_path: Path) -> Iterator[World]:
         with paid_server() as server:
             world = World.made(tmp_path / "w").paid_by(server.url).create()
-            world.python = quick_python(tmp_path / "python")
             yield world
             assert len(server.requests) == 1
 

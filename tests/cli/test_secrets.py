@@ -195,17 +195,13 @@ def test_a_key_that_was_stored_split_is_not_shown_whole(desk: Desk, unseen: str)
 
 def test_a_courier_has_no_key_in_argv_environment_or_file(desk: Desk) -> None:
     env = (
-        desk.env
-        | ENV
-        | {"LOGIST_AGENT": "litellm", "MY_MODEL": "canary-of-the-model", "NO_PROXY": "127.0.0.1"}
+        desk.env | ENV | {"LOGIST_AGENT": "model", "MY_MODEL": "canary-of-the-model", "NO_PROXY": "127.0.0.1"}
     )
     os.umask(0)
     with Slow({"text": everything("canary-of-the-model"), "finish": everything("stop")}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
-        started = desk.started(
-            "job", "step", "j1", env=env, quick=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        started = desk.started("job", "step", "j1", env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         server.wait_for(1)
         holder = JobDir(desk.job(), "j1").find_lock_holder()
         assert holder is not None

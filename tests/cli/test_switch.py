@@ -109,7 +109,7 @@ class TestAtWork:
         with Slow({"text": command()}) as server:
             desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
             desk.create()
-            started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.DEVNULL)
+            started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.DEVNULL)
             server.wait_for(1)
             refused = desk("job", "role", "j1", "Planner")
             assert (refused.code, refused.out) == (8, "")
@@ -136,7 +136,7 @@ class TestAtWork:
         with Slow({"text": command()}) as server:
             desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
             desk.create()
-            started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.DEVNULL)
+            started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.DEVNULL)
             server.wait_for(1)
             seen, code = answered(desk, "job", "role", "j1", "Planner", reply=reply)
             assert "stop it and interrupt its work? [y/N]" in seen

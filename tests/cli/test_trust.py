@@ -336,6 +336,7 @@ def test_each_setting_is_judged() -> None:
     """A new setting needs trust until it is put into the table; here it has to be put into one of the two lists."""
     sensitive = {
         *("review.checks", "review.mode", "review.auto_merge", "approval", "on_doubt", "on_stuck", "models"),
+        "providers",
         *("agent", "agents", "workspace.caches", "workspace.setup.commands", "workspace.setup.lock_files"),
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),

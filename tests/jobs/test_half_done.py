@@ -19,7 +19,7 @@ from logist.jobs.steward.steward_decisions import record_decision, rerun_job
 from logist.store import JobDir
 from tests.jobs.bench import Bench, Json
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_paid import quickly_paid, waiting_for
+from tests.jobs.test_paid import paid, waiting_for
 from tests.jobs.test_working import DOUBT, END, call, role, step_as_process_of, turn
 from tests.loopback import Loopback
 
@@ -69,7 +69,7 @@ def test_what_would_be_asked_otherwise_today_is_given_up(
     bench: MakeBench, change: Callable[[Bench], None]
 ) -> None:
     with Loopback(WAITS, END) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         job = killed_at_work(b, server)
         change(b)
         b.step()
@@ -86,7 +86,7 @@ def test_a_planted_answer_runs_nothing_that_the_config_does_not_allow(
 ) -> None:
     out = tmp_path / "pwned"
     with Loopback(WAITS, END) as server, Loopback(END) as evil:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         job = killed_at_work(b, server)
         request: Json = json.loads((job.inflight / "1.request").read_text())
         request["work"]["sandbox"]["mode"] = "off"
@@ -106,7 +106,7 @@ def test_a_planted_answer_runs_nothing_that_the_config_does_not_allow(
 @pytest.mark.deep
 def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -> None:
     with Loopback(WAITS, END) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         job = killed_at_work(b, server)
         os.rename(job.git_dir, job.path / "away")
         record_decision(b.project, "j", Kind.CANCEL)  # what is in flight can't be recorded, and stays
@@ -121,7 +121,7 @@ def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -
 @pytest.mark.deep
 def test_a_refusal_is_not_lost_by_a_decision(bench: MakeBench) -> None:
     with Loopback(WAITS, END) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         job = killed_at_work(b, server)
         refusal = {
             "kind": "tool",
@@ -155,7 +155,7 @@ def test_a_breach_is_found_again_after_a_crash(
         return recorded(session, *entries, **more)
 
     with Loopback(turn(call("execute_command", command=command)), END) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         role(b, "Worker", SHELL)
         b.create()
         monkeypatch.setattr(Session, "record", crashing)
@@ -171,7 +171,7 @@ def test_a_breach_is_found_again_after_a_crash(
 def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch q")), *[{"status": 503, "message": "busy"}] * 3]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         role(b, "Worker", SHELL)
         b.create()
         assert b.step().state.status is Status.STUCK
@@ -185,7 +185,7 @@ def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
 @pytest.mark.parametrize("status", [400, 401])
 def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, status: int) -> None:
     with Loopback(*DOUBT[:2], {"status": status, "message": "no"}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         assert b.step().exit_code == 6
         server.steps = [END]
@@ -197,7 +197,7 @@ def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, statu
 def test_turns_of_an_earlier_version_are_gone_on_from(bench: MakeBench) -> None:
     """Its model has no field that came later; the same model is asked."""
     with Loopback(*DOUBT[:2], {"status": 400, "message": "no"}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         assert b.step().exit_code == 6
         (file,) = b.project.open_job("j").logs.glob("*.kept.json")
@@ -214,7 +214,7 @@ def test_turns_of_an_earlier_version_are_gone_on_from(bench: MakeBench) -> None:
 def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
     asks = turn(call("execute_command", command="touch made.txt"))
     with Loopback(asks, asks, END, asks) as server:
-        b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
+        b = paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         b.step()
         record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))

@@ -25,7 +25,7 @@ from logist.errors import Busy, InvalidFile, ProviderError, Refused, Stopped
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import JobDir
-from tests import quickly, support
+from tests import support
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.loopback import Loopback
@@ -49,14 +49,6 @@ def paid(b: Bench, url: str, **settings: object) -> Bench:
         settings=Settings.model_validate(values),
         environment=Environment({"HOME": str(b.project.home), "PATH": os.environ["PATH"], "MY_MODEL": KEY}),
     )
-    return b
-
-
-def quickly_paid(b: Bench, url: str, **settings: object) -> Bench:
-    """The same as `paid`, for tests that are not about litellm; test_standin compares the two."""
-    b = paid(b, url, **settings)
-    values = {"HOME": str(b.project.home), "PATH": os.environ["PATH"], "MY_MODEL": KEY}
-    b.change(environment=quickly.Quick(values))
     return b
 
 
@@ -112,7 +104,7 @@ def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_pa
     with Loopback(
         {"text": command(summary="Late."), "gate": gate, "usage": {"input": 10, "output": 10}}
     ) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         configured(b, server)
         stepper = step_as_process(b)
@@ -132,17 +124,12 @@ def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_pa
     assert any("waiting for" in line for line in b.said)
 
 
-def program(b: Bench) -> list[str]:
-    quick = isinstance(b.project.environment, quickly.Quick)
-    return quickly.command() if quick else [sys.executable, "-m", "logist"]
-
-
 def step_as_process(
     b: Bench, *arguments: str, stderr: Path = Path(os.devnull), **environment: str
 ) -> subprocess.Popen[bytes]:
     with stderr.open("wb") as log:
         return subprocess.Popen(
-            [*program(b), *(arguments or ("job", "step", "j"))],
+            [sys.executable, "-m", "logist", *(arguments or ("job", "step", "j"))],
             cwd=b.project.home.parent,
             env=support.process_environment() | {"MY_MODEL": KEY} | environment,
             stderr=log,
@@ -170,7 +157,7 @@ def waiting_for(condition: object, seconds: float = 60.0) -> None:
 
 
 def test_the_output_is_lowered_to_what_the_limit_leaves(bench: MakeBench) -> None:
-    b = quickly_paid(bench(), "http://127.0.0.1:9/v1")
+    b = paid(bench(), "http://127.0.0.1:9/v1")
     b.create(limits={"cost_threshold": 1})
     _, plan = preview_request(b.project, "j", Choice())
     assert isinstance(plan, StepPlan)
@@ -181,7 +168,7 @@ def test_the_output_is_lowered_to_what_the_limit_leaves(bench: MakeBench) -> Non
 
 def test_too_little_left_halts_before_anything_is_sent(bench: MakeBench) -> None:
     with Loopback({"text": command()}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create(limits={"cost_threshold": 0.2})
         result = b.step()
     assert (result.exit_code, result.state.status) == (7, Status.HALTED_COST)
@@ -190,7 +177,7 @@ def test_too_little_left_halts_before_anything_is_sent(bench: MakeBench) -> None
 
 def test_an_unknown_price_is_refused_unless_allowed(bench: MakeBench) -> None:
     with Loopback({"text": command()}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         unknown = models(server.url, input_price=None)
         b.change(settings=Settings.model_validate({"models": unknown}))
         b.create()
@@ -206,7 +193,7 @@ def test_an_unknown_price_is_refused_unless_allowed(bench: MakeBench) -> None:
 
 
 def test_a_stop_before_sending_sends_nothing(bench: MakeBench) -> None:
-    b = quickly_paid(bench(), "http://127.0.0.1:9/v1")
+    b = paid(bench(), "http://127.0.0.1:9/v1")
     b.create()
     for code in (130, 143):
         b.change(stopping=lambda code=code: code)
@@ -220,7 +207,7 @@ def test_a_stop_before_sending_sends_nothing(bench: MakeBench) -> None:
 @pytest.mark.deep
 def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBench) -> None:
     with Loopback({"text": command(), "delay": 600}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 130 if server.requests else 0)
         with pytest.raises(Stopped, match="j is now STUCK") as stopped:
@@ -241,7 +228,7 @@ def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBenc
 @pytest.mark.deep
 def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Just in time."), "delay": 1.5}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 130 if server.requests else 0)
         with pytest.raises(Stopped, match="j is now REVIEW_REQUIRED"):
@@ -292,7 +279,7 @@ def test_an_agent_that_is_ended_before_anything_is_sent_says_so(bench: MakeBench
 @pytest.mark.deep
 def test_a_job_that_is_moved_while_an_agent_is_out_keeps_its_answer(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Found it."), "delay": 2}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 143 if server.requests else 0)
         with pytest.raises(Stopped):
@@ -310,7 +297,7 @@ def test_a_job_that_is_moved_while_an_agent_is_out_keeps_its_answer(bench: MakeB
 )
 def test_a_steward_takes_the_job_from_the_agent_at_work(bench: MakeBench, kind: str, ended: str) -> None:
     with Loopback({"text": command(), "delay": 600}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         leave_at_work(b, server)
         with pytest.raises(Busy):
@@ -325,7 +312,7 @@ def test_a_steward_takes_the_job_from_the_agent_at_work(bench: MakeBench, kind: 
 @pytest.mark.deep
 def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) -> None:
     with Loopback({"text": command(), "delay": 600}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         configured(b, server)
         stepper = step_as_process(b)
@@ -339,7 +326,7 @@ def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) 
 @pytest.mark.deep
 def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) -> None:
     with Loopback({"text": command(), "delay": 3}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create("a")
         b.create("b")
         swapped: list[bool] = []
@@ -364,7 +351,7 @@ def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) 
 @pytest.mark.deep
 def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Mine."), "delay": 4}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         leave_at_work(b, server)
         shutil.copytree(b.folder(), b.folder("copy"))
@@ -379,7 +366,7 @@ def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench
 def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBench, tmp_path: Path) -> None:
     gate = threading.Event()
     with Loopback({"text": command(summary="Asked for."), "gate": gate}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         configured(b, server)
         leave_at_work(b, server)
@@ -395,7 +382,7 @@ def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBenc
 def test_ctrl_c_while_a_refusal_is_on_its_way_does_not_wait_to_ask_again(bench: MakeBench) -> None:
     refusal = {"status": 429, "headers": {"retry-after": "50"}, "delay": 1.5}
     with Loopback(refusal) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 130 if server.requests else 0)
         with pytest.raises(Stopped):
@@ -465,7 +452,7 @@ def configured(b: Bench, server: Loopback) -> None:
 @pytest.mark.deep
 def test_sigterm_leaves_the_courier_at_work(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Late."), "delay": 2}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         leave_at_work(b, server)
         assert b.step().state.last is not None

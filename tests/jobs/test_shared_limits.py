@@ -37,7 +37,7 @@ from logist.store import JobDir
 from tests import support
 from tests.jobs.bench import Bench, Json, command, gave
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_paid import quickly_paid
+from tests.jobs.test_paid import paid
 from tests.jobs.test_recovery import left_in_flight
 from tests.jobs.test_workflow_children import given_away
 from tests.jobs.test_workflow_children import totals as used_by
@@ -409,7 +409,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     children = given_away(b, *"abcde")
     server = Dearest({"text": command(output=1)})
     with server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         _, plan = preview_request(b.project, children[0], Choice())
         assert isinstance(plan, StepPlan)
         assert plan.reserved_microcents
@@ -430,7 +430,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     server = Dearest({"text": command(output=1)})
     server.release.set()
     with server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         raised(b, "cost_threshold", 100)
         list(job_queue.run_queue(b.project, 4, lambda _: None))
         assert len(server.requests) == len(children) - asked + 1
@@ -447,7 +447,7 @@ def test_a_model_that_finds_no_room_for_its_next_turn_goes_on_from_there(bench: 
     limited(b, "cost_threshold", 1.2)
     done = {"text": command(output=1), "usage": {"input": 100, "output": 10}}
     with Loopback(LISTS, done) as server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         ended = {one.job_id: one for one in job_queue.run_queue(b.project, 1, lambda _: None)}
         assert len(server.requests) == 1
         asked = b.history(child)[-1]
@@ -485,7 +485,7 @@ def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
     b = bench()
     (child,) = given_away(b, "a", limits={"cost_threshold": 1.2})
     with Loopback({"text": command(output=1), "usage": {"input": 100, "output": 10}}) as server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         job = begun(b, child, cents)
         job.begin_exchange(2, {"reserved_microcents": 10**9})
         b.step(child)
@@ -507,7 +507,7 @@ def test_turns_that_are_gone_on_with_have_their_run_reserved(bench: MakeBench) -
     done = {"text": command(output=1), "usage": {"input": 100, "output": 10}}
     runs_out: list[int] = []
     with Loopback(LISTS, done) as server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         b.run(first)  # to its shared limit, and j to its halt
         assert b.state().status is Status.HALTED_COST
         raised(b, "cost_threshold", 100)
@@ -528,7 +528,7 @@ def test_what_turns_of_other_calls_have_cost_is_not_waited_for(bench: MakeBench)
     b = bench()
     first, second = given_away(b, "a", "b", limits={"cost_threshold": 1.2})
     with Loopback({"text": command(output=1)}) as server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         begun(b, first, 0)
         other = begun(b, second, 1)
         with other.hold_lock(command="test", since="now"):
@@ -546,7 +546,7 @@ def test_a_courier_asks_no_more_once_no_job_above_counts_its_cost(
     b = bench()
     (child,) = given_away(b, "a")
     with Loopback({"text": command(output=1)}) as server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         job = begun(b, child, 0)
         monkeypatch.setattr(
             steward_decisions, "cancel_children", lambda *_: None
@@ -567,7 +567,7 @@ def test_turns_are_not_gone_on_with_once_the_parent_is_ended(bench: MakeBench, k
     b = bench()
     (child,) = given_away(b, "a")
     with Loopback({"text": command(output=1)}) as server:
-        quickly_paid(b, server.url)
+        paid(b, server.url)
         begun(b, child, 0)
         with open_session(b.project, "j", f"job {kind}") as session:
             after = steward.apply_command(
@@ -621,7 +621,7 @@ def test_who_waits_for_calls_asks_nobody_once_the_parent_is_ended(bench: MakeBen
 def test_turns_that_an_older_version_had_begun_are_gone_on_with(bench: MakeBench) -> None:
     """Its request has no fields of the spec that came later; nothing is asked or paid for again."""
     with Loopback({"text": command(), "usage": {"input": 100, "output": 10}}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         job = begun(b, "j", cents=1)
         envelope = json.loads((job.inflight / "1.request").read_text())

@@ -17,7 +17,7 @@ from logist.jobs.steward.steward_decisions import record_decision
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_paid import configured, paid, quickly_paid, step_as_process, waiting_for
+from tests.jobs.test_paid import configured, paid, step_as_process, waiting_for
 from tests.loopback import Loopback
 
 USAGE = {"input": 100, "output": 10}
@@ -85,7 +85,7 @@ def test_a_tool_error_goes_back_to_the_model(bench: MakeBench) -> None:
         END,
     ]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         result = b.step()
     assert result.state.status is Status.REVIEW_REQUIRED
@@ -106,7 +106,7 @@ def test_completed_without_any_change_is_said_to_people_and_to_the_reviewer(benc
         END,
     ]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         b.step()
         entry = b.history()[-1]
@@ -145,7 +145,7 @@ def test_a_role_that_may_not_change_files_need_not(
     bench: MakeBench, permissions: Permissions, steps: list[Json], unchanged: bool | None
 ) -> None:
     with Loopback(*steps, {**END, "text": command()}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         role(b, "Worker", permissions)
         b.create()
         b.step()
@@ -170,7 +170,7 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
         END,
     ]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         role(b, "Worker", READER)
         b.create()
         result = b.step()
@@ -197,7 +197,7 @@ def test_a_model_that_calls_an_unknown_tool_reads_the_error_and_goes_on(bench: M
         END,
     ]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         result = b.step()
     assert result.state.status is Status.REVIEW_REQUIRED
@@ -216,7 +216,7 @@ def test_a_model_that_keeps_calling_unknown_tools_is_stuck(
     bench: MakeBench, tools: Json, requests: int
 ) -> None:
     with Loopback(turn(call("bash", command="ls"))) as server:
-        b = quickly_paid(bench(), server.url, tools=tools)
+        b = paid(bench(), server.url, tools=tools)
         b.create()
         result = b.step()
     assert len(server.requests) == requests
@@ -229,7 +229,7 @@ def test_a_model_that_keeps_calling_unknown_tools_is_stuck(
 def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> None:
     script = "echo changed > kept.txt; rm -f gone.txt; echo new > new.txt; chmod +x mode.sh; ln -s /etc made"
     with Loopback(turn(call("execute_command", command=script)), END) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         role(b, "Worker", Permissions(can_read_files=True, can_execute_commands=True))
         b.create()
         workspace = b.project.open_job("j").workspace
@@ -258,7 +258,7 @@ def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> N
 
 def test_the_last_turn_has_no_tools_and_calls_in_it_stop_the_job(bench: MakeBench) -> None:
     with Loopback(turn(call("list_directory"))) as server:
-        b = quickly_paid(bench(), server.url, tools={"max_turns": 3})
+        b = paid(bench(), server.url, tools={"max_turns": 3})
         b.create()
         result = b.step()
     assert len(server.requests) == 3
@@ -275,7 +275,7 @@ BIG = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x
 
 def dearly_paid(b: Bench, url: str) -> Bench:
     """A model of which the job can afford a few turns as long as BIG."""
-    b = quickly_paid(b, url)
+    b = paid(b, url)
     price = {"input_price": 10.0, "output_price": 10.0}
     models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
     b.change(settings=b.project.settings.model_copy(update={"models": models}))
@@ -303,7 +303,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
         END,
     ]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
+        b = paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         refused = b.step()
         assert refused.state.place.stuck is not None
@@ -326,7 +326,7 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
         END,
     ]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         stepper = step_as_process_of(b, server)
         workspace = b.project.open_job("j").workspace
@@ -352,7 +352,7 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
 def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch started; sleep 302")), END]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         stepper = step_as_process_of(b, server)
         workspace = b.project.open_job("j").workspace
@@ -387,7 +387,7 @@ def processes() -> list[str]:
 @pytest.mark.parametrize("says", ["retry", "assume_paid"])
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
-        b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
+        b = stuck_in_turn_three(paid(bench(), server.url), server)
         record_decision(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt=says))
         server.steps = [END]
         result = b.step()
@@ -407,7 +407,7 @@ def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: 
 def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: str) -> None:
     note = "Mind the tests." if changed == "note" else None
     with Loopback(*DOUBT) as server:
-        b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
+        b = stuck_in_turn_three(paid(bench(), server.url), server)
         if changed == "file":
             (b.project.open_job("j").workspace / "mine.txt").write_text("mine")
         if changed == "spec":
@@ -427,7 +427,7 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
 def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> None:
     steps = [*DOUBT[:2], *[{"status": 503, "message": "overloaded"}] * 3, END]
     with Loopback(*steps) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         failed = b.step()
         assert (failed.exit_code, failed.state.place.attempts) == (6, 1)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,6 +28,7 @@ from logist.core.model import (
     ErrorKind,
     JsonObject,
     Model,
+    Provider,
     Reply,
     Request,
     TransportError,
@@ -38,7 +39,6 @@ from logist.core.prompt.prompt import SEPARATOR
 from logist.errors import Busy, Damaged
 from logist.store import Exchange, JobDir
 from tests.loopback import Loopback, Received
-from tests.quickly import STAND_IN
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-0123456789abcdefghij"
@@ -53,15 +53,17 @@ USER = "Do\n\n---\n\nthis: “ünïcode” \u2028 {{x}}\n"
 def envelope(url: str | None, **overrides: Any) -> JsonObject:
     request = Request(prompt=SYSTEM + SEPARATOR + USER, metadata={"user_start": len(SYSTEM + SEPARATOR)})
     model = Model(
-        name="short", provider_model="openai/real-name", endpoint=url, input_price=3.0, output_price=15.0
+        name="short", provider_model="custom/real-name", endpoint=url, input_price=3.0, output_price=15.0
     )
+    provider = Provider(name="custom", base_url=url or "http://127.0.0.1:1/v1", model="real-name")
     return {
         "sequence": 2,
-        "agent": "litellm",
+        "agent": "model",
         "phase": "doer",
         "role": "Worker",
         "request": request.model_dump(mode="json"),
         "model": model.model_dump(mode="json"),
+        "provider": provider.model_dump(mode="json"),
         "temperature": 0.25,
         "max_output_tokens": 4000,
         "deadline_seconds": WAIT,
@@ -85,10 +87,14 @@ def job(tmp_path: Path) -> JobDir:
     return JobDir.open(jobs, "job-1")
 
 
-def environment(job: JobDir, litellm: bool = False) -> dict[str, str]:
-    """With the stand-in for litellm, which loads at once, unless the test is about litellm itself."""
-    own = {"PATH": os.environ["PATH"], "HOME": str(job.path.parent), "LANG": "C.UTF-8"}
-    return own if litellm else own | STAND_IN
+def by_litellm(url: str | None, **overrides: Any) -> JsonObject:
+    """The same for a model that only litellm can call."""
+    asked = envelope(url, **overrides)
+    return asked | {"provider": None, "model": asked["model"] | {"provider_model": "openai/real-name"}}
+
+
+def environment(job: JobDir) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(job.path.parent), "LANG": "C.UTF-8"}
 
 
 @contextmanager
@@ -122,7 +128,10 @@ def cost(usage: Usage) -> int:
 
 
 @pytest.mark.deep
-def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> None:
+@pytest.mark.parametrize("build", [envelope, by_litellm])
+def test_an_answer_is_brought_whole_priced_and_without_secrets(
+    job: JobDir, build: Callable[[str], JsonObject]
+) -> None:
     text = f"key {KEY}, password {SECRET}, smile 🙂"
     step = {
         "text": text,
@@ -132,7 +141,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
         "finish": "length",
     }
     with Loopback(step) as loopback:
-        with out(job, envelope(loopback.url), environment=environment(job, litellm=True)) as process:
+        with out(job, build(loopback.url)) as process:
             loopback.wait_for(1)
             proc = Path(f"/proc/{process.pid}")
             shown = (proc / "environ").read_bytes() + (proc / "cmdline").read_bytes()
@@ -156,7 +165,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
     assert cost(got.reply.usage) == 1000 * 300 + 200 * 1500
     assert got.reply.usage.source == "provider"
     assert got.reply.usage.seconds >= 0.5
-    assert got.ask == RecordedAsk.read(json.loads(json.dumps(envelope(loopback.url))))
+    assert got.ask == RecordedAsk.read(json.loads(json.dumps(build(loopback.url))))
     assert (job.logs / courier.LOG).stat().st_mode & 0o777 == 0o600
 
 
@@ -164,9 +173,9 @@ def test_a_refused_key_is_one_request_and_no_cost(job: JobDir) -> None:
     with Loopback({"status": 401, "message": f"Incorrect API key provided: {KEY}"}) as loopback:
         got = send(job, envelope(loopback.url))
         assert len(loopback.requests) == 1
-    assert got.reply.error == TransportError(
-        kind=ErrorKind.AUTH, message="Incorrect API key provided: [redacted]", http_status=401
-    )
+    assert got.reply.error is not None
+    assert (got.reply.error.kind, got.reply.error.http_status) == (ErrorKind.AUTH, 401)
+    assert "Incorrect API key provided: [redacted]" in got.reply.error.message
     assert (cost(got.reply.usage), got.reply.usage.source) == (0, "none")
     assert KEY.encode() not in every_byte(job.path)
 
@@ -192,7 +201,9 @@ def test_a_broken_provider_is_asked_so_often_and_no_more(job: JobDir) -> None:
     with Loopback({"status": 500, "message": "oops"}) as loopback:
         got = send(job, envelope(loopback.url, max_tries=2))
         assert len(loopback.requests) == 2
-    assert got.reply.error == TransportError(kind=ErrorKind.TRANSIENT, message="oops", http_status=500)
+    assert got.reply.error is not None
+    assert (got.reply.error.kind, got.reply.error.http_status) == (ErrorKind.TRANSIENT, 500)
+    assert "oops" in got.reply.error.message
     assert (cost(got.reply.usage), got.reply.usage.source) == (0, "none")
 
 
@@ -294,7 +305,8 @@ def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
         f"open({str(stand_in / 'pid')!r}, 'w').write(str(left.pid))\n"
         "raise ImportError('no')\n"
     )
-    send(job, envelope("http://127.0.0.1:1/v1"), environment=environment(job) | {"PYTHONPATH": str(stand_in)})
+    asked = by_litellm("http://127.0.0.1:1/v1")
+    send(job, asked, environment=environment(job) | {"PYTHONPATH": str(stand_in)})
     left = int((stand_in / "pid").read_text())
     try:
         with job.hold_lock(command="test", since="now"):
@@ -365,7 +377,7 @@ def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> 
     stand_in.mkdir()
     loading = stand_in / "loading"
     (stand_in / "litellm.py").write_text(f"import time\nopen({str(loading)!r}, 'w')\ntime.sleep(600)\n")
-    asked = envelope("http://127.0.0.1:1/v1")
+    asked = by_litellm("http://127.0.0.1:1/v1")
     with out(job, asked, environment=environment(job) | {"PYTHONPATH": str(stand_in)}) as process:
         until_there(loading)
         process.send_signal(signal.SIGTERM)
@@ -375,10 +387,8 @@ def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> 
 
 
 def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
-    asked = envelope("", backoff_seconds=60.0)
     with Loopback({"status": 429}) as loopback:
-        asked["model"]["endpoint"] = loopback.url
-        with out(job, asked) as process:
+        with out(job, envelope(loopback.url, backoff_seconds=60.0)) as process:
             until_there(job.inflight / "1.response")
             process.send_signal(signal.SIGTERM)
         assert len(loopback.requests) == 1
@@ -405,9 +415,8 @@ def test_without_litellm_the_answer_says_how_to_install_it(job: JobDir) -> None:
     (stand_in / "litellm.py").write_text(
         "raise ModuleNotFoundError('No module named litellm', name='litellm')"
     )
-    got = send(
-        job, envelope("http://127.0.0.1:1/v1"), environment=environment(job) | {"PYTHONPATH": str(stand_in)}
-    )
+    asked = by_litellm("http://127.0.0.1:1/v1")
+    got = send(job, asked, environment=environment(job) | {"PYTHONPATH": str(stand_in)})
     assert got.reply.error is not None
     assert got.reply.error.kind is ErrorKind.BAD_REQUEST
     assert "install Logist with the extra `litellm`" in got.reply.error.message

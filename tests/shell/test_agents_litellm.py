@@ -11,29 +11,30 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from logist.agents.litellm import MAX_CALLS, MAX_TEXT, StreamedCalls, _iter_text
 
+from logist.agents.clients.answers import MAX_CALLS, MAX_TEXT, CallPieces
+from logist.agents.clients.litellm import _add_pieces, _iter_text
 from tests.loopback import Loopback
 
 ROOT = Path(__file__).resolve().parents[2]
 
 PROBE = """
 import json, sys
-from logist.agents import litellm
+from logist.agents.clients import litellm
 from logist.agents.protocol import Ask
 from logist.agents.courier.tool_turns import plan_next_exchange
 from logist.core.model import Model, Request
 
-loaded = litellm.load_litellm()
+client = litellm.LitellmClient(litellm.load_litellm())
 results = []
 for number, (url, key, timeout) in enumerate(json.load(sys.stdin)):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
     ask = Ask(request=Request(prompt=f"p{number}"), model=model, role="r", max_output_tokens=50)
     pieces = []
-    answer = litellm.call_model(loaded, ask, plan_next_exchange(ask, [], 0).sending, key, timeout, pieces.append)
+    answer = client.call_model(ask, plan_next_exchange(ask, [], 0).sending, key, timeout, pieces.append)
     failure = answer.failure
     results.append({
-        "text": "".join(pieces), "pieces": len(pieces), "tokens": answer.tokens, "finish": answer.finish,
+        "text": "".join(pieces), "pieces": len(pieces), "tokens": answer.tokens and answer.tokens[:3], "finish": answer.finish,
         "kind": failure and failure.error.kind, "status": failure and failure.error.http_status,
         "message": failure and failure.error.message, "billed": failure and failure.billed,
         "again": failure and failure.again, "retry_after": failure and failure.retry_after,
@@ -172,11 +173,11 @@ def delta(index: int | None, arguments: str | None = "", *, id_: str = "i", name
 
 
 def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
-    calls = StreamedCalls()
-    assert calls.add_delta(delta(0, "{", id_="abc", name="read_file")) == 64 + 3 + 9 + 1
-    assert calls.add_delta(delta(0, "}}", id_="abc", name="read_file")) == 2
-    assert calls.add_delta(delta(1, None, id_="", name="")) == 64
-    assert calls.add_delta(delta(1, "x", id_="later", name="")) == 6
+    calls = CallPieces()
+    assert calls.add(0, "abc", "read_file", "{") == 64 + 3 + 9 + 1
+    assert calls.add(0, "abc", "read_file", "}}") == 2
+    assert _add_pieces(calls, delta(1, None, id_="", name="")) == 64
+    assert calls.add(1, "later", "", "x") == 6
     assert [(call.id, call.name, call.arguments) for call in calls.list_calls()] == [
         ("abc", "read_file", "{}}"),
         ("later", "", "x"),
@@ -184,9 +185,9 @@ def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
 
 
 def test_only_the_first_calls_are_kept() -> None:
-    calls = StreamedCalls()
-    sizes = [calls.add_delta(delta(index)) for index in range(MAX_CALLS + 10)]
-    calls.add_delta(delta(MAX_CALLS - 1, "more"))
+    calls = CallPieces()
+    sizes = [calls.add(index, "i", "n", "") for index in range(MAX_CALLS + 10)]
+    calls.add(MAX_CALLS - 1, "i", "n", "more")
     assert sizes == [66] * (MAX_CALLS + 10)
     assert len(calls.list_calls()) == MAX_CALLS
     assert calls.list_calls()[-1].arguments == "more"
@@ -200,4 +201,4 @@ def test_an_answer_of_endless_empty_calls_is_refused(more: dict[str, str]) -> No
         for index in range(MAX_TEXT // 64 + 2)
     )
     with pytest.raises(OverflowError, match="longer than 16,777,216 characters"):
-        list(_iter_text(chunks, StreamedCalls()))
+        list(_iter_text(chunks, CallPieces()))

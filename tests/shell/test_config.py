@@ -259,7 +259,7 @@ class TestDefaults:
             "lint_passes": "warning",
         }
         assert (found.roles.default, found.roles.type_mapping) == ("Worker", {})
-        assert (found.agent, found.max_concurrent_agents) == ("litellm", 3)
+        assert (found.agent, found.max_concurrent_agents) == ("model", 3)
         assert (found.agent_timeout_minutes, found.poll_interval_seconds) == (30, 5)
         assert (found.min_output_tokens, found.allow_unknown_price) == (2048, False)
         assert (found.retries.max_tries, found.retries.backoff_seconds) == (4, 1.0)
@@ -633,12 +633,20 @@ class TestModels:
             home, "models:\n  mine: {provider_model: openai/m, max_output_tokens: 9, input_price: 1}\n"
         )
         assert resolve_model(found, "mine") == Model(
-            name="mine", provider_model="openai/m", max_output_tokens=9, input_price=1
+            name="mine",
+            provider_model="openai/m",
+            api_key_env="OPENAI_API_KEY",
+            max_output_tokens=9,
+            input_price=1,
         )
 
     def test_provider_and_model_are_taken_as_written(self) -> None:
         found = resolve_model(Settings(), "openrouter/meta/llama")
-        assert found == Model(name="openrouter/meta/llama", provider_model="openrouter/meta/llama")
+        assert found == Model(
+            name="openrouter/meta/llama",
+            provider_model="openrouter/meta/llama",
+            api_key_env="OPENROUTER_API_KEY",
+        )
         assert found.input_price is None
         assert found.output_price is None
 

@@ -18,11 +18,10 @@ _ROOM = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Blocks that are free when a step begins; with the most of them it can be done."""
 
 
-def world_on(place: Path, python: str) -> World:
+def world_on(place: Path) -> World:
     """A job whose worker tries again and again, and writes something each time."""
     world = World.made(place / "world")
     (world.place / "tmp").mkdir()
-    world.python = python
     answers = [
         {"text": command("RETRY", "Once more."), "files": {f"f{n % 5}.txt": f"{n}\n" * 200}}
         for n in range(400)

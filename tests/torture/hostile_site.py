@@ -197,7 +197,7 @@ class Site(World):
                 name: {"provider_model": f"openai/{name}", **priced}
                 for name in ("grok-code-fast-1", "gemini-2.5-flash")
             },
-            "agent": "litellm" if attempt.steps else "hostile",
+            "agent": "model" if attempt.steps else "hostile",
             "agents": {"hostile": described},
             "agent_timeout_minutes": 1,
             **attempt.config,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from logist.agents.protocol import MODEL
 from tests.loopback import Loopback
 from tests.torture import kill_judging
 from tests.torture import kill_subjects as subjects
 from tests.torture.kill_pool import Tried
 from tests.torture.kill_subjects import AGAIN
-from tests.torture.lab import JOB, Json, World, broken, lost, paid_server, quick_python
+from tests.torture.lab import JOB, Json, World, broken, lost, paid_server
 from tests.torture.tracer import Action, Call, Trace
 
 SERVED = "REVIEW_REQUIRED"
@@ -24,12 +26,12 @@ EITHER: Outcomes = frozenset({"ask", "recover"})
 
 
 class Paid(NamedTuple):
-    """The world before a paid step, by whom it is made, and what is recorded before it."""
+    """The world before a paid step, and what is recorded before it."""
 
     base: World
-    killed_python: str
-    """The interpreter of the command that is killed."""
     before: list[Json]
+    agent: str = MODEL
+    """Who calls the model."""
 
 
 class Blow(NamedTuple):
@@ -38,22 +40,14 @@ class Blow(NamedTuple):
     acts: tuple[Action, ...]
 
 
-def real_python(place: Path) -> str:
-    """An interpreter like `lab.quick_python`, but with litellm itself."""
-    python = quick_python(place)
-    for standin in place.glob("lib/python*/site-packages/litellm"):
-        shutil.rmtree(standin)
-    return python
-
-
-def prepared(place: Path, python: str, killed_python: str = "") -> Paid:
+def prepared(place: Path, python: str = sys.executable) -> Paid:
     """The world before a worker is paid to change files."""
     world = World.made(place, ["never used"])
     (place / "tmp").mkdir()
     world.python = python
     subjects.doer_first(world)
     (place / "answers.json").unlink()
-    return Paid(world, killed_python or python, world.history())
+    return Paid(world, world.history())
 
 
 def settled_calls(paid: Paid, place: Path) -> list[Call]:
@@ -79,7 +73,6 @@ def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
     reached, outcomes, where = True, ANSWERED, ""
     with paid_server() as server:
         world = at_home(paid, place, server)
-        world.python = paid.killed_python
         for act in blow.acts:
             if len(world.history()) > len(paid.before):
                 break
@@ -90,13 +83,12 @@ def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
             problems = [*kill_judging.crashed(ran), *at_once(paid, world, outcomes)]
             if problems:
                 return Tried(problems, where)
-            world.python = paid.base.python
         return Tried([*finished(paid, world, server, outcomes)], where, reached)
 
 
 def at_home(paid: Paid, place: Path, server: Loopback) -> World:
     """A copy of the world before, with this model."""
-    return paid.base.copied(place).paid_by(server.url)
+    return paid.base.copied(place).paid_by(server.url, paid.agent)
 
 
 def _outcomes(act: Action, ran: Trace, before: Outcomes) -> Outcomes:

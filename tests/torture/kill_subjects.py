@@ -233,11 +233,10 @@ SUBJECTS = {
 }
 
 
-def base(place: Path, subject: Subject, python: str) -> World:
+def base(place: Path, subject: Subject) -> World:
     """The world before the command."""
     world = World.made(place)
     (place / "tmp").mkdir()
-    world.python = python
     subject.prepare(world)
     return world
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from logist.agents.protocol import MODEL
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.config.trust import Trust
@@ -62,9 +63,9 @@ class World:
             (place / "answers.json").write_text(script, "utf-8")
         return world
 
-    def paid_by(self, url: str) -> World:
+    def paid_by(self, url: str, agent: str = MODEL) -> World:
         """Asks the models behind `url` from now on, over HTTP, through a courier."""
-        lines = ["models:"]
+        lines = [f"agent: {agent}", "models:"]
         for name in ("grok-code-fast-1", "gemini-2.5-flash"):
             lines += [f"  {name}:", f"    provider_model: openai/{name}", f"    endpoint: {url}"]
             lines += ["    api_key_env: MY_MODEL", "    input_price: 0.5", "    output_price: 2.0"]
@@ -135,15 +136,16 @@ class World:
     def project(self) -> ProjectContext:
         """The project, for use of the library instead of the command line."""
         environment = Environment(self.env)
+        settings = load_settings(self.home, self.place / "home").settings
         return ProjectContext(
             home=self.home,
             jobs_dir=self.jobs,
-            settings=load_settings(self.home, self.place / "home").settings,
+            settings=settings,
             roles=load_roles([find_resource("roles")]),
             environment=environment,
             clock=create_clock(),
             steward="ada",
-            agent=environment.agent_name() or "litellm",
+            agent=environment.agent_name() or settings.agent,
             say=lambda text: None,
             trust=Trust(self.place / "home", self.home),
         )
@@ -205,15 +207,21 @@ def paid_server(*steps: Json) -> Iterator[Loopback]:
         yield server
 
 
-def quick_python(place: Path) -> str:
-    """An interpreter like this one, in which `litellm` is a stand-in that loads in no time.
-
-    The real package takes seconds to load. The stand-in makes the same HTTP request and gives the same
-    objects, so that thousands of paid steps can be killed; the real one is killed at a share of them.
-    """
+def own_python(place: Path) -> tuple[str, Path]:
+    """An interpreter like this one with a directory of its own for packages: both."""
     venv.create(place, symlinks=True, with_pip=False)
     site = next(place.glob("lib/python*/site-packages"))
     ours = [path for path in sys.path if path.endswith("site-packages")]
     (site / "others.pth").write_text("\n".join([*ours, str(support.ROOT)]) + "\n", "utf-8")
+    return str(place / "bin" / "python"), site
+
+
+def standin_python(place: Path) -> str:
+    """An interpreter like this one, in which `litellm` is a stand-in that loads in no time.
+
+    The real package takes seconds to load. The stand-in makes the same HTTP request and gives the same
+    objects, so that many paid steps can be killed; the real one is killed at a share of them.
+    """
+    python, site = own_python(place)
     shutil.copytree(Path(__file__).with_name("standin") / "litellm", site / "litellm")
-    return str(place / "bin" / "python")
+    return python

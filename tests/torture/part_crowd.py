@@ -17,7 +17,7 @@ from logist.store import REPLACE_BELOW, JobDir
 from tests.loopback import Loopback, Received
 from tests.torture.crowd_forks import Forks
 from tests.torture.crowd_steppers import LIMITS, append_one, told
-from tests.torture.lab import JOB, World, broken, command, lost, quick_python
+from tests.torture.lab import JOB, World, broken, command, lost
 from tests.torture.suite import Case, Run
 
 Json = dict[str, Any]
@@ -219,10 +219,8 @@ def waiters(run: Run) -> None:
         ("the stepper was killed", _orphaned),
         ("the stepper is killed while they wait", _orphaned_meanwhile),
     )
-    python = quick_python(run.scratch / "python")
     for name, way in ways if run.full else ways[2:]:
         world = World.made(run.scratch / f"world-{name.split()[-1]}-{run.count}")
-        world.python = python
         with Gated({"text": command(), "usage": {"input": 10, "output": 10}}) as server:
             world.paid_by(server.url).create()
             try:

@@ -12,7 +12,7 @@ from tests.torture.disk_faults import Fault
 from tests.torture.disk_mounts import mounted
 from tests.torture.kill_pool import Tried
 from tests.torture.kill_subjects import AGAIN, SUBJECTS, Reference, Subject
-from tests.torture.lab import JOB, World, command, quick_python
+from tests.torture.lab import JOB, World, command
 from tests.torture.suite import Case, Run
 from tests.torture.tracer import Call
 
@@ -52,8 +52,7 @@ def create(run: Run) -> None:
 
 def paid(run: Run) -> None:
     """A paid step; the courier's disk is the same."""
-    python = quick_python(run.scratch / "python")
-    subject = kill_paid.prepared(run.scratch / "base", python)
+    subject = kill_paid.prepared(run.scratch / "base")
     faults = _faults(kill_paid.settled_calls(subject, run.scratch / "reference"))
     chosen = run.random("paid").sample(faults, min(240, len(faults))) if run.full else run.some(faults, 2)
     kill_pool.each(run, partial(disk_faults.paid_struck, subject), chosen)
@@ -64,15 +63,14 @@ def full(kind: str) -> Callable[[Run], None]:
 
     def case(run: Run) -> None:
         with mounted(kind, run.scratch) as place:
-            world = disk_full.world_on(place, quick_python(run.scratch / "python"))
+            world = disk_full.world_on(place)
             disk_full.starve(run, world, 60 if run.full else 1)
 
     return case
 
 
 def _try(run: Run, subject: Subject, most: int, sampled: int = 0) -> None:
-    python = quick_python(run.scratch / subject.name / "python")
-    base = kill_subjects.base(run.scratch / subject.name / "base", subject, python)
+    base = kill_subjects.base(run.scratch / subject.name / "base", subject)
     reference = kill_subjects.reference(subject, base, run.scratch / subject.name / "reference")
     faults = _faults(reference.calls)
     if sampled and run.full:

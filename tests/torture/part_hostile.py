@@ -26,7 +26,6 @@ from tests.torture.hostile_commands import ATTEMPTS as COMMANDS
 from tests.torture.hostile_judge import attempted
 from tests.torture.hostile_site import Attempt, Site
 from tests.torture.hostile_texts import faults
-from tests.torture.lab import quick_python
 from tests.torture.suite import Case, Run, Skip
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -190,10 +189,9 @@ def _at_work(attempts: Sequence[Attempt]) -> Callable[[Run], None]:
         kind = sandbox.detect_sandbox().kind
         if kind == "none":
             raise Skip("no sandbox works here: " + "; ".join(sandbox.detect_sandbox().details))
-        python = quick_python(run.scratch / "python")
         template = Site.template(run.scratch / "template")
         tries = list(_tries(attempts, kind, full=run.full))
-        with Forks(run.scratch / "errors", python) as forks:
+        with Forks(run.scratch / "errors") as forks:
             for number, (attempt, mode, ends) in enumerate(tries):
                 site = Site.of(template, run.scratch / f"site{number}", attempt.role)
                 problems = list(attempted(site, forks, attempt, mode=mode, ends=ends))

@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from logist.agents.protocol import LITELLM
 from logist.workspace.merge.drafting import SCRATCH
 from tests.torture import kill_judging, kill_paid, kill_pool, kill_subjects, kill_tools
 from tests.torture.kill_paid import Blow, Paid
 from tests.torture.kill_pool import Tried
 from tests.torture.kill_subjects import SUBJECTS, Reference, Subject
-from tests.torture.lab import World, quick_python
+from tests.torture.lab import World
 from tests.torture.suite import Case, Run
 from tests.torture.tracer import Action, Call, kill_before, short
 
@@ -61,8 +62,7 @@ def torn(run: Run) -> None:
 
 def paid(run: Run) -> None:
     """A paid step: the stepper dies, the courier dies, or both; then the step that harvests dies as well."""
-    python = quick_python(run.scratch / "python")
-    subject = kill_paid.prepared(run.scratch / "base", python)
+    subject = kill_paid.prepared(run.scratch / "base")
     calls = kill_paid.settled_calls(subject, run.scratch / "reference")
     _blows(run, subject, run.some([*_paid_blows(calls)], 2))
     pairs = run.random("pairs").sample([*_paid_pairs(calls)], 60)
@@ -75,8 +75,7 @@ def paid(run: Run) -> None:
 
 def tools(run: Run) -> None:
     """A paid step with two turns of tools: one process dies, the stepper, or all; then the next one as well."""
-    python = quick_python(run.scratch / "python")
-    subject = kill_paid.prepared(run.scratch / "base", python)
+    subject = kill_paid.prepared(run.scratch / "base")
     calls = kill_tools.settled_calls(subject, run.scratch / "reference")
     pairs = run.random("pairs").sample([*_paid_pairs(calls)], 40)
     blows = [*run.some([*_tool_blows(calls)], 2), *run.some(pairs, 1)]
@@ -121,20 +120,12 @@ def given_up(run: Run) -> None:
 
 
 def _with_litellm(run: Run, subject: Paid) -> None:
-    """The same with litellm itself, which takes seconds to load, at a share of the points."""
-    real = kill_paid.real_python(run.scratch / "real")
+    """The same with litellm, which takes seconds to load, at a share of the points."""
+    subject = subject._replace(agent=LITELLM)
     before = run.count
-    calls = kill_paid.settled_calls(
-        subject._replace(base=_with(subject.base, real)), run.scratch / "reference"
-    )
-    _blows(run, subject._replace(killed_python=real), run.random("litellm").sample([*_paid_blows(calls)], 16))
-    run.notes.append(f"with litellm itself: {run.count - before} points of {len(calls)} calls")
-
-
-def _with(world: World, python: str) -> World:
-    other = World(world.place)
-    other.python = python
-    return other
+    calls = kill_paid.settled_calls(subject, run.scratch / "reference")
+    _blows(run, subject, run.random("litellm").sample([*_paid_blows(calls)], 16))
+    run.notes.append(f"with litellm: {run.count - before} points of {len(calls)} calls")
 
 
 def _blows(run: Run, paid: Paid, blows: Sequence[Blow]) -> None:
@@ -166,17 +157,16 @@ def _paid_pairs(calls: Sequence[Call]) -> Iterable[Blow]:
 
 
 def _try(run: Run, names: Sequence[str], points: Points, most: int) -> None:
-    python = quick_python(run.scratch / "python")
     for name in names:
-        undisturbed = _undisturbed(run.scratch / name.replace(" ", "-"), SUBJECTS[name], python)
+        undisturbed = _undisturbed(run.scratch / name.replace(" ", "-"), SUBJECTS[name])
         chosen = run.some([*points(run, undisturbed)], most)
         kill_pool.each(run, partial(_struck, undisturbed), chosen)
         run.notes.append(f"{name}: {len(undisturbed.reference.calls)} calls")
         run.say(f"  {name}: {len(chosen):,} points, {len(run.failures):,} failed")
 
 
-def _undisturbed(place: Path, subject: Subject, python: str) -> Undisturbed:
-    base = kill_subjects.base(place / "base", subject, python)
+def _undisturbed(place: Path, subject: Subject) -> Undisturbed:
+    base = kill_subjects.base(place / "base", subject)
     return Undisturbed(subject, base, kill_subjects.reference(subject, base, place / "reference"))
 
 

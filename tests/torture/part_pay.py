@@ -7,13 +7,11 @@ import sys
 from collections.abc import Callable
 
 from tests.torture import pay_tools
-from tests.torture.lab import quick_python
-from tests.torture.pay_desk import Books, Customer, Way, at_moments, kill
+from tests.torture.lab import standin_python
+from tests.torture.pay_desk import Books, Customer, LitellmDesk, Way, at_moments, kill
 from tests.torture.suite import Case, Run
 
 STUCK, NEEDS_PROVIDER = 3, 6
-LOADED = 4.0
-"""Seconds after which the real litellm is loaded on most machines."""
 
 
 def stepper_killed(customer: Customer, chance: random.Random) -> list[str]:
@@ -80,22 +78,25 @@ def _ended(customer: Customer, books: Books, code: int | None) -> list[str]:
 
 
 def _through(way: Way, full: int, slice_: int) -> Callable[[Run], None]:
-    """A case that tries one way at so many moments, with a stand-in for litellm: that loads in no time."""
+    """A case that tries one way at so many moments."""
 
     def case(run: Run) -> None:
-        at_moments(run, quick_python(run.scratch / "python"), full if run.full else slice_, way)
+        at_moments(run, sys.executable, full if run.full else slice_, way)
 
     return case
 
 
-def real_litellm(run: Run) -> None:
-    """The same with the real litellm, which takes seconds to load."""
+def litellm(run: Run) -> None:
+    """The same with litellm: a stand-in that loads at once, then the real one, which takes seconds to load."""
     ways = (stepper_killed, courier_killed, both_killed)
 
     def one_of_them(customer: Customer, chance: random.Random) -> list[str]:
         return chance.choice(ways)(customer, chance)
 
-    at_moments(run, sys.executable, 45 if run.full else 1, one_of_them, None if run.full else LOADED)
+    standin = standin_python(run.scratch / "python")
+    at_moments(run, standin, 60 if run.full else 2, one_of_them, desk=LitellmDesk, name="standin")
+    if run.full:
+        at_moments(run, sys.executable, 45, one_of_them, desk=LitellmDesk, name="real")
 
 
 def tools(run: Run) -> None:
@@ -117,5 +118,5 @@ CASES = (
     Case("courier", "kills", 300, _through(courier_killed, 300, 4)),
     Case("both", "kills", 300, _through(both_killed, 300, 3)),
     Case("tools", "kills", 660, tools),
-    Case("litellm", "kills", 40, real_litellm),
+    Case("litellm", "kills", 40, litellm),
 )

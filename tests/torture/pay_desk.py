@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logist.agents.courier import booking
+from logist.agents.protocol import LITELLM, MODEL
 from logist.core.step.step import StepPlan
 from logist.jobs.turn.next_request import Choice, preview_request
 from tests.loopback import Json, Loopback, Received
@@ -56,6 +57,9 @@ class Books(NamedTuple):
 class Desk:
     """One place of work, for one thread; `python` is the interpreter of stepper and courier."""
 
+    agent = MODEL
+    """Who calls the model."""
+
     def __init__(self, place: Path, python: str, usual: float | None) -> None:
         self.place, self.python = place, python
         self.usual = usual or 0.0
@@ -70,7 +74,7 @@ class Desk:
     def opened(self) -> Iterator[Desk]:
         """With its server and its template."""
         with self.server, Forks(self.place / "errors", self.python) as self.forks:
-            self.template = World.made(self.place / "template").paid_by(self.server.url).create()
+            self.template = World.made(self.place / "template").paid_by(self.server.url, self.agent).create()
             _, plan = preview_request(self.template.project(), JOB, Choice())
             assert isinstance(plan, StepPlan)
             self.worst = booking.book_worst_case(plan.reserved_microcents)
@@ -80,6 +84,12 @@ class Desk:
                 assert customer.step() == 0
                 self.usual = time.monotonic() - began
             yield self
+
+
+class LitellmDesk(Desk):
+    """A desk at which litellm calls the model."""
+
+    agent = LITELLM
 
 
 class Customer:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.torture.lab import JOB, quick_python
+from tests.torture.lab import JOB, own_python
 from tests.torture.pay_desk import Customer, Desk, Way, kill
 from tests.torture.tool_model import Plan, Working, counts, creates, edits, planned, problems_of
 
@@ -40,9 +40,8 @@ class Point(NamedTuple):
 
 
 def killing_python(place: Path) -> str:
-    """An interpreter with the stand-in for litellm, whose couriers kill themselves where they are told to."""
-    python = quick_python(place)
-    site = next(place.glob("lib/python*/site-packages"))
+    """An interpreter whose couriers kill themselves where they are told to."""
+    python, site = own_python(place)
     (site / "kill_at.py").write_text(
         Path(__file__).with_name("standin").joinpath("kill_at.py").read_text("utf-8"), "utf-8"
     )

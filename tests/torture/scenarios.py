@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import support
-from tests.torture.lab import JOB, World, command, paid_server, quick_python
+from tests.torture.lab import JOB, World, command, paid_server
 from tests.torture.recording import Promise, Recorder, Recording, entries
 
 LONG = "Make a table of all that there is, and say for each line where it comes from.\n" * 20
@@ -73,8 +73,6 @@ def paid_job(place: Path, *variants: str) -> Recording:
     error = {"status": 503, "message": "busy"}
     with paid_server(error, {"text": command(), "usage": {"input": 10, "output": 10}}) as server:
         world = World.made(place / "world").paid_by(server.url).unconfined()
-        if "own_courier" not in variants:
-            world.python = quick_python(place / "python")
         with (world.home / "config.yaml").open("a", encoding="utf-8") as config:
             config.write("retries:\n  backoff_seconds: 0.01\n")
         recorder = Recorder("a paid job", world, variants)

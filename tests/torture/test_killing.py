@@ -21,7 +21,7 @@ CONFIG = SUBJECTS["config"]
 
 def nothing_happened(subject: Subject, place: Path) -> tuple[Reference, World]:
     """The reference of a command without its calls, and the world after the command."""
-    base = subjects.base(place / "base", subject, "")
+    base = subjects.base(place / "base", subject)
     files_before = subjects.files(base)
     before, spec_before = base.history(), (base.folder / "job.yaml").read_bytes()
     ran = base.run(*subject.args)
@@ -115,7 +115,7 @@ def test_what_is_wrong_in_the_end_is_seen(tmp_path: Path, damage: Callable[[Worl
 
 def test_files_that_a_cut_off_restep_has_changed_are_seen(tmp_path: Path) -> None:
     restep = SUBJECTS["restep"]
-    base = subjects.base(tmp_path / "base", restep, "")
+    base = subjects.base(tmp_path / "base", restep)
     reference, _ = nothing_happened(restep, tmp_path / "undisturbed")
     assert [*kill_judging.afterwards(restep, reference, base.copied(tmp_path / "a"))] == []
     (base.folder / "workspace" / "src" / "app.py").unlink()
@@ -138,7 +138,7 @@ def test_a_crash_and_a_silent_failure_are_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("charges", [0, 2])
 def test_more_or_fewer_charges_than_interactions_are_seen(tmp_path: Path, charges: int) -> None:
-    paid = kill_paid.prepared(tmp_path / "base", "")
+    paid = kill_paid.prepared(tmp_path / "base")
     with paid_server() as server:
         world = paid.base.copied(tmp_path / "w").paid_by(server.url)
         assert world.run("job", "poststep", JOB, "--response-string", command()).code == 0

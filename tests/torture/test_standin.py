@@ -8,27 +8,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from logist.agents.protocol import LITELLM
 from tests.loopback import Loopback
-from tests.torture.lab import KEY, World, paid_server, quick_python
+from tests.torture.lab import KEY, World, paid_server, standin_python
 
 Json = dict[str, Any]
 
 PROBE = """
 import json, sys
 from dataclasses import asdict
-from logist.agents import litellm
+from logist.agents.clients import litellm
 from logist.agents.protocol import AgentWork, Ask
 from logist.agents.courier.tool_turns import plan_next_exchange
 from logist.core.model import Model, Request
 
 loaded = litellm.load_litellm()
+client = litellm.LitellmClient(loaded)
 answers = []
 for url, timeout, offers in json.load(sys.stdin):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
     work = AgentWork(tools=("read_file",) if offers else ())
     ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50, temperature=0.5, work=work)
     pieces = []
-    answer = asdict(litellm.call_model(loaded, ask, plan_next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))
+    answer = asdict(client.call_model(ask, plan_next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))
     answer["text"] = "".join(pieces)
     answers.append(answer)
 json.dump([loaded.__file__, answers], sys.stdout, default=lambda value: value.model_dump(mode="json"))
@@ -79,7 +81,7 @@ def answers(python: str, place: Path) -> tuple[str, list[Json], list[Json]]:
 
 
 def test_the_stand_in_asks_and_answers_like_the_real_one(tmp_path: Path) -> None:
-    quick = quick_python(tmp_path / "quick")
+    quick = standin_python(tmp_path / "quick")
     loaded, given, asked = answers(quick, tmp_path / "a")
     real_loaded, real_given, real_asked = answers(sys.executable, tmp_path / "b")
     assert str(tmp_path) in loaded
@@ -92,9 +94,9 @@ def test_the_stand_in_asks_and_answers_like_the_real_one(tmp_path: Path) -> None
 
 def test_a_step_is_paid_once_through_it(tmp_path: Path) -> None:
     world = World.made(tmp_path / "w")
-    world.python = quick_python(tmp_path / "quick")
+    world.python = standin_python(tmp_path / "quick")
     with paid_server() as server:
-        world.paid_by(server.url).create()
+        world.paid_by(server.url, LITELLM).create()
         assert world.started("job", "step", "j").wait() == 0
     assert len(server.requests) == 1
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"

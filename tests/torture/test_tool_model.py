@@ -9,7 +9,7 @@ import pytest
 
 from tests.loopback import Json, Received
 from tests.torture import pay_tools
-from tests.torture.lab import JOB, World, command, quick_python
+from tests.torture.lab import JOB, World, command
 from tests.torture.tool_model import COUNTER, Money, Plan, Working, counts, creates, explained, problems_of
 
 PLAN: Plan = [[creates("made")], [counts("a1")]]
@@ -43,7 +43,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, list[Receiv
     """A world in which a step was paid, undisturbed, and what its model was asked."""
     place = tmp_path_factory.mktemp("served")
     world = World.made(place / "w")
-    world.python = quick_python(place / "quick")
     with Working(PLAN) as server:
         world.paid_by(server.url).create()
         assert world.started("job", "step", JOB).wait() == 0

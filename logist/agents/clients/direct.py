@@ -6,7 +6,6 @@ The protocols are in `chat` and `messages`; this module knows only HTTP, and wha
 from __future__ import annotations
 
 import json
-import os
 import re
 import ssl
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from logist.agents.clients.answers import (
     parse_seconds,
 )
 from logist.agents.protocol import Ask, Sending
+from logist.config.environment import Environment
 from logist.core.model import Call, ErrorKind, JsonObject
 
 CONNECT_SECONDS = 30.0
@@ -249,14 +249,15 @@ class NotAnAnswer(Exception):
 
 def preload() -> None:
     """Load what a call needs besides the imports, for the fork server."""
-    _create_tls(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    _get_tls("https://")
 
 
 def _get_tls(url: str) -> ssl.SSLContext:
-    if not url.startswith("https:") and not os.environ.keys() & {"HTTP_PROXY", "http_proxy"}:
+    known = Environment.from_process().build_child_environment()
+    if not url.startswith("https:") and not known.keys() & {"HTTP_PROXY", "http_proxy"}:
         # Loading certificates takes longer than the rest of a local call, and redirects are not followed.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return _create_tls(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return _create_tls(known.get("SSL_CERT_FILE"), known.get("SSL_CERT_DIR"))
 
 
 @cache

@@ -150,8 +150,7 @@ def _become_courier(
         process.run_courier(Path(job), lock)
     except BaseException:  # noqa: BLE001  nothing of the server may run in the child
         with suppress(BaseException):
-            traceback.print_exc()
-            sys.stderr.flush()
+            os.write(2, traceback.format_exc().encode("utf-8", "replace"))
     finally:
         os._exit(status)
 

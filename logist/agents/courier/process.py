@@ -22,7 +22,7 @@ from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.fork_server import ForkServer
 from logist.agents.own_process import add_package_path
 from logist.agents.protocol import COURIER, MODEL_AGENTS, Ask
-from logist.config.environment import Environment
+from logist.config.environment import Environment, replace_process_environment
 from logist.core.model import JsonObject
 from logist.core.secrets.redact import redact
 from logist.errors import StorageError
@@ -152,8 +152,7 @@ def run_courier(directory: Path, descriptor: int) -> NoReturn:
     if not handed_over:  # the command ended, or has started another courier
         os._exit(0)
     private = json.loads(handed_over)
-    os.environ.clear()
-    os.environ.update(private["environment"])
+    replace_process_environment(private["environment"])
     log = _silence_output()
     status = _run_errand(_open_job(directory, descriptor), private, log)
     log.flush()

@@ -1,6 +1,6 @@
 """Stands in for the litellm package: the same request and the same objects, loaded in no time.
 
-Only what `logist.agents.litellm` uses of it. `tests/torture/test_standin.py` holds it to the real one.
+Only what `logist.agents.clients.litellm` uses of it. `tests/torture/test_standin.py` holds it to the real one.
 """
 
 from __future__ import annotations

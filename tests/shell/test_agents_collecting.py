@@ -179,7 +179,7 @@ def test_what_is_recorded_of_an_ask_reads_back_with_what_only_a_newer_logist_kno
     on_disk = asked.data()
     assert (on_disk["lane"], on_disk["work"]["clock"]) == ("fast", "off")
     assert RecordedAsk.read(json.loads(json.dumps(on_disk))) == asked
-    assert on_disk.keys() - {"lane", "restored_from"} == KEYS
+    assert on_disk.keys() - {"lane", "provider", "restored_from"} == KEYS
     assert RecordedAsk.read(on_disk | {"restored_from": "0" * 40}).data()["restored_from"] == "0" * 40
 
 

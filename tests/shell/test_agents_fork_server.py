@@ -147,6 +147,8 @@ def test_a_killed_server_leaves_its_courier_at_work_and_the_next_call_works(tmp_
         with courier_of(first, loopback.url, server) as one:
             loopback.wait_for(1)
             os.kill(server.pid, signal.SIGKILL)
+            while is_alive(server.pid):
+                time.sleep(0.01)
             with courier_of(second, loopback.url, servers.get("direct", environment(tmp_path))) as two:
                 assert two.has_ended(WAIT)
             assert is_alive(one.pid)

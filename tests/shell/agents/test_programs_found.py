@@ -317,7 +317,8 @@ def test_the_example_of_the_page_is_an_agent(package: Path) -> None:
 
 def test_the_described_example_of_the_page_is_one(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "agents.md").read_text("utf-8")
-    text = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
+    examples = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    text = next(example for example in examples if example.startswith("agents:"))
     (tmp_path / "config.yaml").write_text(text, "utf-8")
     settings = load_settings(tmp_path, tmp_path / "none").settings
     made = load_program(settings.agent, settings.agents).invocation(run_of(profile="read"))

@@ -44,10 +44,10 @@ def rotating() -> list[Swap]:
 def own_courier() -> list[Swap]:
     """No break: the courier runs inside the command, so that breaks reach it."""
 
-    def launch(job: JobDir, lock: Any, private: Any, environment: Any) -> Any:
+    def launch(job: JobDir, lock: Any, private: Any, environment: Any, server: Any = None) -> Any:
         status = process._run_errand(job, private, io.StringIO())
         os.write(1, ANSWERED)
-        return SimpleNamespace(wait=lambda seconds: status)
+        return SimpleNamespace(exit_status=status, has_ended=lambda seconds: True)
 
     return [(process, "launch_courier", launch)]
 

@@ -115,8 +115,8 @@ SETTINGS = (
 """The keys of a config; same as in logist.config.settings."""
 
 MODEL_FIELDS = (
-    *("provider_model", "endpoint", "api_key_env", "input_price", "output_price", "cached_price"),
-    *("max_output_tokens", "context_window"),
+    *("provider_model", "endpoint", "api_key_env", "price", "input_price", "output_price", "cached_price"),
+    *("cache_write_price", "reasoning_price", "tiers", "max_output_tokens", "context_window"),
 )
 
 _LONGEST_CONFIG = 1 << 20

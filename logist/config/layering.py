@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from logist.config.sections import endpoint_fault
+from logist.config.sections import PRICES, endpoint_fault
 from logist.documents import Document
 from logist.errors import InvalidFile
 
@@ -44,6 +44,8 @@ def find_foreign_owner(uid: int, own: int) -> str | None:
 def drop_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return `own`; a model with a changed endpoint doesn't inherit the key, a changed model also not the prices.
 
+    `price: free` and prices replace each other.
+
     Otherwise the config of a cloned project could have the user's key sent to its own server.
     """
     models, known = own.get("models"), below["models"]
@@ -57,12 +59,22 @@ def drop_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[s
     return own | {"models": models | changed_models}
 
 
-def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, None]:
+_NO_PRICES: dict[str, Any] = {**dict.fromkeys(PRICES), "tiers": []}
+
+
+def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the inherited fields that don't apply to a model with these changes, with the values to use instead."""
     differs = {key for key in ("endpoint", "provider_model") if key in entry and entry[key] != known.get(key)}
-    fields = ["api_key_env"] if differs else []
+    reset: dict[str, Any] = dict.fromkeys(["api_key_env"] if differs else [])
     if "provider_model" in differs:
-        fields += ["input_price", "output_price", "cached_price", "context_window"]
-    return dict.fromkeys(fields)
+        reset |= {**_NO_PRICES, "price": None, "context_window": None}
+    if entry.get("price") is not None:
+        reset |= _NO_PRICES
+    if entry.keys() & _NO_PRICES.keys():
+        reset["price"] = None
+    if entry.keys() & {"input_price", "output_price"}:
+        reset["tiers"] = []  # inherited tiers belong to other prices
+    return reset
 
 
 def check_endpoints(document: Document) -> None:

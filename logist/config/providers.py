@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
-from logist.config.sections import Endpoint, Name
+from logist.config.sections import THIS_MACHINE, Endpoint, Name
 from logist.core.model import Frozen, Model, Provider
 
 Protocol = Literal["openai", "anthropic"]
@@ -42,6 +43,19 @@ SHIPPED_PROVIDERS: Mapping[str, ProviderEntry] = {
 }
 OTHER_NAMES = {"hosted_vllm": "vllm", "lm_studio": "lmstudio", "ollama_chat": "ollama"}
 """Names that litellm uses for some of them."""
+
+
+LOCAL = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
+"""Shipped providers that run on the user's own machine."""
+
+
+def is_local(configured: Mapping[str, ProviderEntry], provider_model: str) -> bool:
+    """Whether a server on this machine, which needs no key, runs the model."""
+    name = provider_model.partition("/")[0]
+    entry = find_entry(configured, provider_model)
+    if entry is None or entry.api_key_env or OTHER_NAMES.get(name, name) not in LOCAL:
+        return False
+    return urlsplit(entry.base_url).hostname in THIS_MACHINE
 
 
 def find_entry(configured: Mapping[str, ProviderEntry], provider_model: str) -> ProviderEntry | None:

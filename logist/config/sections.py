@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen
+from logist.config.price_table import PRICE_LISTS
+from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen, PriceTier
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 
 Name = Annotated[str, StringConstraints(min_length=1)]
@@ -16,6 +17,8 @@ Count = Annotated[int, Field(ge=1)]
 Above = Annotated[float, Field(gt=0)]
 Price = Annotated[float, Field(ge=0)]
 SimpleName = Annotated[str, StringConstraints(pattern=r"^[^/\x00]+$")]
+
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 Mode = Literal["normal", "strict", "yolo"]
 APPROVAL_OF_MODE: dict[Mode, Approval] = {
@@ -71,17 +74,45 @@ def endpoint_fault(endpoint: str) -> str | None:
 Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_endpoint)]
 
 
+PRICES = ("input_price", "output_price", "cached_price", "cache_write_price", "reasoning_price", "tiers")
+"""The fields of a model that say what it costs."""
+
+
+class ConfiguredTier(PriceTier):
+    """A tier of prices in a config, which allows only known fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class ModelEntry(Frozen):
     """The model for a short name; prices are in US dollars per million tokens."""
 
     provider_model: Name
     endpoint: Endpoint | None = None
     api_key_env: Name | None = None
+    price: Literal["free"] | None = None
+    """`free` instead of prices, for a model on the user's own machine."""
     input_price: Price | None = None
     output_price: Price | None = None
     cached_price: Price | None = None
+    cache_write_price: Price | None = None
+    reasoning_price: Price | None = None
+    tiers: tuple[ConfiguredTier, ...] = ()
+    """Other prices for requests with a long input."""
     max_output_tokens: Count = 8192
     context_window: Count | None = None
+
+    @model_validator(mode="after")
+    def _check_prices(self) -> Self:
+        prices = {name: getattr(self, name) for name in PRICES}
+        given = [name for name, price in prices.items() if price not in (None, ())]
+        if self.price == "free" and given:
+            raise ValueError(f"`price: free` can't be combined with {', '.join(given)}")
+        if self.tiers and None in (self.input_price, self.output_price):
+            raise ValueError("`tiers` need an input_price and an output_price for shorter requests")
+        if len({tier.above for tier in self.tiers}) < len(self.tiers):
+            raise ValueError("two `tiers` have the same `above`")
+        return self
 
 
 Command = Annotated[tuple[Name, ...], Field(min_length=1)] | Name
@@ -137,23 +168,23 @@ class Retries(Frozen):
     backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
 
 
-# The prices of the litellm version that we lock; a test compares them. If long prompts cost more (grok: above
-# 200,000 tokens), this is the higher price, so that cost limits are never exceeded.
+def _build_shipped_model(provider: str, model: str, api_key_env: str) -> ModelEntry:
+    """Return the entry of a model of the shipped price table."""
+    known = PRICE_LISTS[provider].models[model]
+    return ModelEntry(
+        provider_model=f"{provider}/{model}",
+        api_key_env=api_key_env,
+        input_price=known.input_price,
+        output_price=known.output_price,
+        cached_price=known.cached_price,
+        tiers=tuple(ConfiguredTier(**tier.model_dump()) for tier in known.tiers),
+        context_window=known.context_window,
+    )
+
+
 SHIPPED_MODELS = {
-    "grok-code-fast-1": ModelEntry(
-        provider_model="xai/grok-code-fast-1",
-        api_key_env="XAI_API_KEY",
-        input_price=2.00,
-        output_price=4.00,
-        context_window=256_000,
-    ),
-    "gemini-2.5-flash": ModelEntry(
-        provider_model="gemini/gemini-2.5-flash",
-        api_key_env="GEMINI_API_KEY",
-        input_price=0.30,
-        output_price=2.50,
-        context_window=1_048_576,
-    ),
+    "grok-code-fast-1": _build_shipped_model("xai", "grok-code-fast-1", "XAI_API_KEY"),
+    "gemini-2.5-flash": _build_shipped_model("gemini", "gemini-2.5-flash", "GEMINI_API_KEY"),
 }
 
 

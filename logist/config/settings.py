@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,8 +25,9 @@ from logist.config.layering import (
     merge_settings,
     require_owner,
 )
+from logist.config.prices import find_known_model, suggest_providers
 from logist.config.programs import ProgramEntry, ProgramName
-from logist.config.providers import ProviderEntry, find_entry
+from logist.config.providers import ProviderEntry, find_entry, is_local
 from logist.config.sections import (
     APPROVAL_OF_MODE,
     SHIPPED_MODELS,
@@ -48,6 +51,7 @@ from logist.documents import Document, read_document, suggest_names, validate_do
 from logist.errors import InvalidFile
 
 CONFIG_FILE = "config.yaml"
+FREE = {"input_price": 0.0, "output_price": 0.0}
 PATTERNS = "redact.patterns"
 
 
@@ -233,21 +237,65 @@ def list_named_roles(settings: Settings) -> dict[str, str]:
 def resolve_model(settings: Settings, name: str) -> Model:
     """Return the model that a role's `llm_model` names.
 
-    `provider/model` is used as written, with an unknown price.
+    `provider/model` needs no entry in the config: prices and limits are those of the price tables. An entry
+    without prices gets them there too, unless it has an endpoint, where they may differ.
     """
     entry = settings.models.get(name)
-    if entry:
-        return _add_key_name(settings, Model(name=name, **entry.model_dump()))
-    if "/" in name.strip("/"):
-        return _add_key_name(settings, Model(name=name, provider_model=name))
+    if entry is None and "/" not in name.strip("/"):
+        raise _unknown_model_error(settings, name)
+    if entry is None:
+        model = Model(name=name, provider_model=name)
+        if is_local(settings.providers, name):
+            model = model.model_copy(update=FREE)
+    else:
+        model = Model(name=name, **entry.model_dump(exclude={"price"}))
+        if entry.price == "free":
+            model = model.model_copy(update=FREE)
+    return _add_key_name(settings, _add_known_prices(model))
+
+
+def _add_known_prices(model: Model) -> Model:
+    """Return a model without any price with the prices and limits that the tables know."""
+    if model.endpoint or (model.input_price, model.output_price) != (None, None):
+        return model
+    known = find_known_model(model.provider_model)
+    if known is None:
+        return model
+    limits = {
+        "context_window": model.context_window or known.context_window,
+        "max_output_tokens": min(model.max_output_tokens, known.max_output_tokens or sys.maxsize),
+    }
+    return model.model_copy(update={**known._asdict(), **limits})
+
+
+def advise_about_price(settings: Settings, model: Model) -> str:
+    """Return how to fix the unknown price of a model: the lines to add to a config."""
+    config = f".logist/{CONFIG_FILE}"
+    prices = ["input_price: DOLLARS", "output_price: DOLLARS"]
+    unit = "in US dollars per million tokens, from the price list of the provider"
+    if model.name in settings.models:
+        advice = f"add two lines to models.{model.name} in {config}: `{prices[0]}` and `{prices[1]}`, {unit}"
+        free = "one line: `price: free`"
+    else:
+        begin = f"models: {{{json.dumps(model.name)}: {{provider_model: {json.dumps(model.provider_model)}"
+        advice = f"add to {config}: {', '.join([begin, *prices])}}}}}, {unit}"
+        free = "instead of the prices: `price: free`"
+    if not model.api_key_env:
+        advice += f"; if it runs on your own machine, {free}"
+    return f"{advice}; to call it without a cost limit: allow_unknown_price: true"
+
+
+def _unknown_model_error(settings: Settings, name: str) -> InvalidFile:
+    providers = suggest_providers(name)
     advice = suggest_names(name, settings.models) or ""
-    begin = f"{advice} Or add" if advice.endswith("?") else "add"
-    snippet = f"models: {{{name}: {{provider_model: PROVIDER/{name}, api_key_env: PROVIDER_API_KEY, "
-    snippet += "input_price: 0.0, output_price: 0.0}}"
-    raise InvalidFile(
+    if providers:
+        advice = f"did you mean {' or '.join(f'`{each}`' for each in providers)}?"
+    begin = f"{advice} Or name" if advice.endswith("?") else "name"
+    snippet = f"models: {{{json.dumps(name)}: {{provider_model: PROVIDER/{name}}}}}"
+    return InvalidFile(
         f"unknown model `{name}`; known: {', '.join(sorted(settings.models))}",
         where=f"{CONFIG_FILE}: models",
-        fix=f"{begin} it to .logist/{CONFIG_FILE}: {snippet}",
+        fix=f"{begin} it with its provider: PROVIDER/{name}, or add it to .logist/{CONFIG_FILE}: {snippet}",
     )
 
 

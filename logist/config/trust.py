@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from logist import documents
 from logist.config.locking import hold_lock
+from logist.config.sections import PRICES, THIS_MACHINE
 from logist.config.settings import LoadedSettings, Settings, can_merge_automatically
 from logist.core.model import CHECKS, Role
 from logist.errors import InvalidFile, LogistError
@@ -33,7 +34,7 @@ HARMLESS = frozenset(
         # Cost and duration of work. The user sees them before a step, and no API key is named here.
         *("limits.cost_threshold", "limits.time_threshold_minutes"),
         *("limits.max_allowed_iterations", "limits.max_attempts"),
-        *("models.*.input_price", "models.*.output_price", "models.*.cached_price"),
+        *("models.*.price", *(f"models.*.{field}" for field in PRICES)),
         *("models.*.max_output_tokens", "models.*.context_window"),
         *("allow_unknown_price", "min_output_tokens", "max_concurrent_agents"),
         *("agent_timeout_minutes", "poll_interval_seconds"),
@@ -70,7 +71,6 @@ HARMLESS_IN_ROLES = frozenset(
 )
 ADDRESS = frozenset({"provider_model", "endpoint", "api_key_env"})
 """Fields that determine where the prompts and the key of a model are sent."""
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 TRUSTED_FILE = "trusted.json"
 LOCK_FILE = ".trusted.lock"

@@ -25,6 +25,7 @@ from logist.core.model import (
     Steward,
     Usage,
 )
+from logist.core.money import money
 from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
 from logist.errors import Busy, ProviderError, Refused
@@ -90,7 +91,7 @@ def _step_locked(project: ProjectContext, job_id: str, choice: Choice) -> Comman
 
 def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
     """True if an unfinished request would be the same now: same spec, role,
-    model, agent and permissions.
+    model, agent and permissions. Prices may have fallen since.
     """
     spec, changed = session.detect_spec_change()
     phase = step.find_due_phase(session.state)
@@ -104,12 +105,12 @@ def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> boo
     tools = next_request.list_offered_tools(session.project, turn)
     work = agent_calls.describe_agent_work(session, turn.agent, turn.role, tools)
     same_agent = ask.agent == turn.agent or {ask.agent, turn.agent} <= MODEL_AGENTS
-    return same_agent and (ask.spec, ask.role, ask.model, ask.work) == (
-        spec,
-        turn.role.name,
-        turn.model,
-        work,
+    same_work = (ask.spec, ask.role, ask.work) == (spec, turn.role.name, work)
+    # Its cost is computed by the recorded prices: lower ones, in a job from elsewhere, could exceed the cost limit.
+    enough = session.project.settings.allow_unknown_price or money.is_at_least_as_expensive(
+        ask.model, turn.model
     )
+    return same_agent and same_work and ask.model.is_called_like(turn.model) and enough
 
 
 def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:

@@ -63,6 +63,26 @@ def no_sandbox(b: Bench) -> None:
     b.change(settings=b.project.settings.model_copy(update={"sandbox": sandbox}))
 
 
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("factor", [0.5, 2])
+def test_after_a_change_of_prices_it_is_gone_on_with_unless_they_rose(
+    bench: MakeBench, factor: float
+) -> None:
+    """A new version may correct a shipped price. Higher prices have to be checked against the limits again."""
+    with Loopback(WAITS, END) as server:
+        b = paid(bench(), server.url)
+        killed_at_work(b, server)
+        settings = b.project.settings
+        models = {
+            name: entry.model_copy(update={"input_price": (entry.input_price or 0) * factor})
+            for name, entry in settings.models.items()
+        }
+        b.change(settings=settings.model_copy(update={"models": models}))
+        b.step()
+        gone_on = kinds(b) == [Kind.CREATE, Kind.ASK]
+        assert (gone_on, len(server.requests)) == ((True, 2) if factor < 1 else (False, 1))
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("change", [fewer_rights, no_such_tool, lower_limit, no_sandbox])
 def test_what_would_be_asked_otherwise_today_is_given_up(

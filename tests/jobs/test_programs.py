@@ -108,7 +108,13 @@ def test_a_program_does_the_work(bench: MakeBench) -> None:
 def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
     b = made(bench)
     b.step()
-    assert b.history()[-1].response.warnings == ["evidence file not found: made.txt"]
+    assert b.history()[-1].response.warnings == [
+        (
+            "the reported cost, $0.50, is not the cost by the prices of grok-code-fast-1, $0.0007, which is recorded:"
+            " check these prices"
+        ),
+        "evidence file not found: made.txt",
+    ]
 
 
 @pytest.mark.deep_beyond(1)

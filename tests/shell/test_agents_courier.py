@@ -579,3 +579,47 @@ def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
     assert (reply.usage.input_tokens, reply.usage.output_tokens, cost(reply.usage)) == (5, 7, 0)
     assert "unknown" in reply.warnings[0]
     assert money.compute_cost(unpriced.model, 5, 7) is None
+
+
+PRICED = {"name": "m", "provider_model": "openai/m", "input_price": 1.0, "output_price": 2.0}
+
+
+def book(tokens: Tokens, model: JsonObject = PRICED) -> Reply:
+    ask = RecordedAsk.read(envelope(None) | {"model": model, "reserved_microcents": None})
+    return booking.build_reply(ask, ModelAnswer(tokens=tokens, finish="stop"), "t", 0.1, [])
+
+
+def test_all_that_a_provider_reports_is_booked_at_its_price() -> None:
+    prices = PRICED | {"cached_price": 0.1, "cache_write_price": 1.25, "reasoning_price": 3.0}
+    reply = book(Tokens(1000, 100, cached=500, cache_written=200, reasoning=40), prices)
+    assert cost(reply.usage) == 300 * 100 + 500 * 10 + 200 * 125 + 60 * 200 + 40 * 300
+    assert (reply.usage.cache_write_tokens, reply.usage.reasoning_tokens) == (200, 40)
+    assert reply.warnings == ()
+    both = booking.sum_usages([reply.usage, reply.usage])
+    assert (both.cache_write_tokens, both.reasoning_tokens) == (400, 80)
+
+
+def test_counts_that_are_not_reported_are_not_written() -> None:
+    written = book(Tokens(10, 10)).usage.model_dump(mode="json", exclude_none=True)
+    assert {"cache_write_tokens", "reasoning_tokens", "reported_microcents"}.isdisjoint(written)
+
+
+def test_a_long_request_is_booked_at_its_tier() -> None:
+    tiered = PRICED | {"tiers": [{"above": 1000, "input_price": 2.0, "output_price": 4.0}]}
+    assert cost(book(Tokens(1000, 10), tiered).usage) == 1000 * 100 + 10 * 200
+    assert cost(book(Tokens(1001, 10), tiered).usage) == 1001 * 200 + 10 * 400
+
+
+@pytest.mark.parametrize(("reported", "warned"), [(101_000, False), (101_100, True), (98_900, True)])
+def test_a_cost_that_the_provider_reports_is_recorded_and_compared(reported: int, warned: bool) -> None:
+    reply = book(Tokens(1000, 0, reported_microcents=reported))
+    assert (cost(reply.usage), reply.usage.reported_microcents) == (100_000, reported)
+    assert len(reply.warnings) == warned
+    if warned:
+        assert f"$0.00{reported // 100:04}" in reply.warnings[0]
+        assert "$0.001," in reply.warnings[0]
+
+
+def test_a_reported_cost_is_booked_if_the_price_is_unknown() -> None:
+    reply = book(Tokens(1000, 0, reported_microcents=77), {"name": "m", "provider_model": "openai/m"})
+    assert (cost(reply.usage), reply.warnings) == (77, ())

@@ -178,13 +178,21 @@ def _read_tokens(chunks: Iterable[Any]) -> Tokens | None:
     if not usages:
         return None
     read, written = ([int(getattr(usage, name) or 0) for usage in usages] for name in COUNTS)
-    cached = [_read_cached(usage) for usage in usages]
-    return Tokens(max(read), max(written), max(cached))
+    return Tokens(
+        max(read),
+        max(written),
+        cached=max(_read_detail(usage, "prompt_tokens_details", "cached_tokens") for usage in usages),
+        cache_written=max(
+            _read_detail(usage, "prompt_tokens_details", "cache_creation_tokens") for usage in usages
+        ),
+        reasoning=max(
+            _read_detail(usage, "completion_tokens_details", "reasoning_tokens") for usage in usages
+        ),
+    )
 
 
-def _read_cached(usage: Any) -> int:
-    details = getattr(usage, "prompt_tokens_details", None)
-    return int(getattr(details, "cached_tokens", None) or 0)
+def _read_detail(usage: Any, part: str, name: str) -> int:
+    return int(getattr(getattr(usage, part, None), name, None) or 0)
 
 
 def _iter_causes(error: BaseException | None) -> Iterator[BaseException]:

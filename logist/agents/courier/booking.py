@@ -80,7 +80,9 @@ def sum_usages(usages: Sequence[Usage]) -> Usage:
     return Usage(
         input_tokens=sum(usage.input_tokens for usage in usages),
         cached_tokens=sum(usage.cached_tokens for usage in usages),
+        cache_write_tokens=sum(usage.cache_write_tokens for usage in usages),
         output_tokens=sum(usage.output_tokens for usage in usages),
+        reasoning_tokens=sum(usage.reasoning_tokens for usage in usages),
         cost_cents=cents,
         cost_microcents=fraction,
         seconds=round(sum(usage.seconds for usage in usages), 3),
@@ -107,20 +109,37 @@ def _book_usage(
 
 
 def _price_tokens(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tuple[str, ...]]:
-    cost = money.compute_cost(ask.model, tokens.read, tokens.written, tokens.cached)
-    cents, fraction = money.split_cents(cost or 0)
+    computed = money.compute_cost(
+        ask.model,
+        tokens.read,
+        tokens.written,
+        tokens.cached,
+        cache_write_tokens=tokens.cache_written,
+        reasoning_tokens=tokens.reasoning,
+    )
+    reported = tokens.reported_microcents
+    cents, fraction = money.split_cents(computed if computed is not None else reported or 0)
     usage = Usage(
         input_tokens=tokens.read,
         cached_tokens=tokens.cached,
+        cache_write_tokens=tokens.cache_written,
         output_tokens=tokens.written,
+        reasoning_tokens=tokens.reasoning,
         cost_cents=cents,
         cost_microcents=fraction,
         seconds=seconds,
         source="provider",
+        reported_microcents=reported,
     )
-    if cost is None:
-        return usage, (f"the price of {ask.model.name} is unknown: no cost recorded",)
-    return usage, ()
+    return usage, find_price_warnings(ask, reported, computed)
+
+
+def find_price_warnings(ask: Ask, reported: int | None, computed: int | None) -> tuple[str, ...]:
+    """Return what is wrong with the price of a model, for the reply; costs in microcents, None if unknown."""
+    if computed is None and reported is None:
+        return (f"the price of {ask.model.name} is unknown: no cost recorded",)
+    difference = money.find_cost_difference(ask.model, reported, computed)
+    return (difference,) if difference else ()
 
 
 def repair_surrogates(text: str) -> str:

@@ -227,11 +227,15 @@ def _book_usage(ask: Ask, result: Result, metered: bool, seconds: float) -> tupl
         )
         return usage, ()
     read = spent.uncached + spent.cached
-    cost = money.compute_cost(ask.model, read, spent.output, spent.cached)
+    # The program made many requests and reports only their sum: almost all of them are short.
+    cost = money.compute_cost(
+        ask.model, read, spent.output, spent.cached, cache_write_tokens=spent.cache_write, longest_input=0
+    )
     cents, fraction = money.split_cents(cost if cost is not None else reported or 0)
     usage = Usage(
         input_tokens=read,
         cached_tokens=spent.cached,
+        cache_write_tokens=spent.cache_write,
         output_tokens=spent.output,
         cost_cents=cents,
         cost_microcents=fraction,
@@ -239,9 +243,7 @@ def _book_usage(ask: Ask, result: Result, metered: bool, seconds: float) -> tupl
         source="provider",
         reported_microcents=reported,
     )
-    if cost is None and reported is None:
-        return usage, (f"the price of {ask.model.name} is unknown: no cost recorded",)
-    return usage, ()
+    return usage, booking.find_price_warnings(ask, reported, cost)
 
 
 def _book_unreported(ask: Ask, error: TransportError | None, seconds: float) -> tuple[Usage, tuple[str, ...]]:

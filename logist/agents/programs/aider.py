@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 
-from logist.agents.programs.litellm_names import ADDRESSES, model_name
+from logist.agents.programs.litellm_names import ADDRESSES, build_litellm_prices, model_name
 from logist.agents.programs.litellm_names import build_environment as model_environment
 from logist.agents.programs.output import strip_controls
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
@@ -175,13 +175,11 @@ def _build_settings(run: Run, model: str) -> bytes:
 
 
 def _build_prices(run: Run, model: str) -> bytes:
-    if run.model.input_price is None or run.model.output_price is None:
+    prices = build_litellm_prices(run.model)
+    if prices is None:
         return b"{}"
-    cached = run.model.input_price if run.model.cached_price is None else run.model.cached_price
     entry = {
-        "input_cost_per_token": run.model.input_price / 1_000_000,
-        "cache_read_input_token_cost": cached / 1_000_000,
-        "output_cost_per_token": run.model.output_price / 1_000_000,
+        **prices,
         "max_input_tokens": 128_000,
         "max_output_tokens": run.model.max_output_tokens,
         "litellm_provider": model.partition("/")[0],

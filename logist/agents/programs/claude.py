@@ -100,19 +100,21 @@ def _read_usage(said: Json) -> Spent | None:
     usage, models = said.get("usage"), said.get("modelUsage")
     if not isinstance(usage, dict):
         return None
-    fresh = read_count(usage.get("input_tokens")) + read_count(usage.get("cache_creation_input_tokens"))
+    stored = read_count(usage.get("cache_creation_input_tokens"))
     spent = Spent(
-        fresh, read_count(usage.get("cache_read_input_tokens")), read_count(usage.get("output_tokens"))
+        read_count(usage.get("input_tokens")) + stored,
+        read_count(usage.get("cache_read_input_tokens")),
+        read_count(usage.get("output_tokens")),
+        cache_write=stored,
     )
     by_model = list(models.values()) if isinstance(models, dict) else []
     if spent != Spent() or not by_model:
         return spent
-    fresh = sum(
-        read_count(get_at_path(one, "inputTokens")) + read_count(get_at_path(one, "cacheCreationInputTokens"))
-        for one in by_model
+    fresh, stored, cached, written = (
+        sum(read_count(get_at_path(one, name)) for one in by_model)
+        for name in ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
     )
-    cached = sum(read_count(get_at_path(one, "cacheReadInputTokens")) for one in by_model)
-    return Spent(fresh, cached, sum(read_count(get_at_path(one, "outputTokens")) for one in by_model))
+    return Spent(fresh + stored, cached, written, cache_write=stored)
 
 
 def _describe_denial(one: Json) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logist.agents.programs import reach
 from logist.agents.programs.protocol import Run
+from logist.core.model import Model, PriceTier
 
 _ADDRESS = "OPENAI_API_BASE"
 # The variables from which litellm reads a provider's address; set, so that no file of a workspace sets another.
@@ -49,3 +50,25 @@ def build_environment(run: Run, program: str) -> dict[str, str]:
 def key_variable(provider: str) -> str:
     """Return the variable from which litellm reads the key of a provider."""
     return _KEYS.get(provider, f"{provider.upper().replace('-', '_')}_API_KEY")
+
+
+def build_litellm_prices(model: Model) -> dict[str, float] | None:
+    """Return the prices of a model in the form of litellm's table, per token; None if they are unknown."""
+    if model.input_price is None or model.output_price is None:
+        return None
+    prices = _convert_prices(model, "")
+    for tier in model.tiers:
+        prices |= _convert_prices(tier, f"_above_{tier.above / 1000:g}k_tokens")
+    return prices
+
+
+def _convert_prices(prices: Model | PriceTier, suffix: str) -> dict[str, float]:
+    cached = prices.input_price if prices.cached_price is None else prices.cached_price
+    named = {
+        "input_cost_per_token": prices.input_price,
+        "cache_read_input_token_cost": cached,
+        "cache_creation_input_token_cost": prices.cache_write_price,
+        "output_cost_per_token": prices.output_price,
+        "output_cost_per_reasoning_token": prices.reasoning_price,
+    }
+    return {f"{name}{suffix}": price / 1_000_000 for name, price in named.items() if price is not None}

@@ -6,7 +6,7 @@ import json
 
 from logist.agents.programs import reach
 from logist.agents.programs.litellm_names import build_environment as model_environment
-from logist.agents.programs.litellm_names import model_name
+from logist.agents.programs.litellm_names import build_litellm_prices, model_name
 from logist.agents.programs.output import (
     dollars_to_microcents,
     get_at_path,
@@ -124,15 +124,12 @@ def _read_usage(usages: list[dict[str, object]]) -> Spent:
 
 def _build_prices(run: Run, program: str) -> bytes:
     """Return the model's prices, which its cost limit needs."""
-    model = run.model
-    if model.input_price is None or model.output_price is None:
+    prices = build_litellm_prices(run.model)
+    if prices is None:
         return b"{}"
-    cached = model.input_price if model.cached_price is None else model.cached_price
     entry = {
-        "input_cost_per_token": model.input_price / 1_000_000,
-        "cache_read_input_token_cost": cached / 1_000_000,
-        "output_cost_per_token": model.output_price / 1_000_000,
-        "max_output_tokens": model.max_output_tokens,
+        **prices,
+        "max_output_tokens": run.model.max_output_tokens,
         "litellm_provider": model_name(run, program).partition("/")[0],
         "mode": "chat",
     }

@@ -108,10 +108,12 @@ def _build_provider(run: Run, program: str) -> Json:
     model: Json = {"tool_call": True, "limit": limit}
     if run.model.input_price is not None and run.model.output_price is not None:
         cached = run.model.input_price if run.model.cached_price is None else run.model.cached_price
+        stored = run.model.cache_write_price
         model["cost"] = {
             "input": run.model.input_price,
             "output": run.model.output_price,
             "cache_read": cached,
+            **({} if stored is None else {"cache_write": stored}),
         }
     return {
         "npm": "@ai-sdk/openai-compatible",
@@ -142,8 +144,9 @@ def _read_usage(steps: list[Json]) -> Spent:
     def sum_tokens(path: str) -> int:
         return sum(read_count(get_at_path(step, f"part.tokens.{path}")) for step in steps)
 
-    fresh = sum_tokens("input") + sum_tokens("cache.write")
-    return Spent(fresh, sum_tokens("cache.read"), sum_tokens("output") + sum_tokens("reasoning"))
+    stored = sum_tokens("cache.write")
+    written = sum_tokens("output") + sum_tokens("reasoning")
+    return Spent(sum_tokens("input") + stored, sum_tokens("cache.read"), written, cache_write=stored)
 
 
 def _sum_cost(steps: list[Json]) -> int | None:

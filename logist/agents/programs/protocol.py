@@ -83,6 +83,8 @@ class Spent:
     output: int = 0
     scope: Literal["run", "session", "last"] = "run"
     """What it counts: this run, all runs of its session, or only the last call of this run."""
+    cache_write: int = 0
+    """The part of `uncached` that the provider stored in its cache."""
 
 
 @dataclass(frozen=True)

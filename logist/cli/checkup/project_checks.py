@@ -29,12 +29,14 @@ from logist.config.settings import (
     UNCHECKED_MERGES,
     LoadedSettings,
     Settings,
+    advise_about_price,
     can_merge_unchecked,
     list_named_roles,
     load_settings,
     resolve_model,
 )
 from logist.core.model import Role
+from logist.core.money import money
 from logist.core.text.ids import is_job_id
 from logist.errors import InvalidFile, LogistError
 from logist.jobs.base.project import SCRIPTED, ProjectContext
@@ -287,8 +289,8 @@ def _trouble(environment: Environment, settings: Settings, role: Role, agent: st
         program = None if agent in MODEL_AGENTS else finding.load_program(agent, settings.agents)
     except InvalidFile as error:
         return AgentProblem(error.message, error.fix or "edit the config")
-    if model.input_price is None and not settings.allow_unknown_price:
-        fix = f"set models.{model.name}.input_price and output_price, or allow_unknown_price: true"
+    if not settings.allow_unknown_price and not money.has_known_price(model):
+        fix = advise_about_price(settings, model)
         return AgentProblem(f"unknown price of the model {model.name}: steps that need it are refused", fix)
     if program is not None:
         if shutil.which(program.executable, path=_path(environment)) is None:

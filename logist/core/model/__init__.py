@@ -34,6 +34,7 @@ from logist.core.model.spec import (
     JobId,
     JobSpec,
     Model,
+    PriceTier,
     Provider,
     Role,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "Phase",
     "Place",
     "Plan",
+    "PriceTier",
     "Provider",
     "Recorded",
     "Refusal",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -24,6 +24,26 @@ class Recorded(BaseModel):
     """A value that is read from disk; fields of a newer Logist are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Extended(Recorded):
+    """A recorded value with fields that earlier versions don't know: each is written only if it is not the default.
+
+    So what is written for work that doesn't use these fields is the same as before.
+    """
+
+    _added: ClassVar[frozenset[str]]
+    """The names of these fields."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = dump(self)
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in data.items()
+            if name not in self._added or getattr(self, name) != fields[name].default
+        }
 
 
 class Sparse(Recorded):

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from logist.core.model.base import FORMAT, Open, Recorded, Sparse
+from logist.core.model.base import FORMAT, Extended, Open, Recorded, Sparse
 from logist.core.model.spec import EffectiveSpec
 from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
 from logist.core.text.json_object import JsonObject
 
 
-class Usage(Recorded):
+class Usage(Extended):
     """What one exchange used; the cost is `cost_cents + cost_microcents / 1,000,000`."""
+
+    _added: ClassVar = frozenset({"cache_write_tokens", "reasoning_tokens"})
 
     input_tokens: int = 0
     """All input tokens, including cached ones."""
     cached_tokens: int = 0
     """The part of `input_tokens` that came from the provider's cache."""
+    cache_write_tokens: int = 0
+    """The part of `input_tokens` that the provider stored in its cache."""
     output_tokens: int = 0
+    """All output tokens, including those of reasoning."""
+    reasoning_tokens: int = 0
+    """The part of `output_tokens` that is not in the answer."""
     cost_cents: int = 0
     cost_microcents: int = 0
     """The fraction of a cent, 0 to 999,999."""
@@ -25,7 +32,7 @@ class Usage(Recorded):
     source: Open[Literal["none", "provider", "worst_case", "steward"]] = "none"
     """Where the cost comes from."""
     reported_microcents: int | None = None
-    """The cost that an agent program reported; the recorded cost uses the prices in the config."""
+    """The cost that the provider or an agent program reported; the recorded cost uses the prices of the model."""
 
 
 class Totals(Recorded):

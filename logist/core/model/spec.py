@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from logist.core.model.base import Frozen, Open, Recorded
+from logist.core.model.base import Extended, Frozen, Open, Recorded
 from logist.core.model.flow import Workflow
 from logist.core.model.limits import Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permissions
@@ -210,8 +210,26 @@ class Provider(Recorded):
     """The name that the provider knows the model by."""
 
 
-class Model(Recorded):
+DollarsPerMillion = Annotated[float, Field(ge=0)]
+"""A price in US dollars per million tokens."""
+
+
+class PriceTier(Recorded):
+    """The prices of a request with a long input; they apply to all tokens of that request."""
+
+    above: Annotated[int, Field(ge=1)]
+    """The prices apply if the request has more input tokens than this."""
+    input_price: DollarsPerMillion
+    output_price: DollarsPerMillion
+    cached_price: DollarsPerMillion | None = None
+    cache_write_price: DollarsPerMillion | None = None
+    reasoning_price: DollarsPerMillion | None = None
+
+
+class Model(Extended):
     """A resolved model: which model is called, where, and what it costs."""
+
+    _added: ClassVar = frozenset({"cache_write_price", "reasoning_price", "tiers"})
 
     name: str
     provider_model: str
@@ -220,11 +238,22 @@ class Model(Recorded):
     """The base URL; None: the provider's default."""
     api_key_env: str | None = None
     """The environment variable that holds the key; the key itself is never recorded."""
-    input_price: Annotated[float, Field(ge=0)] | None = None
-    """US dollars per million tokens; None: unknown."""
-    cached_price: Annotated[float, Field(ge=0)] | None = None
+    input_price: DollarsPerMillion | None = None
+    """None: unknown; 0 for a free model."""
+    cached_price: DollarsPerMillion | None = None
     """The price of tokens from the provider's cache; None: `input_price`."""
-    output_price: Annotated[float, Field(ge=0)] | None = None
+    cache_write_price: DollarsPerMillion | None = None
+    """The price of tokens that the provider stores in its cache; None: `input_price`."""
+    output_price: DollarsPerMillion | None = None
+    reasoning_price: DollarsPerMillion | None = None
+    """The price of output tokens that are not in the answer; None: `output_price`."""
+    tiers: tuple[PriceTier, ...] = ()
+    """Other prices for requests with a long input."""
     max_output_tokens: Annotated[int, Field(ge=1)] = 8192
     context_window: Annotated[int, Field(ge=1)] | None = None
     """The maximum number of tokens of prompt and answer together; None: unknown."""
+
+    def is_called_like(self, other: Model) -> bool:
+        """Whether a request to the other model would be the same; prices and the window don't change a request."""
+        fields = ("name", "provider_model", "endpoint", "api_key_env", "max_output_tokens")
+        return all(getattr(self, field) == getattr(other, field) for field in fields)

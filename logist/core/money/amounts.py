@@ -18,6 +18,12 @@ def format_money(microcents: int) -> str:
     return f"{sign}${whole:,}.{f'{part:04}'.rstrip('0').ljust(2, '0')}"
 
 
+def format_exactly(microcents: int) -> str:
+    """Format all decimals of an amount, at least two: `$0.00000123`, `$12.30`."""
+    whole, part = divmod(abs(microcents), 100 * MICROCENTS)
+    return f"{'-' if microcents < 0 else ''}${whole:,}.{f'{part:08}'.rstrip('0').ljust(2, '0')}"
+
+
 def join_cents(cents: int, micro: int) -> int:
     """Return the microcents for the two parts that files store."""
     return cents * MICROCENTS + micro

@@ -6,10 +6,20 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from logist.core.model import Model, Usage
-from logist.core.money.amounts import MICROCENTS, format_money, join_cents
+from logist.core.model import Model, PriceTier, Usage
+from logist.core.money.amounts import MICROCENTS, format_exactly, format_money, join_cents
 
-__all__ = ["compute_cost", "compute_worst_case", "fit_output", "format_money", "join_cents", "split_cents"]
+__all__ = [
+    "compute_cost",
+    "compute_worst_case",
+    "find_cost_difference",
+    "fit_output",
+    "format_money",
+    "has_known_price",
+    "is_at_least_as_expensive",
+    "join_cents",
+    "split_cents",
+]
 
 MESSAGE_TOKENS = 64
 """Tokens that a provider may add to each message: role names and separators, plus a margin."""
@@ -17,31 +27,70 @@ MESSAGES = 2
 """A system and a user message."""
 
 
-def compute_cost(model: Model, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int | None:
+def has_known_price(model: Model) -> bool:
+    """Whether the cost of a call is known; 0 is a known price."""
+    return _get_tiers(model) is not None
+
+
+def is_at_least_as_expensive(model: Model, other: Model) -> bool:
+    """Whether no request costs less by the prices of `model` than by those of `other`; False if only one is known."""
+    tiers, other_tiers = _get_tiers(model), _get_tiers(other)
+    if tiers is None or other_tiers is None:
+        return tiers == other_tiers
+    if tiers == other_tiers:
+        return True
+    lowest = (min(prices) for prices in zip(*(tier[1:] for tier in tiers), strict=True))
+    highest = (max(prices) for prices in zip(*(tier[1:] for tier in other_tiers), strict=True))
+    return all(low >= high for low, high in zip(lowest, highest, strict=True))
+
+
+def compute_cost(
+    model: Model,
+    input_tokens: int,
+    output_tokens: int,
+    cached_tokens: int = 0,
+    *,
+    cache_write_tokens: int = 0,
+    reasoning_tokens: int = 0,
+    longest_input: int | None = None,
+) -> int | None:
     """Return the cost in microcents, rounded up; None if the price is unknown. Negative counts are treated as 0.
 
-    `cached_tokens`: the part of the input with the model's price for cached tokens.
+    `cached_tokens` and `cache_write_tokens`: the parts of the input that were read from and stored in the
+    provider's cache. `reasoning_tokens`: the part of the output that is not in the answer. `longest_input`:
+    which tier of prices applies, for the sum of several requests; None: the counts are of one request.
     """
-    prices = _get_prices(model)
-    if prices is None:
+    tiers = _get_tiers(model)
+    if tiers is None:
         return None
-    cached = min(max(0, cached_tokens), max(0, input_tokens))
-    fresh = max(0, input_tokens) - cached
-    return math.ceil(fresh * prices.fresh + cached * prices.cached + max(0, output_tokens) * prices.output)
+    total = max(0, input_tokens)
+    length = total if longest_input is None else longest_input
+    prices = [each for each in tiers if each.above < length or each.above == 0][-1]
+    cached = min(max(0, cached_tokens), total)
+    stored = min(max(0, cache_write_tokens), total - cached)
+    written = max(0, output_tokens)
+    reasoning = min(max(0, reasoning_tokens), written)
+    return math.ceil(
+        (total - cached - stored) * prices.fresh
+        + cached * prices.cached
+        + stored * prices.cache_write
+        + (written - reasoning) * prices.output
+        + reasoning * prices.reasoning
+    )
 
 
 def compute_worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
     """Return the maximum cost of sending `prompt` in this many messages, in microcents; None if the price is
     unknown.
 
-    All input counts at the higher of the two prices, fresh or cached, because the content of the cache is unknown.
+    All input counts at the highest price of input, because the content of the cache is unknown, and all output
+    at the highest price of output.
     """
-    prices = _get_prices(model)
-    if prices is None:
+    tokens = _bound_tokens(prompt, messages)
+    highest = _find_highest_prices(model, tokens)
+    if highest is None:
         return None
-    return math.ceil(
-        _bound_tokens(prompt, messages) * prices.highest_input + max(0, max_output) * prices.output
-    )
+    return math.ceil(tokens * highest.input + max(0, max_output) * highest.output)
 
 
 def fit_output(
@@ -52,14 +101,28 @@ def fit_output(
     None if that is less than `minimum` (or less than `wanted`, if `wanted` is smaller), or if the price is
     unknown.
     """
-    prices = _get_prices(model)
-    if prices is None:
+    tokens = _bound_tokens(prompt, messages)
+    highest = _find_highest_prices(model, tokens)
+    if highest is None:
         return None
-    room = left_microcents - _bound_tokens(prompt, messages) * prices.highest_input
-    affordable = wanted if prices.output == 0 else math.floor(room / prices.output)
+    room = left_microcents - tokens * highest.input
+    affordable = wanted if highest.output == 0 else math.floor(room / highest.output)
     fitted = min(wanted, affordable)
     enough = room >= 0 and fitted >= max(1, min(minimum, wanted))
     return fitted if enough else None
+
+
+def find_cost_difference(model: Model, reported: int | None, computed: int | None) -> str | None:
+    """Return a warning if the reported cost differs from the computed one by more than 1 %; both in microcents."""
+    if reported is None or computed is None:
+        return None
+    # A computed cost is rounded up to a whole microcent, so a difference of 1 means nothing.
+    if abs(reported - computed) * 100 <= max(100, reported):
+        return None
+    return (
+        f"the reported cost, {format_exactly(reported)}, is not the cost by the prices of {model.name}, "
+        f"{format_exactly(computed)}, which is recorded: check these prices"
+    )
 
 
 def build_charge(cents: float | None) -> Usage:
@@ -75,24 +138,53 @@ def split_cents(microcents: int) -> tuple[int, int]:
     return divmod(microcents, MICROCENTS)
 
 
-class _Prices(NamedTuple):
+class _Tier(NamedTuple):
     """Prices in microcents per token: one dollar per million tokens is 100 microcents per token."""
 
+    above: int
+    """They apply to requests with more input tokens than this."""
     fresh: Fraction
     cached: Fraction
+    cache_write: Fraction
+    output: Fraction
+    reasoning: Fraction
+
+
+class _Highest(NamedTuple):
+    input: Fraction
     output: Fraction
 
-    @property
-    def highest_input(self) -> Fraction:
-        """The higher price of an input token; some providers charge more for cached tokens."""
-        return max(self.fresh, self.cached)
+
+def _get_tiers(model: Model) -> list[_Tier] | None:
+    """Return the prices by length of the input, the shortest first; None if one is unknown."""
+    tiers = [_convert_prices(model, 0), *(_convert_prices(each, each.above) for each in model.tiers)]
+    known = [each for each in tiers if each is not None]
+    return sorted(known, key=lambda each: each.above) if len(known) == len(tiers) else None
 
 
-def _get_prices(model: Model) -> _Prices | None:
-    cached = model.input_price if model.cached_price is None else model.cached_price
-    prices = (model.input_price, cached, model.output_price)
-    exact = [Fraction(str(price)) * 100 for price in prices if price is not None and math.isfinite(price)]
-    return _Prices(*exact) if len(exact) == len(prices) else None
+def _convert_prices(prices: Model | PriceTier, above: int) -> _Tier | None:
+    fresh, output = prices.input_price, prices.output_price
+    cached = fresh if prices.cached_price is None else prices.cached_price
+    cache_write = fresh if prices.cache_write_price is None else prices.cache_write_price
+    reasoning = output if prices.reasoning_price is None else prices.reasoning_price
+    every = (fresh, cached, cache_write, output, reasoning)
+    exact = [Fraction(str(price)) * 100 for price in every if price is not None and math.isfinite(price)]
+    return _Tier(above, *exact) if len(exact) == len(every) else None
+
+
+def _find_highest_prices(model: Model, tokens: int) -> _Highest | None:
+    """Return the highest prices of a request with up to this many input tokens; None if the price is unknown.
+
+    Some providers charge more for tokens that they store in the cache.
+    """
+    tiers = _get_tiers(model)
+    if tiers is None:
+        return None
+    within_reach = [each for each in tiers if each.above < tokens]
+    return _Highest(
+        max(max(each.fresh, each.cached, each.cache_write) for each in within_reach),
+        max(max(each.output, each.reasoning) for each in within_reach),
+    )
 
 
 def _bound_tokens(prompt: str, messages: int) -> int:

@@ -12,6 +12,7 @@ from logist.agents import sandbox
 from logist.agents.courier import shared_limits
 from logist.agents.protocol import MODEL_AGENTS
 from logist.config.sections import ContextRules
+from logist.config.settings import advise_about_price
 from logist.core.answer import exit_command
 from logist.core.history import fold
 from logist.core.machine.limits import Halt, Shared
@@ -25,6 +26,7 @@ from logist.core.model import (
     Role,
     State,
 )
+from logist.core.money import money
 from logist.core.permissions.tools import Tool, select_permitted_tools
 from logist.core.prompt import prompt
 from logist.core.prompt.prompt import FileText
@@ -104,8 +106,8 @@ def plan_turn(
         finding.load_program(
             agent, project.settings.agents
         )  # an unknown one is told before anything is written
-    if not is_local and model.input_price is None and not project.settings.allow_unknown_price:
-        raise _unknown_price_error(name)
+    if not is_local and not project.settings.allow_unknown_price and not money.has_known_price(model):
+        raise _unknown_price_error(project, model)
     return PlannedTurn(spec, phase, role, model, choice, agent, sent, why)
 
 
@@ -145,11 +147,11 @@ def _choose_role(
     return project.roles.get(choice.role or stuck or default), why
 
 
-def _unknown_price_error(name: str) -> InvalidFile:
+def _unknown_price_error(project: ProjectContext, model: Model) -> InvalidFile:
     return InvalidFile(
-        f"unknown price of model {name!r}: can't enforce a cost limit",
-        where=f"models.{name}",
-        fix="set input_price and output_price (dollars per million tokens), or allow_unknown_price: true",
+        f"unknown price of model {model.name!r}: can't enforce a cost limit",
+        where=f"models.{model.name}",
+        fix=advise_about_price(project.settings, model),
     )
 
 

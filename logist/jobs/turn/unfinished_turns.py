@@ -89,7 +89,7 @@ def _match_kept_turns(
         and _without_limits(ask.spec) == _without_limits(spec)
         and ask.role == plan.role.name
         and ask.phase == plan.phase
-        and ask.model == plan.model
+        and ask.model.is_called_like(plan.model)
     )
     # After a doubt, the workspace was restored; after other failures, the changes stayed.
     checkpoint_found = (
@@ -136,6 +136,7 @@ def resume_turns(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedA
         spec=fresh.spec,
         agent=fresh.agent,
         provider=fresh.provider,
+        model=fresh.model,
         restored_from=checkpoint,
     )
     workspace = session.project.open_workspace(session.job)

@@ -63,9 +63,9 @@ class World:
             (place / "answers.json").write_text(script, "utf-8")
         return world
 
-    def paid_by(self, url: str, agent: str = MODEL) -> World:
-        """Asks the models behind `url` from now on, over HTTP, through a courier."""
-        lines = [f"agent: {agent}", "models:"]
+    def paid_by(self, url: str, agent: str | None = MODEL) -> World:
+        """Asks the models behind `url` from now on, over HTTP, through a courier; None: the user's config names the agent."""
+        lines = [*([f"agent: {agent}"] if agent else []), "models:"]
         for name in ("grok-code-fast-1", "gemini-2.5-flash"):
             lines += [f"  {name}:", f"    provider_model: openai/{name}", f"    endpoint: {url}"]
             lines += ["    api_key_env: MY_MODEL", "    input_price: 0.5", "    output_price: 2.0"]

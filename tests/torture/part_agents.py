@@ -155,7 +155,7 @@ def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
     scratch.mkdir()
     steps = agent_captures.ok(name) if name != "llm" else [{"text": command(), "usage": agent_captures.USAGE}]
     with Endpoint(*steps, workspace=str(scratch / "w/.logist/jobs/j/workspace")) as endpoint:
-        world = World.made(scratch / "w").paid_by(endpoint.url)
+        world = World.made(scratch / "w").paid_by(endpoint.url, None)
         config = (
             world.place / "home" / ".config" / "logist" / "config.yaml"
         )  # a project's own has to be trusted

@@ -25,6 +25,7 @@ from tests.replay.test_fixtures import SCHEMA
 GATES = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened"
 KINDS = support.ROOT / "fixtures/upgrades/branches-by-kinds-that-do-not-fit"
 LENGTHS = support.ROOT / "fixtures/upgrades/lengths-of-objects-and-emoji"
+THOUGHTS = support.ROOT / "fixtures/upgrades/thinking-that-was-part-of-the-answer"
 JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").glob("*/jobHistory.json"))
 
 
@@ -62,6 +63,13 @@ def test_branches_that_javascript_takes_otherwise_name_their_rule() -> None:
         (2, "javascript_order"),
         (4, "javascript_order"),
     ]
+    assert not replayed.has_failed()
+    assert replayed.has_failed(rules=True)
+
+
+def test_an_example_in_what_was_thought_names_its_rule() -> None:
+    replayed = replay_file(SCHEMA, THOUGHTS)
+    assert [(each.sequence, each.rule) for each in replayed.changed_rules] == [(2, "thinking_apart")]
     assert not replayed.has_failed()
     assert replayed.has_failed(rules=True)
 

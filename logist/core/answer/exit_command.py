@@ -22,6 +22,7 @@ from typing import Any
 
 from logist.core.answer import answer_faults
 from logist.core.answer.answer_faults import UnreadableError
+from logist.core.answer.thinking import remove_thinking
 from logist.core.model import ExitAction, JsonObject
 from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, find_outermost_json
 
@@ -114,7 +115,10 @@ def judge_answer(text: str, schema: JsonObject) -> Verdict:
 
 
 def extract_text_before_command(text: str) -> str:
-    """Return the text of an answer before its exit command; all of it if there is no exit command."""
+    """Return the text of an answer before its exit command, without what the model thought; all of it if there is no
+    exit command.
+    """
+    text = remove_thinking(text)
     spans = [span for span in find_outermost_json(text).spans if _KEY.search(text[span.start : span.end])]
     return (text[: spans[-1].start] if spans else text).strip()
 

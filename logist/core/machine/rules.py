@@ -23,6 +23,7 @@ class Rule(StrEnum):
     CLOSED_GATES = "closed_gates"
     JAVASCRIPT_ORDER = "javascript_order"
     QUESTIONS_STOP = "questions_stop"
+    THINKING_APART = "thinking_apart"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ CHANGES = (
         Rule.QUESTIONS_STOP,
         "0.1.0",
         "An answer whose output is a question makes the job STUCK, whatever its action; the reason names an invalid field.",
+    ),
+    RuleChange(
+        Rule.THINKING_APART,
+        "0.1.0",
+        "What a model writes in `<think>` blocks is not part of its answer.",
     ),
 )
 """In chronological order. An interaction records the number of rows, so never move or remove a row."""

@@ -371,7 +371,7 @@ class _Teller:
         """
         assert self.state is not None
         try:
-            answer = step.judge_answer(self.spec, self.state, reply, self.schema)
+            answer = step.judge_answer(self.spec, self.state, reply, self.schema, rules=frozenset())
             return step.conclude(self.spec, self.state, answer, observed, rules=frozenset())
         except LogistError:
             return None

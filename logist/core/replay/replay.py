@@ -237,7 +237,7 @@ def judge_interaction(
     """Return how the interaction ends under some rules; None for a kind that this version does not judge."""
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
-        answer = step.judge_answer(spec, state, read_reply(entry), schema)
+        answer = step.judge_answer(spec, state, read_reply(entry), schema, rules)
         outcome = step.conclude(spec, state, answer, observed, rules)
         review_result = (
             _review_in(step.recorded(outcome)) if observed.asks_verdict or _read_review(entry) else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logist.core import review
-from logist.core.answer import exit_command, output_schema
+from logist.core.answer import exit_command, output_schema, thinking
 from logist.core.answer.output_schema import is_question
 from logist.core.machine import next_steps, routing
 from logist.core.machine.event import ANY_JOB, Action, Event, Who
@@ -60,6 +60,8 @@ CUT_SHORT = {
     "turns": "the agent still called tools in its last turn and gave no answer",
     "unknown_tools": "the agent kept calling tools that don't exist",
 }
+
+ONLY_THINKING = "no exit command: the answer has only a <think> block"
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,18 @@ def find_idle_reason(state: State) -> Idle | None:
     return Idle(state.status, state.reason or "no agent is due")
 
 
-def judge_answer(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> JudgedAnswer:
+def judge_answer(
+    spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject, rules: Rules = TODAY
+) -> JudgedAnswer:
     """Read the exit command from a reply, in the format of the step. Everything that follows uses this result."""
     if reply.error:
         return JudgedAnswer(reply, exit_command.Verdict())
     stuck = state.place.stuck
     step_id = stuck.step if state.status is Status.STUCK and stuck else state.step
-    return JudgedAnswer(reply, judge_step_answer(spec, step_id, reply.text, schema))
+    text = thinking.remove_thinking(reply.text) if Rule.THINKING_APART in rules else reply.text
+    if reply.text.strip() and not text.strip():
+        return JudgedAnswer(reply, exit_command.Verdict(reason=ONLY_THINKING))
+    return JudgedAnswer(reply, judge_step_answer(spec, step_id, text, schema))
 
 
 def list_due_checks(

@@ -98,6 +98,33 @@ def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> Non
     assert KEY not in result.state.reason
 
 
+def test_the_key_of_a_provider_is_in_no_file_and_no_message(bench: MakeBench) -> None:
+    """Also if its variable doesn't sound like a secret, and if the call is to another provider."""
+    house, own = "house-words-0123456789", f"{KEY}-own"
+    repeated = f"{'x' * 285} wrong key: {house}"
+    with Loopback({"status": 401, "message": repeated}, {"text": f"{own} {house}\n{command()}"}) as server:
+        b = bench()
+        entry = {"provider_model": "house/large", "input_price": 1, "output_price": 1}
+        providers = {
+            "house": {"base_url": server.url, "api_key_env": "HOUSE_WORDS"},
+            "other": {"base_url": server.url, "api_key_env": "OTHER_WORDS"},
+        }
+        values: Json = {"models": {"grok-code-fast-1": entry}, "providers": providers}
+        variables = {"HOME": str(b.project.home), "PATH": os.environ["PATH"]}
+        b.change(
+            agent="model",
+            settings=Settings.model_validate(values),
+            environment=Environment(variables | {"HOUSE_WORDS": house, "OTHER_WORDS": own}),
+        )
+        b.create()
+        refused, answered = b.step(), b.step()
+    assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {house}"] * 2
+    assert "check that HOUSE_WORDS holds a key of house" in str(refused.state.reason)
+    assert answered.exit_code == 0
+    assert not [name for name, data in b.files().items() if b"0123456789" in data or own.encode() in data]
+    assert not [line for line in b.said if "house-words" in line]
+
+
 @pytest.mark.deep
 def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_path: Path) -> None:
     gate = threading.Event()

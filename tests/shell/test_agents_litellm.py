@@ -84,7 +84,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "429 with a date": (
         {"status": 429, "headers": {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}},
-        AGAIN | {"status": 429, "retry_after": None},
+        AGAIN | {"status": 429, "retry_after": 0.0},
     ),
     "500": ({"status": 500}, AGAIN | {"status": 500, "retry_after": None}),
     "503": ({"status": 503}, AGAIN | {"status": 503}),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from email.utils import mktime_tz, parsedate_tz
+from typing import Any, NamedTuple, Protocol
 
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, ErrorKind, TransportError
@@ -13,6 +15,8 @@ MAX_TEXT = 16 * 1024 * 1024
 """Maximum characters of an answer, to limit memory; a step treats answers above 10 MB as invalid anyway."""
 MAX_CALLS = 1024
 """Maximum calls of an answer that are kept; far fewer are run."""
+MAX_COUNT = 1_000_000_000
+"""Tokens of one exchange; a provider that reports more reports nothing of use."""
 CALL_COST = 64
 """Characters that each call counts for in addition to its text: its overhead in memory and in files."""
 
@@ -146,9 +150,38 @@ def make_failure(
     return ExchangeFailure(TransportError(kind=kind, message=message, http_status=status), billed=billed)
 
 
-def parse_seconds(header: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header; None if there is none, or if it is a date."""
+def parse_count(value: Any) -> int:
+    """Return a number of tokens. Raises ValueError for what can't be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
+        raise ValueError("not a number of tokens")
+    return int(value)
+
+
+def require_text(value: Any) -> str:
+    """Return a text that a provider sent. Raises TypeError if it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {type(value).__name__}")
+    return value
+
+
+def parse_seconds(header: str | None, sent: str | None = None) -> float | None:
+    """Return the seconds that a `Retry-After` header asks to wait; None if it says nothing of use.
+
+    `sent`: the `Date` header of the same answer. A `Retry-After` that is a date is compared with it, because the
+    clocks of the two machines may differ.
+    """
     try:
-        return max(0.0, float(header)) if header else None
+        return max(0.0, float(header or ""))
     except ValueError:
+        until = _parse_date(header)
+    now = _parse_date(sent)
+    return None if until is None else max(0.0, until - (time.time() if now is None else now))
+
+
+def _parse_date(header: str | None) -> float | None:
+    """Return a date of HTTP in seconds since 1970, None if it is none."""
+    parsed = parsedate_tz(header or "")
+    try:
+        return None if parsed is None else float(mktime_tz(parsed))
+    except (ValueError, OverflowError):
         return None

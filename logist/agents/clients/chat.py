@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from logist.agents.clients.answers import CallPieces, Tokens
+from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, JsonObject
 
@@ -67,11 +67,15 @@ class ChatReader:
         self.finish: str | None = None
         self.is_over = False  # the stream ends with `[DONE]`
         self.error: str | None = None
+        self.is_recognized = False
         self._calls = CallPieces()
         self._calls_size = 0
         self._places: dict[int, int] = {}
         """For each index of the provider, the index of the call that its pieces belong to now."""
-        self._usages: list[JsonObject] = []
+        self._counts: dict[str, int] = {}
+        """The highest counts the provider sent."""
+        self._has_odd_usage = False
+        self._cost: int | None = None
 
     def read_event(self, event: JsonObject) -> Iterator[str]:
         """Read one chunk; yield the pieces of text in it."""
@@ -100,40 +104,57 @@ class ChatReader:
 
         Some providers leave reasoning out of `completion_tokens`, but not out of the total, and all bill it.
         """
-        if not self._usages:
+        counts = self._counts
+        if self._has_odd_usage or "prompt" not in counts or not counts.keys() & {"completion", "total"}:
             return None
-        read = max(_get_count(usage, "prompt_tokens") for usage in self._usages)
-        written = max(_get_count(usage, "completion_tokens") for usage in self._usages)
-        total = max(_get_count(usage, "total_tokens") for usage in self._usages)
-        details = [usage.get("prompt_tokens_details") or {} for usage in self._usages]
-        reasoned = [usage.get("completion_tokens_details") or {} for usage in self._usages]
+        read = counts["prompt"]
         return Tokens(
             read=read,
-            written=max(written, total - read),
-            cached=max(
-                *(_get_count(usage, "prompt_cache_hit_tokens") for usage in self._usages),
-                *(_get_count(each, "cached_tokens") for each in details),
-            ),
-            cache_written=max(_get_count(each, "cache_write_tokens") for each in details),
-            reasoning=max(_get_count(each, "reasoning_tokens") for each in reasoned),
-            reported_microcents=_get_cost(self._usages[-1]),
+            written=max(counts.get("completion", 0), counts.get("total", 0) - read),
+            cached=counts.get("cached", 0),
+            cache_written=counts.get("cache_written", 0),
+            reasoning=counts.get("reasoning", 0),
+            reported_microcents=self._cost,
         )
 
     def _read_frame(self, frame: JsonObject) -> None:
+        self.is_recognized = self.is_recognized or "choices" in frame
         if error := frame.get("error"):
             message = error.get("message") if isinstance(error, dict) else error
             self.error = str(message or "no message")
         usage = frame.get("usage") or (frame.get("x_groq") or {}).get("usage")
         if isinstance(usage, dict):
-            self._usages.append(usage)
+            self._read_usage(usage)
+            # After the usage alone nothing follows but `[DONE]`, and a few servers forget that.
+            self.is_over = self.finish is not None and frame.get("choices") == []
+
+    def _read_usage(self, usage: JsonObject) -> None:
+        prompt = usage.get("prompt_tokens_details") or {}
+        completion = usage.get("completion_tokens_details") or {}
+        try:
+            self._add_count("prompt", usage.get("prompt_tokens"))
+            self._add_count("completion", usage.get("completion_tokens"))
+            self._add_count("total", usage.get("total_tokens"))
+            self._add_count("cached", usage.get("prompt_cache_hit_tokens"))
+            self._add_count("cached", prompt.get("cached_tokens"))
+            self._add_count("cache_written", prompt.get("cache_write_tokens"))
+            self._add_count("reasoning", completion.get("reasoning_tokens"))
+        except (ValueError, AttributeError):
+            self._has_odd_usage = True
+        cost = _get_cost(usage)
+        self._cost = self._cost if cost is None else cost
+
+    def _add_count(self, name: str, value: Any) -> None:
+        if value is not None:
+            self._counts[name] = max(self._counts.get(name, 0), parse_count(value))
 
     def _read_message(self, message: JsonObject, *, is_whole: bool = False) -> Iterator[str]:
         content = message.get("content")
         if isinstance(content, list):  # some providers send parts, with reasoning among them
             content = "".join(part.get("text") or "" for part in content if part.get("type") == "text")
         for text in (content, message.get("refusal")):
-            if isinstance(text, str) and text:
-                yield text
+            if text:
+                yield require_text(text)
         for number, piece in enumerate(message.get("tool_calls") or ()):
             self._add_call(piece, number if is_whole else int(piece.get("index") or 0))
 
@@ -146,19 +167,15 @@ class ChatReader:
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # a few servers send an object instead of text
             arguments = json.dumps(arguments)
-        self._calls_size += self._calls.add(place, str(id_), function.get("name") or "", arguments or "")
+        name = require_text(function.get("name") or "")
+        self._calls_size += self._calls.add(place, str(id_), name, require_text(arguments or ""))
 
     def _read_finish(self, choice: JsonObject) -> None:
         reason = choice.get("finish_reason")
         if reason == "error":
             self.error = self.error or str((choice.get("error") or {}).get("message") or "no message")
         elif reason:
-            self.finish = str(reason)
-
-
-def _get_count(usage: JsonObject, name: str) -> int:
-    value = usage.get(name)
-    return max(0, int(value)) if isinstance(value, int | float) else 0
+            self.finish = require_text(reason)
 
 
 def _get_cost(usage: JsonObject) -> int | None:

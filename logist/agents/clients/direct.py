@@ -5,6 +5,7 @@ The protocols are in `chat` and `messages`; this module knows only HTTP, and wha
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import ssl
@@ -14,6 +15,7 @@ from functools import cache
 from html import unescape
 from http import HTTPStatus
 from typing import Any, Protocol
+from urllib.request import proxy_bypass
 
 import httpx
 
@@ -32,11 +34,12 @@ from logist.agents.clients.answers import (
 from logist.agents.protocol import Ask, Sending
 from logist.config.environment import Environment
 from logist.core.model import Call, ErrorKind, JsonObject
+from logist.core.secrets.redact import redact
 
 CONNECT_SECONDS = 30.0
 LONGEST_MESSAGE = 300
 """Characters of a server's message that are kept."""
-ERROR_BYTES = 65_536
+ERROR_BYTES = 16_384
 """Bytes of an error's body that are read."""
 MAX_EVENT = 4 * MAX_TEXT
 """Bytes of one event, or of an answer that is not a stream."""
@@ -44,9 +47,18 @@ MAX_BYTES = 16 * MAX_TEXT
 """Bytes of all events; the JSON around a piece of text is far longer than the piece."""
 
 _REDIRECTS = range(300, 400)
+_WRONG_PLACE = frozenset({404, 405, 426, 501, 505})
+"""Statuses of a server that doesn't have what is asked for at this address, or in this protocol."""
+_ABOUT_KEYS = re.compile(r"\b(api|access|auth)[ _-]?(key|token)|credential|unauthori[sz]ed", re.IGNORECASE)
+_ABOUT_MODELS = re.compile(r"\bmodels?\b", re.IGNORECASE)
+_ABOUT_VERSIONS = re.compile(r"\bversion\b", re.IGNORECASE)
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.DOTALL | re.IGNORECASE)
-_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\x9f\s]+")
+_LINE_COST = 64
+"""Bytes that each line of an event counts for in addition to its text: its overhead in memory."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_USER = re.compile(r"(?<=//)[^/?#]*@")
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\x9f\s\ud800-\udfff]+")
 
 
 class AnswerReader(Protocol):
@@ -58,6 +70,8 @@ class AnswerReader(Protocol):
     """Whether the event that ends the stream was read."""
     error: str | None
     """The message of an error that arrived instead of the rest of the answer."""
+    is_recognized: bool
+    """Whether anything arrived that belongs to this protocol."""
 
     def read_event(self, event: JsonObject) -> Iterator[str]:
         """Read one event; yield the pieces of text in it."""
@@ -99,7 +113,8 @@ class DirectClient:
         reader: AnswerReader = (
             messages.MessageReader() if ask.provider.protocol == "anthropic" else chat.ChatReader()
         )
-        exchange = _Exchange(ask, _build_request(ask, sending, api_key), reader, on_text)
+        secrets = [api_key] if api_key else []
+        exchange = _Exchange(ask, _build_request(ask, sending, api_key), reader, on_text, secrets)
         return exchange.run(timeout)
 
 
@@ -125,10 +140,16 @@ class _Exchange:
     request: HttpRequest
     reader: AnswerReader
     on_text: Callable[[str], None]
+    secrets: list[str]
+    """The key: a server may repeat it in its message."""
     size: int = 0
     """Characters of text so far."""
+    received: int = 0
+    """Bytes of the answer so far."""
     has_begun: bool = False
     """Whether the server began to answer with success: from then on, a failure may be billed."""
+    status: str = ""
+    """The status of the answer with its phrase."""
 
     def run(self, timeout: float) -> ModelAnswer:
         limits = httpx.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout))
@@ -140,6 +161,7 @@ class _Exchange:
                     "POST", self.request.url, headers=self.request.headers, content=body
                 ) as response,
             ):
+                self.status = _describe_status(response.status_code)
                 if not response.is_success:
                     return ModelAnswer(failure=self._read_refusal(response))
                 self.has_begun = True
@@ -153,19 +175,27 @@ class _Exchange:
     def _read_answer(self, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "application/json":
-            data = b"".join(_take_bytes(response.iter_bytes(), MAX_EVENT))
-            body = json.loads(data.decode("utf-8", "replace"))
-            self._pass_on(self.reader.read_whole(body))
+            data = b"".join(self._take_bytes(response, MAX_EVENT))
+            self._pass_on(self.reader.read_whole(_parse_object(data.decode("utf-8", "replace"))))
             return
         if kind == "text/html":
             page = b"".join(_cut_bytes(response.iter_bytes(), ERROR_BYTES)).decode("utf-8", "replace")
-            raise NotAnAnswer(f"a web page instead of an answer ({_clean(_get_page_title(page))})")
-        for event in iter_events(_take_bytes(response.iter_bytes(), MAX_BYTES)):
+            title = self._clean(_get_page_title(page))
+            raise NotAnAnswer(f"{self.status}: a web page instead of an answer ({title})")
+        for event in iter_events(self._take_bytes(response, MAX_BYTES)):
             if event == "[DONE]":
                 return
-            self._pass_on(self.reader.read_event(json.loads(event)))
+            self._pass_on(self.reader.read_event(_parse_object(event)))
             if self.reader.is_over or self.reader.error is not None:
                 return
+
+    def _take_bytes(self, response: httpx.Response, most: int) -> Iterator[bytes]:
+        """Yield the bytes of the answer; raise OverflowError if there are more than `most`."""
+        for piece in response.iter_bytes():
+            self.received += len(piece)
+            if self.received > most:
+                raise OverflowError(f"the answer is longer than {most:,} bytes")
+            yield piece
 
     def _pass_on(self, pieces: Iterator[str]) -> None:
         for text in pieces:
@@ -178,10 +208,10 @@ class _Exchange:
     def _build_answer(self) -> ModelAnswer:
         reader = self.reader
         if reader.error is not None:
-            message = f"the answer ended with an error: {_clean(reader.error)}"
+            message = f"the answer ended with an error: {self._clean(reader.error)}"
             return ModelAnswer(failure=make_cut_failure(self._add_address(message)))
         if not reader.finish:
-            message = "the answer ended without a finish reason"
+            message = self._describe_other_protocol() or "the answer ended without a finish reason"
             return ModelAnswer(failure=make_cut_failure(self._add_address(message)))
         return ModelAnswer(tokens=reader.get_tokens(), finish=reader.finish, calls=reader.list_calls())
 
@@ -191,53 +221,98 @@ class _Exchange:
             said = b"".join(_cut_bytes(response.iter_bytes(), ERROR_BYTES)).decode("utf-8", "replace")
         except httpx.HTTPError:
             said = ""
-        phrase = HTTPStatus(status).phrase if status in list(HTTPStatus) else ""
-        message = f"{status} {phrase}".strip()
+        message = self.status
         if status in _REDIRECTS:
             target = _describe_address(str(response.headers.get("location", "")))
             message += f": redirects to {target}, which Logist does not follow with a key"
-        elif text := _clean(_get_error_message(said)):
+        elif text := self._clean(_get_error_message(said)):
             message += f": {text}"
         if advice := self._advise(status, said):
             message += f"; {advice}"
-        wait = parse_seconds(response.headers.get("retry-after"))
+        wait = parse_seconds(response.headers.get("retry-after"), response.headers.get("date"))
         return classify_status(status, self._add_address(message), wait)
 
     def _advise(self, status: int, said: str) -> str:
-        """Return which setting to change, "" if none."""
+        """Return which setting to change after a refusal, "" if none."""
         model, provider = self.ask.model, self.ask.provider
         assert provider is not None
-        address = f"models.{model.name}.endpoint" if model.endpoint else f"providers.{provider.name}.base_url"
-        if status in (401, 403) and model.api_key_env:
-            return f"check that {model.api_key_env} holds a key of {provider.name}"
-        if status in (401, 403):
-            return f"set models.{model.name}.api_key_env to the variable with the key"
-        if status in _REDIRECTS or status == 405 or "<html" in said[:2000].lower():
-            return f"check {address}"
-        if status == 404:
-            return f"check the model `{provider.model}` and {address}"
+        if "<html" in said[:2000].lower():
+            return self._advise_about_address()
+        if status in (401, 403) or (status == 400 and _ABOUT_KEYS.search(said)):
+            if model.api_key_env:
+                return f"check that {model.api_key_env} holds a key of {provider.name}"
+            return f"set {self._get_setting('api_key_env')} to the variable with the key"
+        if status == 407:
+            return f"check the user and password in {_find_proxy_variable(self.request.url) or 'HTTPS_PROXY'}"
+        if status in (400, 404, 422) and (provider.model in said or _ABOUT_MODELS.search(said)):
+            return f"check the model `{provider.model}`" + (
+                "" if status != 404 else f" and {self._get_setting()}"
+            )
+        if status in _REDIRECTS:
+            return self._advise_about_address()
+        if status in _WRONG_PLACE or (status == 400 and _ABOUT_VERSIONS.search(said)):
+            return self._advise_about_address(f"providers.{provider.name}.protocol")
         return ""
 
+    def _get_setting(self, field: str = "base_url") -> str:
+        """Return the name of the setting of a provider, or of a model that has an address of its own."""
+        model, provider = self.ask.model, self.ask.provider
+        assert provider is not None
+        if model.endpoint:
+            return f"models.{model.name}.{'endpoint' if field == 'base_url' else field}"
+        return f"providers.{provider.name}.{field}"
+
+    def _advise_about_address(self, *more: str) -> str:
+        proxy = _find_proxy_variable(self.request.url)
+        return "check " + " and ".join(
+            [self._get_setting(), *more, *([f"the proxy in {proxy}"] if proxy else [])]
+        )
+
+    def _describe_other_protocol(self) -> str:
+        """Return the message for an answer that has nothing of the expected protocol, "" if it has."""
+        assert self.ask.provider is not None
+        if self.reader.is_recognized or not self.received:
+            return ""
+        protocol = self.ask.provider.protocol
+        advice = self._advise_about_address(f"providers.{self.ask.provider.name}.protocol")
+        return f"{self.status}: nothing in the answer is of the protocol `{protocol}`; {advice}"
+
     def _classify_error(self, error: Exception) -> ExchangeFailure:
-        detail = _clean(str(error)) or type(error).__name__
+        detail = self._clean(str(error)) or type(error).__name__
+        if self.has_begun and not isinstance(error, httpx.HTTPError | NotAnAnswer | OverflowError):
+            unexpected = f"the answer has an unexpected form ({type(error).__name__}: {detail})"
+            detail = self._describe_other_protocol() or unexpected
         message = self._add_address(detail)
         if self.has_begun:
             if isinstance(error, httpx.TimeoutException):
                 return make_failure(ErrorKind.TIMEOUT, message, billed=True)
             if isinstance(error, NotAnAnswer):
-                advice = self._advise(200, "<html")
-                return make_failure(ErrorKind.BAD_REQUEST, f"{message}; {advice}", billed=True)
+                message += f"; {self._advise_about_address()}"
+                return make_failure(ErrorKind.BAD_REQUEST, message, billed=True)
             return make_cut_failure(message)
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
-            message = f"can't connect to {_describe_address(self.request.url)}: {detail}"
-            return make_failure(ErrorKind.REFUSED, message, billed=False)
+            return make_failure(ErrorKind.REFUSED, self._explain_no_connection(detail), billed=False)
         if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError | httpx.InvalidURL):
+            message += f"; {self._advise_about_address()}"
             return make_failure(ErrorKind.BAD_REQUEST, message, billed=False)
         if isinstance(error, httpx.TimeoutException):
             return make_failure(ErrorKind.TIMEOUT, message, billed=True)
         if isinstance(error, httpx.HTTPError):
             return make_cut_failure(message)
         return make_failure(ErrorKind.BAD_REQUEST, message, billed=False)  # before anything was sent
+
+    def _explain_no_connection(self, detail: str) -> str:
+        if "CERTIFICATE_VERIFY_FAILED" in detail:
+            advice = (
+                "if you trust this server, set SSL_CERT_FILE to a file with the certificate of its authority"
+            )
+        else:
+            advice = self._advise_about_address()
+        return f"can't connect to {_describe_address(self.request.url)}: {detail}; {advice}"
+
+    def _clean(self, text: str) -> str:
+        # Before the text is cut: a part of the key would not be recognized later.
+        return _clean(redact(text, self.secrets)[0])
 
     def _add_address(self, message: str) -> str:
         return f"{_describe_address(self.request.url)}: {message}"
@@ -263,47 +338,61 @@ def _get_tls(url: str) -> ssl.SSLContext:
 @cache
 def _create_tls(file: str | None, directory: str | None) -> ssl.SSLContext:
     """Return the certificates to trust. The arguments are for the cache: httpx reads these variables itself."""
-    return httpx.create_ssl_context()
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        variable = "SSL_CERT_FILE" if file else "SSL_CERT_DIR"
+        raise ValueError(
+            f"can't read the certificates in {variable} ({file or directory}): {error}"
+        ) from error
 
 
 def iter_events(pieces: Iterator[bytes]) -> Iterator[str]:
-    """Yield the data of each server-sent event; comments and other fields are skipped."""
+    """Yield the data of each server-sent event; comments, other fields and events without data are skipped."""
     data: list[str] = []
-    for line in _iter_lines(pieces):
+    size = 0
+    for line in itertools.chain(_iter_lines(pieces), [b""]):
         if line.startswith(b"data:"):
+            size += len(line) + _LINE_COST
+            if size > MAX_EVENT:
+                raise OverflowError(f"an event is longer than {MAX_EVENT:,} bytes")
             data.append(line[5:].decode("utf-8", "replace").removeprefix(" "))
-        elif not line and data:
-            yield "\n".join(data)
-            data = []
-    if data:
-        yield "\n".join(data)
+        elif not line:
+            if event := "\n".join(data).strip("\n"):
+                yield event
+            data, size = [], 0
 
 
 def _iter_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield lines without their ends, which are LF or CRLF."""
-    begun: list[bytes] = []
-    length = 0
+    """Yield lines without their ends, which are LF, CR or CRLF."""
+    begun = bytearray()
+    after_return = False
+    is_first = True
     for piece in pieces:
-        *lines, rest = piece.split(b"\n")
-        for line in lines:
-            yield b"".join([*begun, line]).removesuffix(b"\r")
-            begun, length = [], 0
-        begun.append(rest)
-        length += len(rest)
-        if length > MAX_EVENT:
+        for part in piece.splitlines(keepends=True):
+            if after_return and part == b"\n":  # the second half of a CRLF
+                after_return = False
+                continue
+            begun += part
+            after_return = part.endswith(b"\r")
+            if part.endswith((b"\r", b"\n")):
+                line = bytes(begun).rstrip(b"\r\n")
+                yield line.removeprefix(_BYTE_ORDER_MARK) if is_first else line
+                begun.clear()
+                is_first = False
+        if len(begun) > MAX_EVENT:
             raise OverflowError(f"an event is longer than {MAX_EVENT:,} bytes")
-    if last := b"".join(begun):
-        yield last.removesuffix(b"\r")
+    if begun:
+        line = bytes(begun)
+        yield line.removeprefix(_BYTE_ORDER_MARK) if is_first else line
 
 
-def _take_bytes(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """Yield the pieces; raise OverflowError if they are longer than `most` bytes."""
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        if size > most:
-            raise OverflowError(f"the answer is longer than {most:,} bytes")
-        yield piece
+def _parse_object(text: str) -> JsonObject:
+    """Return a JSON object. Raises ValueError, TypeError or RecursionError for anything else."""
+    parsed = json.loads(text)
+    if not isinstance(parsed, dict):
+        raise TypeError(f"expected a JSON object, got {type(parsed).__name__}")
+    return parsed
 
 
 def _cut_bytes(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
@@ -343,6 +432,19 @@ def _get_page_title(page: str) -> str:
     return unescape(title[1] if title else _TAGS.sub(" ", page))
 
 
+def _describe_status(status: int) -> str:
+    return f"{status} {HTTPStatus(status).phrase}" if status in list(HTTPStatus) else str(status)
+
+
+def _find_proxy_variable(url: str) -> str:
+    """Return the name of the variable that sets the proxy for an address, "" if none does."""
+    known = Environment.from_process().build_child_environment()
+    scheme, _, rest = url.partition("://")
+    names = [spelled for name in (f"{scheme}_proxy", "all_proxy") for spelled in (name, name.upper())]
+    variable = next((name for name in names if known.get(name)), "")
+    return "" if variable and proxy_bypass(rest.partition("/")[0]) else variable
+
+
 def _clean(text: str) -> str:
     """Return one line that can be printed."""
     line = _UNPRINTABLE.sub(" ", text).strip()
@@ -350,5 +452,5 @@ def _clean(text: str) -> str:
 
 
 def _describe_address(url: str) -> str:
-    """Return the address without a query, which may contain a key."""
-    return _clean(url.partition("?")[0].partition("#")[0]) or "an empty address"
+    """Return the address without a user, password and query, which may contain a key."""
+    return _clean(_USER.sub("", url).partition("?")[0].partition("#")[0]) or "an empty address"

@@ -108,7 +108,7 @@ def classify_failure(error: BaseException, *, started: bool) -> ExchangeFailure:
         )
     response = next(filter(None, (_get_response(link) for link in chain)), None)
     if response is not None:
-        wait = parse_seconds(response.headers.get("retry-after"))
+        wait = parse_seconds(response.headers.get("retry-after"), response.headers.get("date"))
         return classify_status(int(response.status_code), message, wait)
     return _classify_without_response(error, chain, message)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from logist.agents.clients.answers import CallPieces, Tokens
+from logist.agents.clients.answers import CallPieces, Tokens, parse_count, require_text
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, JsonObject
 
@@ -107,14 +107,17 @@ class MessageReader:
         self.finish: str | None = None
         self.is_over = False
         self.error: str | None = None
+        self.is_recognized = False
         self._calls = CallPieces()
         self._calls_size = 0
         self._usage: dict[str, int] = {}
+        self._has_odd_usage = False
 
     def read_event(self, event: JsonObject) -> Iterator[str]:
         """Read one event; yield the pieces of text in it."""
         match event.get("type"):
             case "message_start":
+                self.is_recognized = True
                 self._read_usage(event["message"].get("usage"))
             case "content_block_start":
                 yield from self._begin_block(event["index"], event["content_block"])
@@ -126,13 +129,14 @@ class MessageReader:
             case "message_stop":
                 self.is_over = True
             case "error":
-                self.error = str(event["error"].get("message") or "no message")
+                self._read_error(event)
 
     def read_whole(self, body: JsonObject) -> Iterator[str]:
         """Read a message that is not a stream; yield its text."""
         if body.get("type") == "error":
-            self.error = str(body["error"].get("message") or "no message")
+            self._read_error(body)
             return
+        self.is_recognized = body.get("type") == "message"
         for index, block in enumerate(body["content"]):
             yield from self._begin_block(index, block)
             if block.get("type") == "tool_use":
@@ -154,7 +158,7 @@ class MessageReader:
     def get_tokens(self) -> Tokens | None:
         """Return the counts of the provider; its input tokens don't include those of the cache."""
         usage = self._usage
-        if "output_tokens" not in usage:
+        if self._has_odd_usage or "output_tokens" not in usage:
             return None
         cached, stored = usage.get("cache_read_input_tokens", 0), usage.get("cache_creation_input_tokens", 0)
         return Tokens(
@@ -166,24 +170,33 @@ class MessageReader:
 
     def _begin_block(self, index: int, block: JsonObject) -> Iterator[str]:
         if block.get("type") == "text" and block.get("text"):
-            yield block["text"]
+            yield require_text(block["text"])
         if block.get("type") == "tool_use":
-            self._calls_size += self._calls.add(index, block["id"], block["name"], "")
+            id_, name = require_text(block["id"]), require_text(block["name"])
+            self._calls_size += self._calls.add(index, id_, name, "")
 
     def _read_delta(self, index: int, delta: JsonObject) -> Iterator[str]:
         if delta.get("type") == "text_delta":
-            yield delta["text"]
+            yield require_text(delta["text"])
         if delta.get("type") == "input_json_delta":
-            self._calls_size += self._calls.add(index, "", "", delta["partial_json"])
+            self._calls_size += self._calls.add(index, "", "", require_text(delta["partial_json"]))
+
+    def _read_error(self, event: JsonObject) -> None:
+        error = event.get("error")
+        message = error.get("message") if isinstance(error, dict) else error
+        self.error = str(message or "no message")
 
     def _read_finish(self, said: JsonObject) -> None:
         if reason := said.get("stop_reason"):
-            self.finish = _FINISH.get(str(reason), str(reason))
+            self.finish = _FINISH.get(require_text(reason), reason)
 
     def _read_usage(self, usage: Any) -> None:
         """Remember the counts; those at the end of the stream are totals, and replace earlier ones."""
         if not isinstance(usage, dict):
             return
         for name, value in usage.items():
-            if isinstance(value, int) and name.endswith("_tokens"):
-                self._usage[name] = max(0, value)
+            if name.endswith("_tokens") and value is not None:
+                try:
+                    self._usage[name] = parse_count(value)
+                except ValueError:
+                    self._has_odd_usage = True

@@ -13,6 +13,7 @@ from logist.agents.function import FunctionAgent
 from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
 from logist.config.environment import Environment, list_config_directories
+from logist.config.providers import SHIPPED_PROVIDERS
 from logist.config.settings import Settings, resolve_model
 from logist.config.trust import Trust
 from logist.core.answer import exit_command
@@ -97,8 +98,15 @@ class ProjectContext:
         """Values that must not reach a file: environment variables with
         secret-sounding names, and the API keys.
         """
-        key_names = [model.api_key_env for model in self.settings.models.values() if model.api_key_env]
-        return self.environment.list_secrets(*key_names)
+        return self.environment.list_secrets(*self.key_names)
+
+    @property
+    def key_names(self) -> frozenset[str]:
+        """The environment variables that hold the keys of the models and of the providers."""
+        models, providers = self.settings.models.values(), self.settings.providers.values()
+        names = {model.api_key_env for model in models}
+        names |= {provider.api_key_env for provider in (*SHIPPED_PROVIDERS.values(), *providers)}
+        return frozenset(name for name in names if name)
 
     def choose_agent(self, role: Role) -> str:
         """The agent for a role: the local one if there is one, else the role's own

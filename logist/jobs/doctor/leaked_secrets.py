@@ -78,8 +78,7 @@ def scan(project: ProjectContext, job: JobDir) -> Scanned:
 
 def known(project: ProjectContext) -> dict[str, str]:
     """Map each value that must not be in a file to its description: `value of XAI_API_KEY`."""
-    named = [model.api_key_env for model in project.settings.models.values() if model.api_key_env]
-    held = project.environment.map_secrets(*named)
+    held = project.environment.map_secrets(*project.key_names)
     return {value: f"value of {name}" for value, name in held.items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +13,14 @@ from typing import Any, Protocol
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
 from logist.core.prompt.prompt import SEPARATOR
+from logist.core.text.outermost_json import measure_depth
 
 COURIER = "logist.agents.courier"
 """The module that a courier process runs. Other versions of Logist recognize a courier by this name, so keep it."""
 GRACE = 3.0
 """Seconds that a courier still waits for an answer after it was stopped: the answer may be almost complete."""
+DEEPEST_EXTRA_CONTENT = 64
+"""Levels of JSON that a provider gets back with a call; deeper ones are left out."""
 MODEL = "model"
 """The agent that calls a model with tools, by the built-in client if that knows the provider, else through litellm."""
 LITELLM = "litellm"
@@ -195,6 +199,18 @@ def _make_sendable_name(name: str) -> str:
     return _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME] or "unknown"
 
 
+def _build_extra_content(call: Call) -> JsonObject:
+    """Return the field for what the provider wants back with the call; none if it isn't readable."""
+    text = call.extra_content or "{}"
+    if measure_depth(text) > DEEPEST_EXTRA_CONTENT:
+        return {}
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return {}
+    return {"extra_content": content} if content and isinstance(content, dict) else {}
+
+
 def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = False) -> list[JsonObject]:
     """Return all chat messages so far: the prompt, and each answer with its calls and their results."""
     chat = build_first_messages(ask)
@@ -204,6 +220,7 @@ def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = Fals
                 "id": call.id,
                 "type": "function",
                 "function": {"name": _make_sendable_name(call.name), "arguments": call.arguments},
+                **_build_extra_content(call),
             }
             for call in turn.calls
         ]

@@ -17,7 +17,7 @@ from logist.jobs.steward.steward_decisions import record_decision
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_paid import configured, paid, step_as_process, waiting_for
+from tests.jobs.test_paid import KEY, configured, paid, step_as_process, waiting_for
 from tests.loopback import Loopback
 
 USAGE = {"input": 100, "output": 10}
@@ -77,6 +77,26 @@ def test_a_model_works_with_tools_until_it_ends(bench: MakeBench) -> None:
         *("create_file", "edit_file", "execute_command", None),
     ]
     assert not b.project.open_job("j").inflight.exists()
+
+
+def test_what_a_provider_sends_with_a_call_goes_back_with_it_without_secrets(bench: MakeBench) -> None:
+    def event(**extra: object) -> str:
+        function = {"name": "list_files", "arguments": "{}"}
+        delta = {"tool_calls": [{"index": 0, "id": "c", "function": function, **extra}]}
+        frame = {"choices": [{"delta": delta, "finish_reason": "tool_calls"}]}
+        return f"data: {json.dumps(frame)}\n\ndata: [DONE]\n\n"
+
+    signed = {"google": {"thought_signature": "CiQB0e2Kb/+="}}
+    raw = [event(extra_content=signed), event(extra_content={"google": {"thought_signature": KEY}}), event()]
+    steps = [{"raw": each, "type": "text/event-stream"} for each in raw]
+    with Loopback(*steps, END) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.step()
+    messages = server.requests[3].body["messages"]
+    calls = [message["tool_calls"][0] for message in messages if message["role"] == "assistant"]
+    assert [call.get("extra_content") for call in calls] == [signed, None, None]
+    assert not [name for name, data in b.files().items() if KEY.encode() in data]
 
 
 def test_a_tool_error_goes_back_to_the_model(bench: MakeBench) -> None:

@@ -237,6 +237,46 @@ def test_a_model_calls_tools(protocol: str) -> None:
         assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool", "tool"]
 
 
+def test_what_gemini_sends_with_a_call_goes_back_with_it() -> None:
+    with RawServer(chunked(stream("gemini-tools")), chunked(WELL)) as server:
+        ask = make_ask(server.url, work=WORK)
+        calls = call_model(ask).answer.calls
+        results = [{"id": call.id, "content": "x"} for call in calls]
+        call_model(ask, turns=[ToolTurn("", calls, results)])
+    sent = [call["extra_content"] for call in json.loads(server.asked[1].body)["messages"][1]["tool_calls"]]
+    assert sent == [{"google": {"thought_signature": "Q2k="}}] * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "is_kept"),
+    [
+        ("[" * 60 + "]" * 60, True),
+        ("[" * 200 + "]" * 200, False),
+        (f'"{"x" * 70_000}"', False),
+        ('"\\ud800é"', True),
+    ],
+)
+def test_odd_content_of_a_call_breaks_nothing(content: str, is_kept: bool) -> None:
+    call = f'{{"index": 0, "id": "i", "function": {{"name": "n"}}, "extra_content": {{"a": {content}}}}}'
+    choice = f'{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "tool_calls"}}'
+    event = f'data: {{"choices": [{choice}]}}\n\n'
+    with RawServer(answering(event.encode()), answering(WELL)) as server:
+        calls = call_model(make_ask(server.url, work=WORK)).answer.calls
+        turn = ToolTurn("", calls, [{"id": "i", "content": "x"}])
+        assert call_model(make_ask(server.url, work=WORK), turns=[turn]).text == "all"
+    [sent] = json.loads(server.asked[1].body)["messages"][1]["tool_calls"]
+    assert ("extra_content" in sent) is is_kept
+
+
+@pytest.mark.parametrize("content", ["", "{", "5", "[1]", "{}", '{"a": ' * 1000])
+def test_content_of_a_call_that_is_none_is_not_sent(content: str) -> None:
+    call = Call(id="i", name="read_file", arguments="{}", extra_content=content)
+    with RawServer(answering(WELL)) as server:
+        turn = ToolTurn("", (call,), [{"id": "i", "content": "x"}])
+        assert call_model(make_ask(server.url, work=WORK), turns=[turn]).text == "all"
+    assert "extra_content" not in json.loads(server.asked[0].body)["messages"][1]["tool_calls"][0]
+
+
 def test_the_last_turn_offers_no_tools_to_call() -> None:
     for protocol, choice in (("openai", "none"), ("anthropic", {"type": "none"})):
         work = WORK.read(WORK.data() | {"rules": {"max_turns": 2}})

@@ -15,6 +15,8 @@ MAX_TEXT = 16 * 1024 * 1024
 """Maximum characters of an answer, to limit memory; a step treats answers above 10 MB as invalid anyway."""
 MAX_CALLS = 1024
 """Maximum calls of an answer that are kept; far fewer are run."""
+MAX_EXTRA_CONTENT = 65_536
+"""Characters of what a provider wants back with a call; longer ones are left out."""
 MAX_COUNT = 1_000_000_000
 """Tokens of one exchange; a provider that reports more reports nothing of use."""
 CALL_COST = 64
@@ -88,6 +90,7 @@ class CallPieces:
     def __init__(self) -> None:
         self._named: dict[int, tuple[str, str]] = {}
         self._arguments: dict[int, list[str]] = {}
+        self._extra_contents: dict[int, str] = {}
 
     def add(self, index: int, id_: str, name: str, arguments: str) -> int:
         """Add a piece of the call at `index`; return how many characters it counts for."""
@@ -100,6 +103,15 @@ class CallPieces:
             self._arguments.setdefault(index, []).append(arguments)
         return size if known is not None else size + CALL_COST
 
+    def add_extra_content(self, index: int, content: str) -> int:
+        """Add what the provider wants back with the call at `index`, once; return how many characters it counts for."""
+        is_kept = (
+            index in self._named and index not in self._extra_contents and len(content) <= MAX_EXTRA_CONTENT
+        )
+        if is_kept:
+            self._extra_contents[index] = content
+        return len(content) if is_kept else 0
+
     def get_id(self, index: int) -> str:
         """Return the id of the call at `index`, "" if it has none."""
         return self._named.get(index, ("", ""))[0]
@@ -111,7 +123,12 @@ class CallPieces:
     def list_calls(self) -> tuple[Call, ...]:
         """Return the calls, in the order the model made them."""
         return tuple(
-            Call(id=name[0], name=name[1], arguments="".join(self._arguments[index]))
+            Call(
+                id=name[0],
+                name=name[1],
+                arguments="".join(self._arguments[index]),
+                extra_content=self._extra_contents.get(index),
+            )
             for index, name in sorted(self._named.items())
         )
 

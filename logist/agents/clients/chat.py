@@ -169,6 +169,8 @@ class ChatReader:
             arguments = json.dumps(arguments)
         name = require_text(function.get("name") or "")
         self._calls_size += self._calls.add(place, str(id_), name, require_text(arguments or ""))
+        if isinstance(extra := piece.get("extra_content"), dict):
+            self._calls_size += self._calls.add_extra_content(place, json.dumps(extra))
 
     def _read_finish(self, choice: JsonObject) -> None:
         reason = choice.get("finish_reason")

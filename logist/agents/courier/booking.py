@@ -68,7 +68,10 @@ def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
     )
     written = repair_surrogates(call.arguments)
     arguments = redact(written, secrets)[0]
-    return Call(id=id_, name=name, arguments=arguments, redacted=arguments != written)
+    extra = call.extra_content
+    if extra is not None and redact(extra, secrets)[1]:
+        extra = None  # a part of it is of no use to the provider
+    return Call(id=id_, name=name, arguments=arguments, redacted=arguments != written, extra_content=extra)
 
 
 def sum_usages(usages: Sequence[Usage]) -> Usage:

@@ -209,8 +209,10 @@ class Observed(Recorded):
     """The checkpoint of the workspace as the agent left it, if some changes were undone afterwards."""
 
 
-class Call(Recorded):
+class Call(Extended):
     """A tool call by a model."""
+
+    _added: ClassVar = frozenset({"extra_content"})
 
     id: str
     name: str
@@ -218,6 +220,8 @@ class Call(Recorded):
     """JSON as the model wrote it; may be invalid."""
     redacted: bool = False
     """A secret was removed from the arguments, so they differ from what the model meant."""
+    extra_content: str | None = None
+    """A JSON object that the provider sent with the call and wants back with it, as Gemini does with the signatures of thoughts."""
 
 
 class Reply(Recorded):

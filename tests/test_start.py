@@ -21,6 +21,7 @@ HEAVY = {
     "multiprocessing",
     "pydantic",
     "pydantic_core",
+    "rich",
     "ruamel",
     "ssl",
     "urllib.request",

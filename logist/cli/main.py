@@ -27,6 +27,7 @@ JOB = {
     "list": CommandEntry("commands.job.list:list_", "List jobs by rank, then by age."),
     "show": CommandEntry("commands.job.show:show", "Show the task, answers, results and paths of a job."),
     "status": CommandEntry("commands.job.status:status", "Show the status of a job and the next command."),
+    "tail": CommandEntry("commands.job.tail:tail", "Show what the agent of a job does while it works."),
     "config": CommandEntry("commands.job.config:config", "Show or change job.yaml."),
     "activate": CommandEntry("commands.job.decide:activate", "Start a draft job."),
     "select": CommandEntry("commands.job.select:select", "Select the current job."),

@@ -142,6 +142,18 @@ def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F
     return click.option("--note", metavar="TEXT", required=required, help=text)
 
 
+def quiet_option(command: F) -> F:
+    """--quiet: no progress."""
+    text = "Don't show what the agents do while they work."
+    return click.option("-q", "--quiet", is_flag=True, help=text)(command)
+
+
+def detach_option(command: F) -> F:
+    """--detach: leave the agent working."""
+    text = "Start the agent, leave it working in the background, and return."
+    return click.option("--detach", is_flag=True, help=text)(command)
+
+
 def wait_option(command: F) -> F:
     """--wait: how long to wait for another command that changes the job."""
     return click.option(

@@ -157,6 +157,10 @@ class Environment:
             return forced.lower() not in {"0", "false"}
         return stream_is_tty and self._get_value("TERM") != "dumb"
 
+    def can_move_cursor(self) -> bool:
+        """Whether a terminal, if there is one, can draw a line again."""
+        return self._get_value("TERM") not in (None, "dumb")
+
     def turn_colors_off(self) -> None:
         """Turn off colors for this process, like NO_COLOR."""
         self._values["NO_COLOR"] = "1"

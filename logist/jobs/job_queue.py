@@ -81,7 +81,7 @@ def run_job(
         if is_provider_failing(result) or project.stopping():
             return result
         if result.state.status is Status.WAITING:
-            if not family_too:
+            if not family_too or project.detach:
                 return result
             exit_codes = _run_children(project, result, on_step)
             if (

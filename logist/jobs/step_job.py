@@ -51,6 +51,7 @@ MOST_TRIES = 3
 """How often a step checks the limits again if they change while it checks them."""
 AT_A_LIMIT = exit_code(Status.HALTED_COST)
 NOTHING = Usage()
+DETACHED = "the agent continues in the background; the next step waits for its answer and records it"
 
 
 @dataclass(frozen=True)
@@ -75,18 +76,25 @@ def do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResu
 def _step_locked(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
     project.trust.require_to_run()  # before anything is written or paid for
     with open_session(
-        project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
+        project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=not project.detach
     ) as session:
-        unsent = answer_recording.is_unsent(session)
-        pending_entries = answer_recording.record_pending_answer(
-            session, goes_on=partial(_is_still_current, session, choice)
-        )
-        if pending_entries:
-            note = "recorded the outcome of an interrupted step; no new request was sent"
-            return _build_result(session, pending_entries, (note,))
-        if session.lock is not None and session.lock.waited_for_courier and not unsent:
-            return _build_result(session, [], ("another command has finished the step that was in progress",))
-        return _take_step(session, choice)
+        try:
+            return _record_or_take_step(session, choice)
+        except agent_calls.Detached:
+            return _build_result(session, [], (DETACHED,))
+
+
+def _record_or_take_step(session: Session, choice: Choice) -> CommandResult:
+    unsent = answer_recording.is_unsent(session)
+    pending_entries = answer_recording.record_pending_answer(
+        session, goes_on=partial(_is_still_current, session, choice)
+    )
+    if pending_entries:
+        note = "recorded the outcome of an interrupted step; no new request was sent"
+        return _build_result(session, pending_entries, (note,))
+    if session.lock is not None and session.lock.waited_for_courier and not unsent:
+        return _build_result(session, [], ("another command has finished the step that was in progress",))
+    return _take_step(session, choice)
 
 
 def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
@@ -202,11 +210,13 @@ def _ask_agent(session: Session, prepared: PreparedCall) -> Interaction:
         observation.record_restore_point(session, ask)
         return answer_recording.record_answer(session, Answered(ask, agent_calls.ask_in_place(session, ask)))
     suffix = "" if plan.agent in MODEL_AGENTS else f" via {plan.agent}"
-    project.say(f"asking {plan.role.name}{suffix} ({plan.model.provider_model})")
+    project.report_progress(f"asking {plan.role.name}{suffix} ({plan.model.provider_model})")
     if prepared.kept is None:
         agent_calls.ask_by_courier(session, ask, begun=prepared.begun)
     else:
-        project.say(f"continuing after turn {len(prepared.kept.turns)}, the last one that was answered")
+        project.report_progress(
+            f"continuing after turn {len(prepared.kept.turns)}, the last one that was answered"
+        )
         agent_calls.ask_by_courier(
             session, unfinished_turns.resume_turns(session, prepared.kept, ask), begun=True
         )

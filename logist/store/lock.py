@@ -268,7 +268,7 @@ def _job_gone_error(folder: Path) -> UsageError:
 
 
 def _busy_error(folder: Path, found: Holder) -> Busy:
-    fix = "wait until it finishes, or use --wait SECONDS"
+    fix = f"wait until it finishes, or use --wait SECONDS; to watch it: logist job tail --job {folder.name}"
     if found.is_courier_alone:
         fix = f"to wait for the answer and record it, run: logist job step --job {folder.name}"
     return Busy(f"the job is busy: {found}", where=str(folder), fix=fix)

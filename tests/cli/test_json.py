@@ -177,6 +177,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job status", halted, ["j1"], 0),
     ("job status", approvable, ["j1"], 0),
     ("job status", unreadable, ["j1"], 10),
+    ("job tail", pending, ["j1"], 0),
+    ("job tail", pending, ["j9"], 2),
     ("job config", pending, ["j1"], 0),
     ("job config", pending, ["j1", "--set", "rank=3"], 0),
     ("job config", pending, ["j1", "--set", "rnk=3"], 5),

@@ -142,7 +142,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     assert processes.find_marked(marker, processes.read_table())
     during = desk("job", "preview", "j1", "--json").json["data"]
     assert during["reason"].startswith(f"the workspace is being set up: job step (pid {started.pid}, since ")
-    assert during["next_command"] == "logist job status --job j1"
+    assert during["next_command"].startswith("logist job tail --job j1 to wait and watch the agent, or: ")
     dry = desk("job", "poststep", "j1", "--response-string", "x", "--dry-run")
     assert (dry.code, "the workspace is being set up" in dry.err) == (8, True)
     started.kill()

@@ -98,7 +98,10 @@ def test_who_is_at_work(desk: Desk) -> None:
         shown = data(desk)
         assert (shown["status"], shown["resting"]) == ("RUNNING", "PENDING")
         assert shown["held_by"]["since"] == "2026-01-02T03:04:05Z"
-        assert shown["next_command"] == "logist job status --job j1"  # a step would be refused
+        assert shown["next_command"] == (  # a step would be refused
+            "logist job tail --job j1 to wait and watch the agent, "
+            "or: logist job cancel --job j1 --yes to stop it and end the job"
+        )
         assert desk("job", "list", "--json").json["data"][0]["next_command"] == shown["next_command"]
         out = desk("job", "status", "j1").out
     assert "j1 is RUNNING\n" in out

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from logist.agents import sandbox
 from logist.agents.courier import booking
+from logist.agents.courier.reporting import ProgressReport, redact_window
+from logist.agents.programs import live_output
 from logist.agents.programs.finding import load_errand_program
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
@@ -21,7 +23,10 @@ from logist.core.money import money
 from logist.core.secrets.redact import redact
 from logist.errors import LogistError
 from logist.store import JobDir
+from logist.store.progress import Activity
 
+HEARD = 1 << 14
+"""Bytes at the end of a program's output that are read while it works, to report what it does."""
 KEPT = 4 << 20
 """Bytes that are kept from the end of each output and result file of a program."""
 LONGEST_SESSION = 256
@@ -42,6 +47,8 @@ class ProgramErrand:
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.stopped = self.sent = False
         self.redactions = 0
+        self.progress = ProgressReport(job.inflight, ask.role, self.secrets)
+        self.said = live_output.Said()
 
     def run(self) -> None:
         """Run until the outcome is on disk. If the program can't be started, nothing is marked as sent."""
@@ -56,6 +63,7 @@ class ProgramErrand:
             return
         self.job.mark_sent(1)
         self.sent = True
+        self.progress.report_request(0, self.ask.reserved_microcents)
         began = time.monotonic()
         try:
             ended = self._start_program(invocation)
@@ -115,8 +123,26 @@ class ProgramErrand:
             stderr=self.place.scratch / "stderr",
             deadline_seconds=self.ask.deadline_seconds,
             marker=self.ask.work.marker,
-            stop=lambda: self.stopped,
+            stop=self._report_and_check_stop,
         )
+
+    def _report_and_check_stop(self) -> bool:
+        """Report what the program printed last, at most once a second; return whether to end it."""
+        if self.progress.is_due():
+            said = live_output.find_last_said(*map(self._read_complete_lines, ("stdout", "stderr")))
+            if said is not None and said != self.said:
+                self.said = said
+                self.progress.report(Activity.WORKING, tool=said.tool, target=said.target, words=said.words)
+        return self.stopped
+
+    def _read_complete_lines(self, name: str) -> str:
+        """Return the last complete lines of an output, without secrets."""
+        data = _read_tail(self.place.scratch / name, HEARD) or b""
+        lines = data[: data.rfind(b"\n") + 1]
+        if len(data) == HEARD:
+            lines = lines.partition(b"\n")[2]  # the first one has lost its beginning
+        text = booking.repair_surrogates(lines.decode("utf-8", "replace"))
+        return redact_window(text, self.secrets)
 
     def _collect_output(self, invocation: Invocation, ended: sandbox.ProgramEnd) -> Finished:
         files = {name: self._redact_text(self.place.read_tail(name, KEPT)) for name in invocation.results}

@@ -31,10 +31,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
+from logist.agents import tools
 from logist.agents.clients import loading
 from logist.agents.clients.answers import Client, ExchangeFailure, ModelAnswer, find_missing_key
 from logist.agents.courier import booking, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
+from logist.agents.courier.reporting import ProgressReport
 from logist.agents.courier.tool_turns import AskProgress, plan_next_exchange
 from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
@@ -44,6 +46,7 @@ from logist.core.money import money
 from logist.core.secrets.redact import redact
 from logist.core.text.counts import format_count
 from logist.store import JobDir
+from logist.store.progress import Activity
 
 LOAD_SECONDS = 120.0
 """How long a client may take to load; the deadline of the ask starts after it."""
@@ -100,10 +103,16 @@ class Errand:
     ) -> None:
         self.job, self.ask, self.api_key = job, ask, api_key
         self.secrets = [*secrets, api_key] if api_key else secrets
-        self.toolbox = Toolbox(ask, place, lambda text: redact(booking.repair_surrogates(text), self.secrets))
+        self.toolbox = Toolbox(
+            ask,
+            place,
+            lambda text: redact(booking.repair_surrogates(text), self.secrets),
+            self._run_reported_tool,
+        )
         self.events: SimpleQueue[Event] = SimpleQueue()
         self.at = AskProgress.from_exchanges(job.read_exchanges())
         self.coming = plan_next_exchange(ask, self.at.turns, self.at.spent)
+        self.progress = ProgressReport(job.inflight, ask.role, self.secrets, self.at.usage)
         self.tries = 1
         self.sent = self.over = self.stopped = False
 
@@ -188,6 +197,10 @@ class Errand:
         self.at.done = used
         return used
 
+    def _run_reported_tool(self, call: Call, context: tools.Context) -> tools.ToolOutcome:
+        self.progress.report_call(call)
+        return tools.run_tool(call, context)
+
     def _find_limit(self, deadline: float) -> JsonObject | None:
         """Return the limit that prevents the next exchange: the deadline, or the cost limit."""
         if time.monotonic() >= deadline:
@@ -231,6 +244,8 @@ class Errand:
                 return Ending.COST
             if time.monotonic() >= deadline:
                 return Ending.SHARED_COST
+            if self.progress.is_due():
+                self.progress.report(Activity.WAITING, words="calls of other jobs that share its cost limit")
             self._sleep_unless_stopped(LOOK_SECONDS)
         return None
 
@@ -254,6 +269,8 @@ class Errand:
         while not self.stopped:
             failure = self._run_exchange(loaded, deadline)
             pause = self._choose_pause(failure, deadline)
+            if pause is not None and failure is not None:
+                self.progress.report(Activity.RETRYING, words=f"in {pause:.0f} s: {failure.error.message}")
             if pause is None or not self._sleep_unless_stopped(pause):
                 return
             if self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
@@ -307,6 +324,7 @@ class Errand:
         # is free; with this file but without an answer, the call is in doubt and a steward or a rule decides.
         self.job.mark_sent(self.at.k)
         self.sent = True
+        self.progress.report_request(len(self.at.turns) + 1, coming.reserved_microcents)
         started = time.monotonic()
         arguments = (loaded, coming.sending, deadline - started)
         # In another thread, because clients can't be interrupted. This thread enforces the deadline, handles
@@ -335,6 +353,7 @@ class Errand:
                 deadline = min(deadline, time.monotonic() + GRACE)
             elif isinstance(event, str):
                 pieces.append(event)
+                self.progress.report_words(pieces)
             elif event is None:
                 return None if self.stopped else self._make_timeout()
 
@@ -369,6 +388,7 @@ class Errand:
         )
         self.job.save_response(self.at.k, reply.model_dump(mode="json"))
         self.at.reply, self.over = reply, True
+        self.progress.report_answer(reply.usage)
         self.at.spent += money.join_cents(reply.usage.cost_cents, reply.usage.cost_microcents)
 
     def _clean_text(self, text: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from logist.agents.courier import booking
 from logist.agents.protocol import Ask, Sending, ToolTurn, build_conversation
-from logist.core.model import JsonObject, Reply
+from logist.core.model import JsonObject, Reply, Usage
 from logist.core.money import money
 from logist.core.permissions.tools import TOOLS, to_function_schema
 from logist.store import Exchange
@@ -65,6 +65,8 @@ class AskProgress:
     """The answer of the current exchange; None if it has none yet."""
     done: JsonObject | None
     """The tool results of the current exchange so far."""
+    usage: Usage = field(default_factory=Usage)
+    """What the exchanges of earlier couriers of this ask used."""
 
     @classmethod
     def from_exchanges(cls, exchanges: Sequence[Exchange]) -> AskProgress:
@@ -82,6 +84,7 @@ class AskProgress:
             k=max(1, len(exchanges)),
             reply=replies[-1] if last and last.response is not None else None,
             done=last.tools if last else None,
+            usage=usage,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from logist.cli.options import agent_option, jobs_dir_option, json_flag
+from logist.cli.options import agent_option, jobs_dir_option, json_flag, quiet_option
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import stop_on_signals
@@ -42,6 +42,7 @@ seconds."""
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
 @agent_option
+@quiet_option
 @jobs_dir_option
 @json_flag
 @click.pass_obj
@@ -50,6 +51,7 @@ def run(
     parallel: int | None,
     watch: bool,
     agent: str | None,
+    quiet: bool,
     jobs_dir: str | None,
     as_json: bool,
 ) -> Output:
@@ -58,18 +60,25 @@ def run(
     Stops when no job is ready. A job that fails doesn't stop the others. Jobs that wait for a person are listed
     at the end: STUCK, at a limit, waiting for approval, or damaged.
 
+    Shows what the agents do while they work.
+
     With --watch, a job whose provider fails (key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
+
+    Ctrl-C asks the running agents to end, prints what each has booked, in flight and unpaid, and records what is known.
+    SIGTERM leaves them working, and the next run records their answers.
 
     The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; 130 after
     Ctrl-C. Jobs that wait for a person also count, even if they were not run: 10 (damaged), 3 (STUCK), 7
     (limit), 11 (approval).
     """
     from logist.cli import context
+    from logist.cli.show.agent_progress import show_progress_of
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
 
     project = context.open_project(environment, jobs_dir, agent)
     project.trust.require_to_run()
+    project = show_progress_of(project, quiet=quiet, as_json=as_json)
     display = _RunDisplay(environment, quiet=as_json)
     _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]

@@ -9,7 +9,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import click
 
@@ -46,18 +46,53 @@ def show_output(output: Output, mode: str, environment: Environment) -> int:
     return output.exit_code
 
 
+class LiveLines(Protocol):
+    """Lines at the bottom of the terminal that are drawn again and again."""
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there are any now."""
+        ...
+
+    def hide(self) -> None:
+        """Remove them, so that something can be printed; only this thread may draw until `show_again`."""
+        ...
+
+    def show_again(self) -> None:
+        """Draw them again."""
+        ...
+
+
+_live: list[LiveLines] = []
+"""The live lines of this command: none or one."""
+
+
+def set_live_lines(lines: LiveLines) -> None:
+    """Hide these lines whenever something is printed."""
+    _live[:] = [lines]
+
+
 @contextmanager
 def _ignore_closed_reader(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> Iterator[None]:
     """If the reader closes the pipe (`| head`), stop printing in this block, but not the work; the exit code stays."""
+    hidden = list(_live)
+    for lines in hidden:
+        lines.hide()
     try:
         yield
         stream.flush()
     except forgiven:
         _drop_stream(stream)
+    finally:
+        for lines in hidden:
+            lines.show_again()
 
 
 def flush_output() -> None:
-    """Flush the output, and ignore errors if nobody reads it."""
+    """Flush the output, and ignore errors if nobody reads it. Live lines stay, above what follows."""
+    if any(lines.is_drawn for lines in _live):
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), b"\n")
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, RuntimeError):  # closed, or interrupted in the middle of a write
             stream.flush()

@@ -19,7 +19,7 @@ _RAISE = "logist job config{job} --set limits.%s, then: logist job resume{job}"
 _RAISE_LIMIT = "logist job config --job {job} --set limits.{limit}"
 _RESUME = "logist job resume{job}"
 """For a halted job whose limit was raised."""
-_LOOK = "logist job status{job}"
+_LOOK = "logist job tail{job} to wait and watch the agent, or: logist job cancel{job} --yes to stop it and end the job"
 """While an agent works on the job."""
 _COMMANDS = {
     "DRAFT": "logist job activate{job}",

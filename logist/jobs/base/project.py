@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Protocol
 
 from logist.agents.courier.fork_server import ForkServers
 from logist.agents.function import FunctionAgent
@@ -22,6 +23,7 @@ from logist.core.secrets import redact
 from logist.resources import load_schema
 from logist.roles import Roles
 from logist.store import JobDir
+from logist.store.progress import ActivityRecord
 from logist.workspace import Workspace
 from logist.workspace.prepared import read_setup_outputs
 
@@ -39,6 +41,28 @@ class Clock:
 
     def timestamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class ProgressDisplay(Protocol):
+    """Shows what agents do while a command waits for them; can be used from any thread."""
+
+    def update(self, job_id: str, records: Sequence[ActivityRecord]) -> None:
+        """Show new records of a job. Called about twice a second, also without new ones."""
+        ...
+
+    def remove(self, job_id: str) -> None:
+        """Stop showing a job, because its agent has ended or nothing waits for it any more."""
+        ...
+
+
+class NoDisplay:
+    """Shows nothing."""
+
+    def update(self, job_id: str, records: Sequence[ActivityRecord]) -> None:
+        """Ignore the records."""
+
+    def remove(self, job_id: str) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +87,19 @@ class ProjectContext:
     """The exit code of a stop, once one was requested: then no new work begins. Else 0."""
     couriers: ForkServers = field(default_factory=lambda: ForkServers(enabled=False))
     """Fork the couriers; without them, each courier is a new process of Python."""
+    progress: ProgressDisplay = field(default_factory=NoDisplay)
+    """Shows what agents do."""
+    quiet: bool = False
+    """Leave out messages about progress."""
+    detach: bool = False
+    """Leave an agent that a courier calls working in the background."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
+
+    def report_progress(self, text: str) -> None:
+        """Print a message about progress for the person at the terminal, unless progress is not wanted."""
+        if not self.quiet:
+            self.say(text)
 
     @property
     def layers(self) -> tuple[Path, ...]:

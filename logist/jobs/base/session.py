@@ -28,6 +28,7 @@ from logist.core.model.commands import RecordedCommand, SpecCommand
 from logist.core.text.field_problems import describe_first
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
+from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.project import ProjectContext
 from logist.store import Holder, JobDir, LoadedJob, Lock, Position
 from logist.store.listing import REBUILD
@@ -171,7 +172,10 @@ def open_session(
         hint = f"; press Ctrl-C to stop waiting; to end the call: logist job cancel --job {job_id} --yes"
         project.say(f"waiting for {holder}" + (hint if holder.is_courier_alone else ""))
 
+    watch = ProgressWatch(project, job)
+
     def check_for_stop() -> None:
+        watch.show_new()
         if project.stopping():
             raise Stopped("stopped waiting for the job", exit_code=project.stopping())
 
@@ -185,6 +189,7 @@ def open_session(
             on_wait=report_wait,
             on_poll=check_for_stop,
         ) as lock:
+            watch.end()
             session = load_session(project, job, lock)
             newer_versions.refuse_to_move(session.state)
             if session.behind:
@@ -194,6 +199,7 @@ def open_session(
                 session.write_state()
             yield session
     finally:
+        watch.end()
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
             hooks.run_stuck_hook(project, job, session.state)
 

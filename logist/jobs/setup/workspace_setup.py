@@ -281,7 +281,7 @@ class _Setup:
             )
         if is_same_key:  # it was only changed since, for example by compiled modules
             return self._build_prepared(stamp, record={"key": key[:KEY_SHOWN]})
-        self.project.say(f"workspace set up from the cache in {stamp.seconds:.1f} s")
+        self.project.report_progress(f"workspace set up from the cache in {stamp.seconds:.1f} s")
         return self._build_prepared(stamp)
 
     def _run_setup(self, checkpoint: str, *, touched: bool, guarded: bool) -> PreparedWorkspace:
@@ -322,7 +322,7 @@ class _Setup:
             self.project.say(f"warning: can't cache the result of the setup for other jobs: {error}")
         if guarded:
             self.job.end_restore()
-        self.project.say(f"workspace set up in {stamp.seconds:.1f} s")
+        self.project.report_progress(f"workspace set up in {stamp.seconds:.1f} s")
         return self._build_prepared(stamp)
 
     def _run_commands(self, *, touched: bool) -> None:
@@ -348,7 +348,7 @@ class _Setup:
         seconds = remaining = self.rules.timeout_minutes * SECONDS_OF_MINUTE
         for command in self.rules.commands:
             redacted = self.project.redact_text(commands.format_command(command))
-            self.project.say(f"setting up the workspace: {redacted}")
+            self.project.report_progress(f"setting up the workspace: {redacted}")
             result = commands.run_command(
                 self.session, command, place, confinement, seconds=remaining, tail=TAIL_BYTES
             )
@@ -449,7 +449,7 @@ class _Setup:
     def _wait_for_other_job(self) -> None:
         """Wait while another job sets up the same."""
         if not self.waiting:
-            self.project.say("waiting for another job that runs the same setup")
+            self.project.report_progress("waiting for another job that runs the same setup")
         self.waiting = True
         if self.project.stopping():
             raise Stopped("stopped waiting for the setup of another job", exit_code=self.project.stopping())

@@ -27,9 +27,11 @@ from logist.core.model import (
 from logist.core.permissions.tools import Tool
 from logist.core.step.step import StepPlan
 from logist.errors import Stopped
+from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
+from logist.jobs.turn import stop_costs
 
 POLL_SECONDS = 0.5
 IN_PLACE = ("scripted", "given", function.NAME)
@@ -157,10 +159,15 @@ def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
     )
 
 
+class Detached(Exception):
+    """The courier works on, and nothing waits for it, because the person wants that."""
+
+
 def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -> None:
     """Launch the courier and wait for it.
 
-    `begun`: the request is on disk already, also if from a courier that was killed.
+    `begun`: the request is on disk already, also if from a courier that was killed. With
+    `project.detach`, raises Detached as soon as the courier works.
     Ctrl-C stops the courier; its results so far are then on disk. After SIGTERM it keeps working, and the next
     command records its answer: Stopped. Raises Stopped also before a request was sent.
     """
@@ -175,6 +182,8 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
     name = ask.model.api_key_env
     key = project.environment.get_key(name) if name else None
     private = {"api_key": key, "secrets": list(project.secrets)}
+    watch = ProgressWatch(project, job)
+    watch.skip_existing()
     process = courier.launch_courier(
         job,
         session.lock,
@@ -182,12 +191,22 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
         project.environment.build_child_environment(),
         _find_fork_server(project, ask.agent, ask.provider),
     )
+    try:
+        _wait_for_courier(session, process, watch)
+    finally:
+        watch.end()
+
+
+def _wait_for_courier(session: Session, process: CourierProcess, watch: ProgressWatch) -> None:
+    project, job = session.project, session.job
     while not process.has_ended(POLL_SECONDS):
+        watch.show_new()
         if project.stopping() == INTERRUPTED:
-            _interrupt_courier(project, process)
-        elif project.stopping():
+            watch.end()
+            _interrupt_courier(session, process)
+        elif project.stopping() or project.detach:
             LEFT_AT_WORK.append(process)
-            raise _still_at_work_error(project, job.id)
+            raise _still_at_work_error(project, job.id) if project.stopping() else Detached
 
 
 def prepare_courier(project: ProjectContext, agent: str, model: Model) -> None:
@@ -201,9 +220,11 @@ def _find_fork_server(project: ProjectContext, agent: str, provider: Provider | 
     return project.couriers.get(kind, project.environment.build_child_environment())
 
 
-def _interrupt_courier(project: ProjectContext, process: CourierProcess) -> None:
+def _interrupt_courier(session: Session, process: CourierProcess) -> None:
     """Ask our courier to end, and kill it if it does not."""
+    project = session.project
     project.say("stopping the agent and recording its results so far; press Ctrl-C again to stop immediately")
+    project.say(stop_costs.describe_stop_costs(session.job))
     process.send_signal(signal.SIGTERM)
     if not process.has_ended(ending.LEAVE_SECONDS):
         process.send_signal(signal.SIGKILL)

@@ -92,7 +92,7 @@ def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Coll
     ask = got.ask
     assert ask is not None
     _end_leftover_processes(ask)
-    session.project.say(f"continuing the unfinished answer of {ask.role}")
+    session.project.report_progress(f"continuing the unfinished answer of {ask.role}")
     agent_calls.ask_by_courier(session, ask, begun=True)
     session.require_unmoved()
     collected = _collect_unrecorded(session)

@@ -88,7 +88,7 @@ def run_due_checks(
             continue
         if results:  # the check before may have run code of the agent, which can change the environment
             prepared = workspace_setup.prepare_again(session, prepared, found, network=network)
-        session.project.say(f"running the check {name}")
+        session.project.report_progress(f"running the check {name}")
         check = check.model_copy(update={"command": configured.command})
         results.append(_run_check(session, name, check, configured, prepared))
         workspace.restore(found, clearing=True)

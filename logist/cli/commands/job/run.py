@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import agent_option, job_and_dir_options, json_flag
+from logist.cli.options import agent_option, detach_option, job_and_dir_options, json_flag, quiet_option
 from logist.cli.project import hand_over_job
 from logist.cli.show import render
 from logist.cli.show.output import Output
@@ -21,19 +22,29 @@ if TYPE_CHECKING:
 @stop_on_signals
 @click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
 @agent_option
+@quiet_option
+@detach_option
 @job_and_dir_options
 @json_flag
 @hand_over_job
-def run(project: ProjectContext, job_id: str, strict: bool, as_json: bool) -> Output:
+def run(
+    project: ProjectContext, job_id: str, strict: bool, quiet: bool, detach: bool, as_json: bool
+) -> Output:
     """Run a job until it waits for a person, ends, or its provider fails.
 
-    Ctrl-C ends the agent and records its results so far; a request without an answer is then in doubt, and the job
-    STUCK. A scripted agent finishes its step first. SIGTERM or a closed terminal leaves the agent running, and the
-    next command records its answer.
+    Shows what the agents do while they work. With --detach, the first agent continues in the background; the next
+    run waits for its answer, records it and goes on.
+
+    Ctrl-C asks the agent to end, prints what is booked, in flight and unpaid, waits a few seconds for the answer, and
+    records what is known. A request without an answer is then in doubt, and the job STUCK. A scripted agent finishes
+    its step first. A second Ctrl-C ends the command at once. SIGTERM or a closed terminal leaves the agent working,
+    and the next command records its answer.
     """
+    from logist.cli.show.agent_progress import show_progress_of
     from logist.cli.show.view import build_result_output, prefix_lines, step_lines
     from logist.jobs.job_queue import run_job
 
+    project = replace(show_progress_of(project, quiet=quiet, as_json=as_json), detach=detach)
     environment = project.environment
     steps: list[CommandResult] = []
 

@@ -135,6 +135,24 @@ def _read_holder(folder: str, chosen: str) -> dict[str, Any] | None:
     }
 
 
+def _read_progress(folder: str) -> dict[str, Any] | None:
+    """Return what the agent does at the moment, as JSON; None if its courier has not reported it."""
+    import time
+    from pathlib import Path
+
+    from logist.cli.show.agent_progress import build_progress_data
+    from logist.store.progress import read_last_record
+
+    return build_progress_data(read_last_record(Path(folder, "inflight")), time.time())
+
+
+def _format_progress(progress: dict[str, Any]) -> str:
+    from logist.cli.show.agent_progress import format_progress
+    from logist.store.progress import ActivityRecord
+
+    return format_progress(ActivityRecord(**progress), progress["seconds"])
+
+
 def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
     if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
         return ()
@@ -156,6 +174,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         **job_row,
         "resting": resting,
         "held_by": holder,
+        "progress": _read_progress(folder) if is_asked else None,
         "reason": state["reason"],
         "stuck": state["stuck"],
         "role_source": state.get("agent_role_source", glance.DOER["agent_role_source"]),
@@ -217,6 +236,8 @@ def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> l
         lines.append(f"  reason: {_to_one_line(data['reason'])}")
     if data["held_by"]:
         lines.append(f"  running: {data['held_by']['text']}")
+    if data["progress"]:
+        lines.append(f"  progress: {_format_progress(data['progress'])}")
     lines += _question_lines(data)
     failed = f"failed attempts: {data['attempts']}" if data["attempts"] else ""
     if followed is None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import agent_option, wait_option
-from logist.cli.project import on_job
+from logist.cli.options import (
+    agent_option,
+    detach_option,
+    job_and_dir_options,
+    json_flag,
+    quiet_option,
+    wait_option,
+)
+from logist.cli.project import hand_over_job
 from logist.cli.shell_values import complete_model, complete_role
 from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
@@ -18,7 +26,6 @@ if TYPE_CHECKING:
 
 @click.command("step")
 @stop_on_signals
-@on_job
 @wait_option
 @click.option(
     "--role",
@@ -29,12 +36,35 @@ if TYPE_CHECKING:
 @click.option("--model", metavar="NAME", help="Model for this step.", shell_complete=complete_model)
 @click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
 @agent_option
+@quiet_option
+@detach_option
+@job_and_dir_options
+@json_flag
+@hand_over_job
 def step(
-    project: ProjectContext, job_id: str, wait: float, role: str | None, model: str | None, strict: bool
+    project: ProjectContext,
+    job_id: str,
+    wait: float,
+    role: str | None,
+    model: str | None,
+    strict: bool,
+    quiet: bool,
+    detach: bool,
+    as_json: bool,
 ) -> Output:
-    """Run one step of a job: ask an agent, check its answer, and record the result."""
+    """Run one step of a job: ask an agent, check its answer, and record the result.
+
+    Shows what the agent does while it works. With --detach, the agent continues in the background; the next step
+    waits for its answer and records it, and never sends the request again.
+
+    Ctrl-C asks the agent to end, prints what is booked, in flight and unpaid, waits a few seconds for the answer, and
+    records what is known. A request without an answer is then in doubt, and the job STUCK. A second Ctrl-C ends the
+    command at once; the next step records the rest. SIGTERM or a closed terminal leaves the agent working.
+    """
+    from logist.cli.show.agent_progress import show_progress_of
     from logist.cli.show.view import build_result_output
     from logist.jobs.step_job import do_step
     from logist.jobs.turn.next_request import Choice
 
+    project = replace(show_progress_of(project, quiet=quiet, as_json=as_json), detach=detach)
     return build_result_output(do_step(project, job_id, Choice(role, model, wait, strict=strict)))

@@ -28,6 +28,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job replay": [["j"]],
     "replay": [[], ["--jsonl", "--prompts", "accept"]],
     "job show": [["j"]],
+    "job tail": [["j"]],
     "job status": [["j"], ["j", "-v"]],
     "job verify": [["j"]],
     "stats": [[]],

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from logist.agents.courier.process import CourierProcess
 from logist.core.model import Reply, Usage
+from logist.jobs.base.session import Session
+from logist.jobs.turn import agent_calls
 from logist.jobs.turn.stop_costs import describe_stop_costs
 from logist.store import JobDir
 
@@ -61,3 +66,18 @@ def test_damage_is_for_whoever_records_the_answer(job: JobDir, data: bytes) -> N
     job.begin_exchange(1, {"agent": "model"})
     (job.inflight / "1.response").write_bytes(data)
     assert describe_stop_costs(job) == "cost so far unknown: can't read the record of the call"
+
+
+def test_the_agent_is_stopped_before_anything_is_said(job: JobDir) -> None:
+    """A second Ctrl-C, right after the first message, ends the command at once."""
+    done: list[str] = []
+    project = SimpleNamespace(say=lambda text: done.append(text))
+    process = SimpleNamespace(
+        send_signal=lambda number: done.append(signal.Signals(number).name), has_ended=lambda seconds: True
+    )
+    agent_calls._interrupt_courier(
+        cast("Session", SimpleNamespace(project=project, job=job)), cast("CourierProcess", process)
+    )
+    assert done[0] == "SIGTERM"
+    assert done[1].startswith("stopping the agent")
+    assert done[2].startswith("booked: ")

@@ -223,9 +223,10 @@ def _find_fork_server(project: ProjectContext, agent: str, provider: Provider | 
 def _interrupt_courier(session: Session, process: CourierProcess) -> None:
     """Ask our courier to end, and kill it if it does not."""
     project = session.project
+    costs = stop_costs.describe_stop_costs(session.job)
+    process.send_signal(signal.SIGTERM)  # before the messages: who reads them may press Ctrl-C again at once
     project.say("stopping the agent and recording its results so far; press Ctrl-C again to stop immediately")
-    project.say(stop_costs.describe_stop_costs(session.job))
-    process.send_signal(signal.SIGTERM)
+    project.say(costs)
     if not process.has_ended(ending.LEAVE_SECONDS):
         process.send_signal(signal.SIGKILL)
         process.has_ended(ending.LEAVE_SECONDS)

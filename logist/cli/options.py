@@ -165,6 +165,36 @@ def wait_option(command: F) -> F:
     )(command)
 
 
+PROVIDER_SECONDS = 60.0
+"""How long a step or a run waits for a provider by default."""
+
+
+def provider_wait_option(command: F) -> F:
+    """--wait of commands that call agents: how long to wait for a provider that is not available."""
+    return click.option(
+        "--wait",
+        type=Amount(),
+        metavar="SECONDS",
+        help="Wait up to this long for a provider that is not available.  [default: 60]",
+    )(command)
+
+
+def step_wait_option(command: F) -> F:
+    """--wait of a step: the same, and how long to wait for another command that changes the job."""
+    return click.option(
+        "--wait",
+        type=Amount(),
+        metavar="SECONDS",
+        help="Wait up to this long for a provider that is not available  [default: 60], and for another command to "
+        "finish  [default: 0].",
+    )(command)
+
+
+def choose_provider_wait(wait: float | None) -> float:
+    """Return the seconds to wait for a provider; `wait`: the option, None if it was not used."""
+    return PROVIDER_SECONDS if wait is None else wait
+
+
 def choose_job_id(environment: Environment, argument: str | None, option: str | None) -> str:
     """Return the job id: from the argument, --job, LOGIST_JOB_ID, or the selected job, in this order."""
     if argument and option and argument != option:

@@ -84,6 +84,7 @@ SETTINGS = (
     "response_format",
     "retries.backoff_seconds",
     "retries.max_tries",
+    "retries.max_wait_minutes",
     "review.auto_merge",
     "review.check_timeout_minutes",
     "review.checks",

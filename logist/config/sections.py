@@ -162,10 +162,13 @@ class ContextRules(Frozen):
 
 
 class Retries(Frozen):
-    """How often a step tries one paid exchange, and the first pause between two tries."""
+    """How often a step tries one paid exchange, the first pause between two tries, and how long a job waits for its
+    provider after them.
+    """
 
     max_tries: Count = 4
     backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
+    max_wait_minutes: Annotated[float, Field(ge=0)] = 60.0
 
 
 def _build_shipped_model(provider: str, model: str, api_key_env: str) -> ModelEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -10,15 +11,18 @@ from itertools import islice
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
-from logist.errors import Busy, LogistError
+from logist.errors import Busy, LogistError, ProviderError
 from logist.jobs.base import family
+from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load_session, read_current_state
 from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
+from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
 from logist.store import JobDir, list_jobs
+from logist.store.provider_wait import ProviderWait
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
 HOLDING = {
@@ -70,20 +74,23 @@ def run_job(
     *,
     family_too: bool = True,
     strict: bool = False,
+    provider_wait: float = 0.0,
 ) -> CommandResult:
     """Step one job until it waits for a person, ends, or its provider fails.
 
+    `provider_wait`: seconds to wait at each step for a provider that is not available.
     `family_too`: also run the child jobs that it waits for, several at a time; otherwise return when it waits.
     """
     while True:
-        result = do_step(project, job_id, Choice(command="run", strict=strict))
+        choice = Choice(command="run", strict=strict, provider_wait=provider_wait)
+        result = do_step(project, job_id, choice)
         on_step(result)
         if is_provider_failing(result) or project.stopping():
             return result
         if result.state.status is Status.WAITING:
             if not family_too or project.detach:
                 return result
-            exit_codes = _run_children(project, result, on_step)
+            exit_codes = _run_children(project, result, on_step, provider_wait)
             if (
                 exit_codes is not None
                 and load_session(project, project.open_job(job_id)).state.status not in HALTED
@@ -95,25 +102,34 @@ def run_job(
 
 
 def _run_children(
-    project: ProjectContext, waiting: CommandResult, on_step: Callable[[CommandResult], None]
+    project: ProjectContext,
+    waiting: CommandResult,
+    on_step: Callable[[CommandResult], None],
+    provider_wait: float = 0.0,
 ) -> list[int] | None:
     """Run the child jobs that a job waits for, at all levels. None once all have ended, else their exit codes."""
-    state, codes = waiting.state, []
+    state, codes = waiting.state, dict[str, int]()
     if not all(child.is_settled for child in family.load_children(project, state)):
         most, parent_id = project.settings.max_concurrent_agents, waiting.job_id
         for ended in run_queue(
-            project, most, on_step, only=lambda job_id: family.is_below(project, job_id, parent_id)
+            project,
+            most,
+            on_step,
+            only=lambda job_id: family.is_below(project, job_id, parent_id),
+            provider_wait=provider_wait,
         ):
-            codes.append(ended.exit_code)
+            codes[ended.job_id] = ended.exit_code
             if ended.error is not None:
                 project.say(f"{ended.job_id}: {ended.error}")
     if all(child.is_settled for child in family.load_children(project, state)):
         return None
-    return [*codes, family.waiting_exit_code(project, state)]
+    return [*codes.values(), family.waiting_exit_code(project, state)]
 
 
 def list_ready_jobs(project: ProjectContext) -> list[str]:
     """The ids of the jobs that an agent could work on now, by rank, then age, then id.
+
+    Jobs that wait for a provider that is not available are left out until their next try.
 
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
     a limit is not: find_held_up_jobs has the parent.
@@ -128,6 +144,8 @@ def list_ready_jobs(project: ProjectContext) -> list[str]:
             state = {"status": Status.PENDING}
         can_gather = state.get("status") == Status.WAITING and _can_gather(project, state)
         has_due_merge = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
+        if outages.is_waiting(project, job, state.get("revision")):
+            continue
         is_ready = str(state.get("status")) in READY and not _has_halted_ancestor(project, state, halted)
         if is_ready or can_gather or has_due_merge or job.inflight.exists():
             rank = state.get("rank")
@@ -138,7 +156,7 @@ def list_ready_jobs(project: ProjectContext) -> list[str]:
 def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> list[HeldUp]:
     """The jobs that wait for a person after a run, by id: STUCK, at a limit, for approval, or damaged.
 
-    Jobs that wait only for agents, suspended jobs, and child jobs are excluded. `ended`: jobs whose end this
+    Jobs that wait for a provider are included. Jobs that wait only for agents, suspended jobs, and child jobs are excluded. `ended`: jobs whose end this
     run has reported. Writes nothing.
     """
     return [
@@ -154,6 +172,11 @@ def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
         recorded = read_current_state(job)
         above = recorded.get("parent")
         status = recorded.get("status")
+        wait = job.read_wait(recorded.get("revision")) if str(status) in READY else None
+        if wait is not None:
+            waits = f"{status}, waits for its provider: {wait.describe()}"
+            command = f"logist job step --job {job_id}"
+            return HeldUp(job_id, Status(str(status)), ProviderError.exit_code, waits, command)
         if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
             return None
         state = load_session(project, job).state
@@ -215,12 +238,19 @@ def run_queue(
     *,
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
+    provider_wait: float = 0.0,
 ) -> Iterator[EndedJob]:
     """Run every ready job until it rests, at most `parallel` at a time, in rank order.
+
+    A job whose provider is not available makes room for others. If only such jobs are left, waits `provider_wait`
+    seconds for one of them to continue; its end is yielded again then.
 
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
     job that waits for others continues when they are done. `only`: which jobs to run.
     """
+    if project.breakers is None:
+        project = replace(project, breakers=ProviderBreakers(project.clock.monotonic))
+    deadline = project.clock.monotonic() + provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool:
@@ -229,13 +259,61 @@ def run_queue(
             for job_id in _choose_next_jobs(project, parallel - len(running), busy, leave, only):
                 started.add(job_id)
                 running[pool.submit(_run_one, project, job_id, on_step)] = job_id
+            if not running and _wait_for_providers(project, leave, only, deadline):
+                continue
             if not running:
                 return
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 ended = _collect_end(future, running.pop(future))
                 started.discard(_read_parent_id(ended))
+                if ended.result is not None and ended.result.wait is not None:
+                    if not ended.result.wait.gave_up:
+                        started.discard(ended.job_id)
+                elif ended.result is not None:
+                    deadline = project.clock.monotonic() + provider_wait
                 yield ended
+
+
+def _wait_for_providers(
+    project: ProjectContext, leave: Container[str], only: Callable[[str], bool], deadline: float
+) -> bool:
+    """Wait until the first job that waits for its provider may try again.
+
+    Returns False if there is none, if that is after `deadline`, or at a stop.
+    """
+    clock = project.clock
+    waits = {
+        job_id: wait
+        for job_id in list_jobs(project.jobs_dir)
+        if job_id not in leave and only(job_id) and (wait := _read_wait(project, job_id)) and not wait.gave_up
+    }
+    if not waits or project.stopping():
+        return False
+    began = clock.monotonic()
+    due = began + min(outages.count_left(clock, wait) for wait in waits.values())
+    if due > deadline:
+        return False
+    while clock.monotonic() < due and not project.stopping():
+        for job_id, wait in waits.items():
+            outages.show_wait(project, job_id, wait, clock.monotonic() - began)
+        threading.Event().wait(outages.LOOK_SECONDS)
+        if any(_read_wait(project, job_id) != wait for job_id, wait in waits.items()):
+            break  # a person has removed the file, or moved the job on
+    for job_id in waits:
+        project.progress.remove(job_id)
+    return not project.stopping()
+
+
+def _read_wait(project: ProjectContext, job_id: str) -> ProviderWait | None:
+    try:
+        job = project.open_job(job_id)
+        if not job.wait_file.exists():
+            return None
+        state = read_current_state(job)
+        return job.read_wait(state.get("revision")) if str(state.get("status")) in READY else None
+    except LogistError:
+        return None
 
 
 def _read_parent_id(ended: EndedJob) -> str:
@@ -255,7 +333,10 @@ def _choose_next_jobs(
 def _run_one(project: ProjectContext, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        return EndedJob(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
+        result = run_job(quiet, job_id, on_step, family_too=False)
+        if result.wait is not None:
+            quiet.report_progress(f"waiting for {result.wait.describe()}")
+        return EndedJob(job_id, result, None)
     except family.Unwanted as error:
         return EndedJob(
             job_id, record_decision(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None

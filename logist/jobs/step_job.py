@@ -20,6 +20,7 @@ from logist.core.model import (
     Interaction,
     JsonObject,
     Kind,
+    Phase,
     Reply,
     Status,
     Steward,
@@ -42,10 +43,12 @@ from logist.jobs.turn import (
     answer_recording,
     next_request,
     observation,
+    outages,
     unfinished_turns,
 )
 from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered
+from logist.store.provider_wait import ProviderWait
 
 MOST_TRIES = 3
 """How often a step checks the limits again if they change while it checks them."""
@@ -65,8 +68,17 @@ class GivenAnswer:
 
 
 def do_step(project: ProjectContext, job_id: str, choice: Choice) -> CommandResult:
-    """Do one step. Raises Refused if the job can't do a step, Busy while another process works on it."""
-    result = job_merge.merge_due(project, _step_locked(project, job_id, choice))
+    """Do one step. Raises Refused if the job can't do a step, Busy while another process works on it.
+
+    If the provider is not available, waits for it as long as `choice.provider_wait`, without the job's lock.
+    """
+    deadline = project.clock.monotonic() + choice.provider_wait
+    result = _step_locked(project, job_id, choice)
+    while result.wait is not None and outages.sleep_until_next_try(
+        project, project.open_job(job_id), result.wait, deadline
+    ):
+        result = _step_locked(project, job_id, choice)
+    result = job_merge.merge_due(project, result)
     steward_decisions.cancel_children(
         project, gather.find_unended_children(result.entries), f"{job_id} continues without it"
     )
@@ -82,9 +94,14 @@ def _step_locked(project: ProjectContext, job_id: str, choice: Choice) -> Comman
             return _record_or_take_step(session, choice)
         except agent_calls.Detached:
             return _build_result(session, [], (DETACHED,))
+        except outages.Outage as outage:
+            return _build_waiting_result(session, outages.begin_wait(session, outage))
 
 
 def _record_or_take_step(session: Session, choice: Choice) -> CommandResult:
+    wait = None if choice.model or choice.role else outages.find_unfinished_wait(session)
+    if wait is not None:
+        return _build_waiting_result(session, wait)
     unsent = answer_recording.is_unsent(session)
     pending_entries = answer_recording.record_pending_answer(
         session, goes_on=partial(_is_still_current, session, choice)
@@ -110,6 +127,7 @@ def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> boo
     choice = replace(choice, role=choice.role or ask.role, model=choice.model or options.get("model"))
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
+    agent_calls.require_callable(session.project, turn.agent, turn.model)
     tools = next_request.list_offered_tools(session.project, turn)
     work = agent_calls.describe_agent_work(session, turn.agent, turn.role, tools)
     same_agent = ask.agent == turn.agent or {ask.agent, turn.agent} <= MODEL_AGENTS
@@ -134,10 +152,19 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
     if idle or phase is None:
         assert idle is not None
         return _build_result(session, [], (_describe_idle(idle),))
+    return _ask_due_agent(session, choice, phase, tries)
+
+
+def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -> CommandResult:
     spec, changed = session.detect_spec_change()
     # Plan before anything is written: an unusable role, model, price or script is only reported.
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
+    if turn.sent:
+        agent_calls.require_callable(session.project, turn.agent, turn.model)
+    provider = agent_calls.name_provider_of(session.project, turn.agent, turn.model)
+    if wait := outages.find_wait(session, provider):
+        return _build_waiting_result(session, wait)
     if turn.sent:
         agent_calls.prepare_courier(session.project, turn.agent, turn.model)
     if changed:
@@ -150,7 +177,10 @@ def _take_step(session: Session, choice: Choice, tries: int = 1) -> CommandResul
     prepared = family_limits.prepare_call(session, turn, workspace, checkpoint.commit, setup)
     if isinstance(prepared, Halt):
         return _halt_limit_owner(session, spec, prepared, choice, tries)
-    return _build_result(session, [_ask_agent(session, prepared)], ())
+    recorded = _ask_agent(session, prepared)
+    if session.project.breakers is not None:
+        session.project.breakers.close(provider)
+    return _build_result(session, [recorded], ())
 
 
 def _halt_limit_owner(
@@ -342,6 +372,11 @@ def _build_result(session: Session, entries: list[Interaction], notes: tuple[str
     if code == 0 and error is not None:
         code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else ProviderError.exit_code
     return CommandResult(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
+
+
+def _build_waiting_result(session: Session, wait: ProviderWait) -> CommandResult:
+    result = _build_result(session, [], (outages.describe_wait(wait),))
+    return replace(result, exit_code=ProviderError.exit_code, wait=wait)
 
 
 def _list_not_restorable(entry: Interaction) -> list[str]:

@@ -15,7 +15,16 @@ from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
-from logist.store import HISTORY, files, flushing, history, inflight, restore_record, verification
+from logist.store import (
+    HISTORY,
+    files,
+    flushing,
+    history,
+    inflight,
+    provider_wait,
+    restore_record,
+    verification,
+)
 from logist.store import lock as locks
 from logist.store.entries import Position, suggest_restore
 from logist.store.filesystem import require_local
@@ -23,6 +32,7 @@ from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, Proble
 from logist.store.inflight import Exchanges
 from logist.store.listing import REBUILD, has_seen_all, list_job_ids
 from logist.store.lock import Holder, Lock
+from logist.store.provider_wait import ProviderWait
 from logist.store.settled_state import compute_checksum
 from logist.store.verification import Proof
 
@@ -69,6 +79,7 @@ class JobDir:
         self.logs = path / "logs"
         self.inflight = path / "inflight"
         self.restoring = path / "restoring"
+        self.wait_file = path / provider_wait.NAME
         self.setup_file = path / "setup.json"
 
     @classmethod
@@ -362,6 +373,19 @@ class JobDir:
     def end_restore(self) -> None:
         """Remove the record of a restore: the history has it, or it is undone."""
         restore_record.end_restore(self.restoring)
+
+    def write_wait(self, wait: ProviderWait) -> None:
+        """Record that the job waits for its provider."""
+        files.replace_file(self.wait_file, files.dump_json(wait._asdict()))
+
+    def read_wait(self, revision: object) -> ProviderWait | None:
+        """The wait for the provider; None if there is none, or if the job has moved on."""
+        return provider_wait.read_wait(str(self.path), revision)
+
+    def end_wait(self) -> None:
+        """Remove the record of a wait. One that can't be removed is ignored later: the job has moved on."""
+        with suppress(OSError):
+            os.unlink(self.wait_file)
 
     def write_log(self, name: str, data: bytes) -> Path:
         """Keep `data` as logs/<name>, durably."""

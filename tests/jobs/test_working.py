@@ -445,16 +445,18 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
 
 @pytest.mark.deep
 def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> None:
-    steps = [*DOUBT[:2], *[{"status": 503, "message": "overloaded"}] * 3, END]
+    steps = [*DOUBT[:2], {"status": 503, "message": "overloaded"}, END]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = paid(bench(), server.url, retries={"max_tries": 1, "backoff_seconds": 100})
         b.create()
         failed = b.step()
-        assert (failed.exit_code, failed.state.place.attempts) == (6, 1)
-        result = b.step()
-    assert len(server.requests) == 6
+        assert (failed.exit_code, failed.state.place.attempts, failed.entries) == (6, 0, ())
+        assert b.step().wait == failed.wait  # not due yet: nothing is sent
+        assert len(server.requests) == 3
+        result = b.step(provider_wait=600)
+    assert len(server.requests) == 4
     assert result.state.status is Status.REVIEW_REQUIRED
-    assert [m["role"] for m in server.requests[5].body["messages"]].count("tool") == 2
+    assert [m["role"] for m in server.requests[3].body["messages"]].count("tool") == 2
     assert result.state.usage.input_tokens == 300
     assert (b.project.open_job("j").workspace / "made.txt").read_text() == "two"
 

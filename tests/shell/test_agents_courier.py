@@ -202,7 +202,7 @@ def test_a_broken_provider_is_asked_so_often_and_no_more(job: JobDir) -> None:
         got = send(job, envelope(loopback.url, max_tries=2))
         assert len(loopback.requests) == 2
     assert got.reply.error is not None
-    assert (got.reply.error.kind, got.reply.error.http_status) == (ErrorKind.TRANSIENT, 500)
+    assert (got.reply.error.kind, got.reply.error.http_status) == (ErrorKind.OUTAGE, 500)
     assert "oops" in got.reply.error.message
     assert (cost(got.reply.usage), got.reply.usage.source) == (0, "none")
 
@@ -393,7 +393,7 @@ def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
             process.send_signal(signal.SIGTERM)
         assert len(loopback.requests) == 1
     got = ask_files.collect_ask(job.read_exchanges())
-    assert (process.exit_status, got.kind, len(job.read_exchanges())) == (0, "answered", 1)
+    assert (process.exit_status, got.kind, len(job.read_exchanges())) == (0, "unavailable", 1)
     assert got.reply.error is not None
     assert got.reply.error.http_status == 429
     assert cost(got.reply.usage) == 0

@@ -61,6 +61,7 @@ class Called(NamedTuple):
 CUT = (ErrorKind.TRANSIENT, True)
 TIMEOUT = (ErrorKind.TIMEOUT, True)
 REFUSED = (ErrorKind.REFUSED, False)
+OUTAGE = (ErrorKind.OUTAGE, False)
 
 
 def make_ask(url: str, protocol: str = "openai", **more: Any) -> Ask:
@@ -482,7 +483,7 @@ FAULTS: dict[str, tuple[Sequence[Piece], tuple[str, bool], str]] = {
     "a chunk that is no chunk": ([chunked(WELL).replace(b"\r\n\r\n", b"\r\n\r\nzz\r\n", 1)], CUT, ""),
     "gzip that is none": ([sized(WELL, head=SSE + b"content-encoding: gzip\r\n")], CUT, ""),
     "a page": ([answering(HTML, head=PAGE)], (ErrorKind.BAD_REQUEST, True), "Sign in & go"),
-    "a page as 502": ([answering(HTML, head=PAGE, status=b"502 Bad Gateway")], (ErrorKind.TRANSIENT, False), "Sign in & go"),
+    "a page as 502": ([answering(HTML, head=PAGE, status=b"502 Bad Gateway")], OUTAGE, "Sign in & go"),
     "a page as 504": ([answering(HTML, head=PAGE, status=b"504 Gateway Timeout")], TIMEOUT, "Sign in & go"),
     "invalid UTF-8 as a refusal": ([answering(b"\xff\xfe\x00\x1b[31m", status=b"400 No")], (ErrorKind.BAD_REQUEST, False), "400"),
     "deep JSON as a refusal": ([answering(DEEP_JSON, status=b"400 No")], (ErrorKind.BAD_REQUEST, False), "400"),
@@ -505,7 +506,7 @@ FAULTS: dict[str, tuple[Sequence[Piece], tuple[str, bool], str]] = {
     "an error as a number": ([answering(b'data: {"error": 5}\n\n')], CUT, "5"),
     "an error without words": ([answering(b'data: {"error": {"code": 1}}\n\n')], CUT, ""),
     "an error with escapes": ([answering(b'data: {"error": "a\\u001b[31m\\ud800\\u0000b"}\n\n')], CUT, "a [31m"),
-    "a refusal that hangs up": ([b"HTTP/1.1 429 Slow\r\ncontent-length: 500\r\n\r\nno"], (ErrorKind.TRANSIENT, False), "429"),
+    "a refusal that hangs up": ([b"HTTP/1.1 429 Slow\r\ncontent-length: 500\r\n\r\nno"], OUTAGE, "429"),
 }  # fmt: skip
 
 
@@ -768,7 +769,7 @@ def test_an_early_hang_up_while_the_request_is_sent() -> None:
 
 def test_nobody_listens() -> None:
     called = call_model(make_ask(NOWHERE))
-    assert called.failed == REFUSED
+    assert called.failed == OUTAGE
     assert called.message.startswith("can't connect to http://127.0.0.1:1/v1/chat/completions: ")
     assert called.message.endswith("; check providers.custom.base_url")
 
@@ -898,7 +899,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
 
 def test_a_password_in_the_address_is_in_no_message() -> None:
     called = call_model(make_ask(f"http://user:{KEY}@127.0.0.1:1/v1?key={KEY}"))
-    assert called.failed == REFUSED
+    assert called.failed == OUTAGE
 
 
 def test_a_proxy_of_the_environment_forwards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -924,7 +925,7 @@ def test_a_proxy_that_refuses_a_tunnel(monkeypatch: pytest.MonkeyPatch, status: 
 
 def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
-    assert call_model(make_ask("http://127.0.0.1:9/v1")).failed == REFUSED
+    assert call_model(make_ask("http://127.0.0.1:9/v1")).failed == OUTAGE
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     called = call_model(make_ask("http://127.0.0.1:9/v1"))
     assert called.answer.failure is not None

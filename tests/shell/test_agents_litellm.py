@@ -57,7 +57,7 @@ def events(body: str) -> dict[str, Any]:
 
 FINE = {"kind": None, "billed": None}
 CUT = {"kind": "transient", "billed": True, "again": False, "tokens": None, "finish": None}
-AGAIN = {"kind": "transient", "billed": False, "again": True, "text": ""}
+AGAIN = {"kind": "outage", "billed": False, "again": True, "text": ""}
 BAD = {"kind": "bad_request", "billed": False, "again": False}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -115,8 +115,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a read that never ends": ({"delay": 600}, {"kind": "timeout", "billed": True, "again": False}),
 }
 ELSEWHERE: dict[str, dict[str, Any]] = {
-    "http://127.0.0.1:1/v1": {"kind": "refused", "billed": False, "again": False},
-    "http://no-such-host.invalid/v1": {"kind": "refused", "billed": False, "again": False},
+    "http://127.0.0.1:1/v1": {"kind": "outage", "billed": False, "again": False},
+    "http://no-such-host.invalid/v1": {"kind": "outage", "billed": False, "again": False},
 }
 
 

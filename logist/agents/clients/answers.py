@@ -9,7 +9,7 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import Any, NamedTuple, Protocol
 
 from logist.agents.protocol import Ask, Sending
-from logist.core.model import Call, ErrorKind, TransportError
+from logist.core.model import Call, ErrorKind, Model, TransportError
 
 MAX_TEXT = 16 * 1024 * 1024
 """Maximum characters of an answer, to limit memory; a step treats answers above 10 MB as invalid anyway."""
@@ -21,6 +21,9 @@ MAX_COUNT = 1_000_000_000
 """Tokens of one exchange; a provider that reports more reports nothing of use."""
 CALL_COST = 64
 """Characters that each call counts for in addition to its text: its overhead in memory and in files."""
+
+LONGEST_RETRY_AFTER = 366 * 86400.0
+"""Seconds of a `Retry-After` that are kept; it may be infinite."""
 
 # The table at the top of `courier/exchange.py` says which statuses may be billed.
 TIMED_OUT = frozenset({408, 504, 524})
@@ -133,19 +136,27 @@ class CallPieces:
         )
 
 
+def describe_missing_key(model: Model, api_key: str | None) -> str:
+    """Return what to do if the provider needs a key that is not set; "" for a model with an endpoint."""
+    wanted = model.api_key_env
+    if api_key or model.endpoint or not wanted:
+        return ""
+    return f"no API key for {model.name}: set the environment variable {wanted}"
+
+
 def find_missing_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
-    """Return the failure if the provider needs a key that is not set; None for a model with an endpoint."""
-    wanted = ask.model.api_key_env
-    if api_key or ask.model.endpoint or not wanted:
+    """Return the failure if the provider needs a key that is not set."""
+    message = describe_missing_key(ask.model, api_key)
+    if not message:
         return None
-    message = f"no API key for {ask.model.name}: set the environment variable {wanted}"
     return ExchangeFailure(TransportError(kind=ErrorKind.AUTH, message=message), billed=False)
 
 
 def classify_status(status: int, message: str, retry_after: float | None = None) -> ExchangeFailure:
     """Return the failure for a response that is not 200; `retry_after`: the seconds it asks to wait."""
     if status in TRY_AGAIN:
-        error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
+        wanted = None if retry_after is None else min(retry_after, LONGEST_RETRY_AFTER)
+        error = TransportError(kind=ErrorKind.OUTAGE, message=message, http_status=status, retry_after=wanted)
         return ExchangeFailure(error, billed=False, again=True, retry_after=retry_after)
     if status in TIMED_OUT:
         return make_failure(ErrorKind.TIMEOUT, message, status, billed=True)

@@ -291,7 +291,10 @@ class _Exchange:
                 return make_failure(ErrorKind.BAD_REQUEST, message, billed=True)
             return make_cut_failure(message)
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
-            return make_failure(ErrorKind.REFUSED, self._explain_no_connection(detail), billed=False)
+            # What TLS or a proxy refuses stays refused until a person changes it; the rest may pass.
+            is_config = "[SSL:" in detail or isinstance(error, httpx.ProxyError)
+            kind = ErrorKind.REFUSED if is_config else ErrorKind.OUTAGE
+            return make_failure(kind, self._explain_no_connection(detail), billed=False)
         if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError | httpx.InvalidURL):
             message += f"; {self._advise_about_address()}"
             return make_failure(ErrorKind.BAD_REQUEST, message, billed=False)

@@ -222,7 +222,11 @@ def _classify_without_response(
 ) -> ExchangeFailure:
     unreached = next((link for link in chain if _never_connected(link)), None)
     if unreached is not None:
-        return make_failure(ErrorKind.REFUSED, f"can't connect: {unreached}", billed=False)
+        is_config = "CERTIFICATE_VERIFY_FAILED" in str(unreached) or _is_instance_named(
+            unreached, "UnsupportedProtocol"
+        )
+        kind = ErrorKind.REFUSED if is_config else ErrorKind.OUTAGE
+        return make_failure(kind, f"can't connect: {unreached}", billed=False)
     if any(_is_instance_named(link, "TimeoutException", "TimeoutError", "Timeout") for link in chain):
         return make_failure(ErrorKind.TIMEOUT, message, billed=True)
     if _is_instance_named(error, "AuthenticationError"):

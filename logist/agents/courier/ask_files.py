@@ -202,11 +202,20 @@ class AskPosition(NamedTuple):
 class Collected:
     """The files of an ask, interpreted."""
 
-    kind: Literal["none", "not_sent", "unfinished", "answered", "in_doubt"]
-    """`unfinished`: the model called tools, and the courier ended before it could continue."""
+    kind: Literal["none", "not_sent", "unavailable", "unfinished", "answered", "in_doubt"]
+    """`unavailable`: the provider is not available, and nothing was answered or charged.
+    `unfinished`: the model called tools, and the courier ended before it could continue.
+    """
     ask: RecordedAsk | None = None
     reply: Reply = EMPTY
     """The last response, with the usage of all exchanges; if in doubt, the last exchange has its worst-case cost."""
+
+    @property
+    def outage(self) -> TransportError | None:
+        """Why the provider was not available, if that is how the courier ended."""
+        error = self.reply.error
+        is_outage = self.kind in ("unavailable", "unfinished") and error is not None
+        return error if is_outage and error is not None and error.kind is ErrorKind.OUTAGE else None
 
 
 class ToolResult(BaseModel):
@@ -268,9 +277,12 @@ def _classify_exchanges(
     last: Exchange, ask: RecordedAsk, replies: list[Reply], exchanges: Sequence[Exchange]
 ) -> Collected:
     summed = _sum_replies(replies, exchanges) if replies else EMPTY
+    if last.response is None and last.sent:
+        return Collected("in_doubt", ask, _make_doubtful_reply(exchanges, summed))
+    if summed.error is not None and summed.error.kind is ErrorKind.OUTAGE:
+        # Turns that were paid for stay in flight until the provider is available; without them, nothing is lost.
+        return Collected("unfinished" if any(each.calls for each in replies) else "unavailable", ask, summed)
     if last.response is None:
-        if last.sent:
-            return Collected("in_doubt", ask, _make_doubtful_reply(exchanges, summed))
         if not replies:
             return Collected("not_sent", ask)
         return Collected("unfinished" if replies[-1].calls else "answered", ask, summed)

@@ -6,8 +6,9 @@ otherwise the step command records it with its possible cost before it makes ano
 | End                                              | Saved as    | Booked     | Again here |
 | ------------------------------------------------ | ----------- | ---------- | ---------- |
 | a complete answer                                | the answer  | as counted | no         |
-| status 425, 429, 500, 502, 503 or 529 at once    | transient   | nothing    | yes        |
-| server not reached: no name, no connection       | refused     | nothing    | no         |
+| status 425, 429, 500, 502, 503 or 529 at once    | outage      | nothing    | yes        |
+| server not reached: no name, no connection       | outage      | nothing    | no         |
+| certificate not trusted, refused by a proxy      | refused     | nothing    | no         |
 | status 401, 402, 403                             | auth        | nothing    | no         |
 | any other status below 500 except 408            | bad_request | nothing    | no         |
 | status 408, 504, 524; no further response        | timeout     | worst case | no         |
@@ -16,6 +17,7 @@ otherwise the step command records it with its possible cost before it makes ano
 | the deadline                                     | timeout     | worst case | no         |
 | stopped (SIGTERM), or a fault of the courier     | not at all  | in doubt   | no         |
 
+After an outage, nothing is recorded: the job waits for its provider (`jobs/turn/outages.py`).
 If the courier is stopped before anything was sent, nothing is recorded; between two tries, the last one counts;
 between two turns of a model that works with tools, the next courier continues from there.
 """
@@ -130,7 +132,14 @@ class Errand:
         """Alternate the model's turns and the tools it calls, until it calls none."""
         # An earlier courier of this ask may have been killed after the last answer: then run the tool calls of
         # that answer first.
-        if self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
+        if self.at.has_outage():
+            if (
+                self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None
+                or self.stopped
+            ):
+                return  # a limit that another job used up: the turns so far stay as they are
+            self._run_turn(loaded, deadline)
+        elif self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
             self._run_turn(loaded, deadline)
         while not self.stopped and self._run_called_tools(deadline) and self._begin_next(deadline):
             self._run_turn(loaded, deadline)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from logist.agents.courier import booking
 from logist.agents.protocol import Ask, Sending, ToolTurn, build_conversation
-from logist.core.model import JsonObject, Reply, Usage
+from logist.core.model import ErrorKind, JsonObject, Reply, Usage
 from logist.core.money import money
 from logist.core.permissions.tools import TOOLS, to_function_schema
 from logist.store import Exchange
@@ -67,6 +67,11 @@ class AskProgress:
     """The tool results of the current exchange so far."""
     usage: Usage = field(default_factory=Usage)
     """What the exchanges of earlier couriers of this ask used."""
+
+    def has_outage(self) -> bool:
+        """Whether an earlier courier of this ask ended because the provider was not available."""
+        error = self.reply.error if self.reply else None
+        return error is not None and error.kind is ErrorKind.OUTAGE
 
     @classmethod
     def from_exchanges(cls, exchanges: Sequence[Exchange]) -> AskProgress:

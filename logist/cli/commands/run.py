@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from logist.cli.options import agent_option, jobs_dir_option, json_flag, quiet_option
+from logist.cli.options import (
+    agent_option,
+    choose_provider_wait,
+    jobs_dir_option,
+    json_flag,
+    provider_wait_option,
+    quiet_option,
+)
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Line, Output
 from logist.cli.stops import stop_on_signals
@@ -41,6 +49,7 @@ seconds."""
 @click.option(
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
+@provider_wait_option
 @agent_option
 @quiet_option
 @jobs_dir_option
@@ -50,6 +59,7 @@ def run(
     environment: Environment,
     parallel: int | None,
     watch: bool,
+    wait: float | None,
     agent: str | None,
     quiet: bool,
     jobs_dir: str | None,
@@ -61,6 +71,10 @@ def run(
     at the end: STUCK, at a limit, waiting for approval, or damaged.
 
     Shows what the agents do while they work.
+
+    If a provider is not available (429, 5xx, no connection), its jobs wait with a growing pause, and the jobs of other
+    providers continue. When only such jobs are left, the run waits up to --wait, then lists them and ends with exit
+    code 6. With --watch it waits until they continue; --wait has no effect then.
 
     With --watch, a job whose provider fails (key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
@@ -74,13 +88,16 @@ def run(
     """
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
+    from logist.jobs.base.breakers import ProviderBreakers
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
 
     project = context.open_project(environment, jobs_dir, agent)
     project.trust.require_to_run()
     project = show_progress_of(project, quiet=quiet, as_json=as_json)
     display = _RunDisplay(environment, quiet=as_json)
-    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display)
+    project = replace(project, breakers=ProviderBreakers(project.clock.monotonic, is_watching=watch))
+    patience = 0.0 if watch else choose_provider_wait(wait)
+    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display, patience)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
     # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
@@ -118,7 +135,7 @@ class _RunDisplay:
         return {
             job
             for job, end in self.ended.items()
-            if end.error or (end.result and not end.result.state.children)
+            if end.error or (end.result and not end.result.state.children and end.result.wait is None)
         }
 
     def add_step(self, result: CommandResult) -> None:
@@ -191,11 +208,11 @@ class Left:
 
     def record_end(self, ended: EndedJob) -> None:
         """Record how a job ended in this round."""
-        from logist.errors import SetupFailed
+        from logist.errors import ProviderError, SetupFailed
         from logist.jobs.step_job import is_provider_failing
 
         known = self._jobs.get(ended.job_id)
-        if isinstance(ended.error, SetupFailed):
+        if isinstance(ended.error, SetupFailed | ProviderError):
             revision = self._read_revision(ended.job_id)
             again = known is not None and known.revision == revision
         elif ended.result is not None and is_provider_failing(ended.result):
@@ -236,12 +253,15 @@ class _Out(NamedTuple):
     revision: object
 
 
-def _run_rounds(project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay) -> None:
+def _run_rounds(
+    project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, provider_wait: float = 0.0
+) -> None:
     from logist.jobs.job_queue import run_queue
 
     left_alone = Left(project)
     while True:
-        for ended in run_queue(project, parallel, shown.add_step, leave=left_alone.start_round()):
+        leave = left_alone.start_round()
+        for ended in run_queue(project, parallel, shown.add_step, leave=leave, provider_wait=provider_wait):
             shown.add_end(ended)
             left_alone.record_end(ended)
         if not watch or project.stopping():

@@ -6,13 +6,16 @@ import json
 import os
 from operator import index
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.cli.show.output import StyledText
 from logist.core.machine import advice
 from logist.core.money import amounts
 from logist.regular_files import read_regular
 from logist.store.listing import REBUILD
+
+if TYPE_CHECKING:
+    from logist.store.provider_wait import ProviderWait
 
 UNKNOWN = "?"
 """Status of a job whose state can't be read."""
@@ -103,7 +106,18 @@ def find_assignee(state: State) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
+def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
+    """Return the wait of a job for a provider that is not available; None if it does not wait for one."""
+    if state.get("status") not in RUNNING or not os.access(f"{folder}/provider-wait.json", os.F_OK):
+        return None
+    from logist.store.provider_wait import read_wait
+
+    return read_wait(folder, state.get("revision"))
+
+
+def build_job_row(
+    job_id: str, state: State, *, running: bool = False, wait: ProviderWait | None = None
+) -> dict[str, Any]:
     """Return the row of a job in a listing, as JSON. Raises KeyError or TypeError for an invalid state."""
     if "color" not in state:
         state = {**DOER, **state}
@@ -129,6 +143,7 @@ def build_job_row(job_id: str, state: State, *, running: bool = False) -> dict[s
         "parent": parent if isinstance(parent := state.get("parent"), str) else None,
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
+        "provider_wait": wait.to_json() if wait and not running else None,
         "next_command": advice.advise_next_command(state, job_id, running=running),
     }
 
@@ -144,6 +159,7 @@ def build_unknown_row(job_id: str) -> dict[str, Any]:
         "status": UNKNOWN,
         **empty,
         **rest,
+        "provider_wait": None,
         "next_command": REBUILD,
     }
 

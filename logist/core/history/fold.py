@@ -353,7 +353,12 @@ def is_agent_asked(entry: Interaction) -> bool:
 def _can_have_worked(entry: Interaction) -> bool:
     """Whether the agent may have started to work: the provider was reached and accepted key and request."""
     error = entry.response.error
-    return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
+    return error is None or error.kind not in (
+        ErrorKind.AUTH,
+        ErrorKind.BAD_REQUEST,
+        ErrorKind.REFUSED,
+        ErrorKind.OUTAGE,
+    )
 
 
 def add_usage(totals: Totals, entry: Interaction) -> Totals:

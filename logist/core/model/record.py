@@ -98,12 +98,16 @@ class Request(Recorded):
     """The `request` object of llm-chat-schema.json that this run answers."""
 
 
-class TransportError(Recorded):
+class TransportError(Extended):
     """The reason if there is no complete answer."""
+
+    _added: ClassVar = frozenset({"retry_after"})
 
     kind: Open[ErrorKind]
     message: str
     http_status: int | None = None
+    retry_after: float | None = None
+    """Seconds that the provider asked to wait."""
 
 
 class Response(Recorded):

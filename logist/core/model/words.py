@@ -136,6 +136,7 @@ class ErrorKind(StrEnum):
     AUTH = "auth"  # the API key was rejected: no attempt used
     BAD_REQUEST = "bad_request"  # the provider rejected the request: no attempt used
     REFUSED = "refused"  # nothing there to answer, such as no server: no attempt used
+    OUTAGE = "outage"  # the provider is not available and charged nothing: the job waits, no attempt used
     LIMIT = "limit"  # the cost limit prevents the next exchange: the job halts
     SHARED_LIMIT = "shared_limit"  # the same for a shared limit: the parent job halts
 

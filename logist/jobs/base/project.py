@@ -20,6 +20,7 @@ from logist.config.trust import Trust
 from logist.core.answer import exit_command
 from logist.core.model import JsonObject, Model, Role
 from logist.core.secrets import redact
+from logist.jobs.base.breakers import ProviderBreakers
 from logist.resources import load_schema
 from logist.roles import Roles
 from logist.store import JobDir
@@ -93,6 +94,8 @@ class ProjectContext:
     """Leave out messages about progress."""
     detach: bool = False
     """Leave an agent that a courier calls working in the background."""
+    breakers: ProviderBreakers | None = None
+    """Which providers are not available, in a run over many jobs."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
 

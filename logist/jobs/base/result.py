@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from logist.core.machine.steward import next_command
 from logist.core.model import Interaction, State
 from logist.core.text.counts import format_count
+from logist.store.provider_wait import ProviderWait
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,6 +22,9 @@ class CommandResult:
     exit_code: int = field(default=0)
     before: State | None = None
     """The current state in a dry run, where `state` is what would follow."""
+
+    wait: ProviderWait | None = None
+    """The wait for a provider that is not available; None if the job does not wait for one."""
 
     @property
     def next_command(self) -> str:

@@ -103,6 +103,7 @@ class Session:
         self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()
         self.job.discard_exchanges()
+        self.job.end_wait()
         return recorded
 
     def require_unmoved(self) -> None:

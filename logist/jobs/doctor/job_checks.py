@@ -407,6 +407,10 @@ def _left_by_an_ask(session: Session, got: ask_files.Collected) -> str:
         return "inflight/ contains an answer that is already recorded; the next step removes it"
     if got.kind == "answered":
         return "inflight/ contains an answer that is not recorded yet; the next step records it without calling an agent"
+    if got.outage is not None:
+        return "the provider was not available; the next step tries again" + (
+            ", and continues after the turns that were answered" if got.kind == "unfinished" else ""
+        )
     if got.kind == "unfinished":
         return "an agent was stopped between two of its turns; the next step continues from there"
     if got.kind == "in_doubt":

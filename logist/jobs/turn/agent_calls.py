@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from logist.agents import function
+from logist.agents.clients.answers import describe_missing_key
+from logist.agents.clients.loading import INSTALL
 from logist.agents.courier import ending
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
@@ -26,12 +29,12 @@ from logist.core.model import (
 )
 from logist.core.permissions.tools import Tool
 from logist.core.step.step import StepPlan
-from logist.errors import Stopped
+from logist.errors import ProviderError, Stopped
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
-from logist.jobs.turn import stop_costs
+from logist.jobs.turn import outages, stop_costs
 
 POLL_SECONDS = 0.5
 IN_PLACE = ("scripted", "given", function.NAME)
@@ -90,6 +93,25 @@ def build_ask(
 def _find_provider(project: ProjectContext, agent: str, model: Model) -> Provider | None:
     """Return where the built-in client calls the model; None if litellm is asked for, or only litellm knows it."""
     return find_provider(project.settings.providers, model) if agent == MODEL else None
+
+
+def require_callable(project: ProjectContext, agent: str, model: Model) -> None:
+    """Raise ProviderError for what would fail before a request is sent: no key, or litellm not installed."""
+    if project.has_local_agent or agent not in MODEL_AGENTS:
+        return
+    if _find_provider(project, agent, model) is None and find_spec("litellm") is None:
+        message = f"calling {model.provider_model} needs litellm, which is not installed"
+        raise ProviderError(message, where=f"models.{model.name}", fix=INSTALL)
+    key = project.environment.get_key(model.api_key_env) if model.api_key_env else None
+    if missing := describe_missing_key(model, key):
+        raise ProviderError(missing, fix="then run the command again; nothing was sent or recorded")
+
+
+def name_provider_of(project: ProjectContext, agent: str, model: Model) -> str:
+    """Return the name of the provider that answers; "" for a local agent or an agent program."""
+    if project.has_local_agent:
+        return ""
+    return outages.name_provider(agent, model, _find_provider(project, agent, model))
 
 
 def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:

@@ -25,7 +25,14 @@ from logist.core.template import data
 from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import transcript
 from logist.jobs.base.session import Session
-from logist.jobs.turn import agent_calls, check_runs, doubtful_payments, observation, unfinished_turns
+from logist.jobs.turn import (
+    agent_calls,
+    check_runs,
+    doubtful_payments,
+    observation,
+    outages,
+    unfinished_turns,
+)
 from logist.jobs.turn.agent_calls import INTERRUPTED
 from logist.jobs.turn.observation import Answered
 from logist.workspace import Checkpoint
@@ -97,6 +104,8 @@ def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Coll
     session.require_unmoved()
     collected = _collect_unrecorded(session)
     if collected is not None and collected.kind == "unfinished":
+        if not session.project.stopping():
+            outages.raise_for_outage(session)
         raise _cut_off_error(session, ask)
     return collected
 
@@ -124,7 +133,8 @@ def _end_leftover_processes(ask: RecordedAsk) -> None:
 def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
     """Collect what is in flight and not recorded yet; None if nothing is, or nothing was sent."""
     collected = ask_files.collect_ask(session.job.read_exchanges())
-    if collected.ask is None or collected.kind == "not_sent" or is_recorded(session, collected.ask):
+    nothing_charged = collected.kind in ("not_sent", "unavailable")
+    if collected.ask is None or nothing_charged or is_recorded(session, collected.ask):
         return None
     return collected
 
@@ -194,18 +204,22 @@ def record_pending_first(
 
 
 def record_courier_answer(session: Session) -> Interaction:
-    """Record what the courier received. Raises ProviderError if it never sent anything.
+    """Record what the courier received. Raises ProviderError if it never sent anything, Outage if the provider was
+    not available.
 
     After Ctrl-C, what is known is recorded, and Stopped says so.
     """
     session.require_unmoved()
+    if not session.project.stopping():
+        outages.raise_for_outage(session)
     collected = _collect_unrecorded(session)
     if collected is not None and collected.kind == "unfinished":
         raise _cut_off_error(session, collected.ask)
     unsent = is_unsent(session)
+    was_unavailable = ask_files.collect_ask(session.job.read_exchanges()).outage is not None
     entries = record_pending_answer(session)
     if session.project.stopping() == INTERRUPTED:
-        raise _interrupted_error(session, entries)
+        raise _interrupted_error(session, entries, was_unavailable=was_unavailable)
     if not entries:
         raise _nothing_to_record_error(session, unsent=unsent)
     return entries[0]
@@ -227,8 +241,11 @@ def _nothing_to_record_error(session: Session, *, unsent: bool) -> ProviderError
     )
 
 
-def _interrupted_error(session: Session, entries: list[Interaction]) -> Stopped:
+def _interrupted_error(session: Session, entries: list[Interaction], *, was_unavailable: bool) -> Stopped:
     job_id, place = session.job.id, session.state.place
+    if was_unavailable:
+        message = "stopped; the provider was not available, and nothing was charged"
+        return Stopped(message, fix=next_command(session.state, job_id))
     if not entries:
         return Stopped("stopped before a request was sent", fix=next_command(session.state, job_id))
     message = f"stopped; results so far are recorded: {job_id} is now {place.status}"

@@ -53,6 +53,8 @@ class Choice:
     model: str | None = None
     wait: float = 0.0
     command: str = "step"
+    provider_wait: float = 0.0
+    """Seconds to wait for a provider that is not available, before the step ends."""
     strict: bool = False
     """Refuse to run if a template has unfilled placeholders."""
 

@@ -59,7 +59,7 @@ def list_(
     can't be read.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
-    rows, problems = _read_rows(folder)
+    rows, problems, waits = _read_rows(folder)
     wanted = {*statuses, "STUCK"} if stuck else set(statuses)
     if wanted:
         rows = [row for row in rows if row["status"] in wanted]
@@ -70,7 +70,10 @@ def list_(
     by_id = {row["id"]: row for row in rows}
     rows.sort(key=lambda row: _build_sort_key(row, by_id))
     table = TextTable(HEAD, map(glance.format_job_cells, rows)) if rows else None
-    return Output(rows, diagnostics=problems or _note_no_jobs(rows, folder), table=table)
+    notes = tuple(
+        Diagnostic("info", "waiting", waits[row["id"]], row["id"], None) for row in rows if row["id"] in waits
+    )
+    return Output(rows, diagnostics=(*problems, *notes) or _note_no_jobs(rows, folder), table=table)
 
 
 def _build_sort_key(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
@@ -89,16 +92,21 @@ def _note_no_jobs(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
     return (Diagnostic("info", "no_jobs", "no jobs found", folder, 'logist job create --prompt "..."'),)
 
 
-def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
-    """Return the row of every job, and a problem for each job that can't be read."""
+def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...], dict[str, str]]:
+    """Return the row of every job, a problem for each job that can't be read, and what jobs wait for their provider."""
     rows: list[Row] = []
+    waits: dict[str, str] = {}
     problems: list[Diagnostic] = []
     for seen in read_glances(folder):
         problem = seen.problem
         if seen.state is not None:
             try:
-                row = glance.build_job_row(seen.id, seen.state, running=seen.asked and _is_held(folder, seen))
+                is_running = seen.asked and _is_held(folder, seen)
+                wait = glance.read_provider_wait(f"{folder}/{seen.id}", seen.state)
+                row = glance.build_job_row(seen.id, seen.state, running=is_running, wait=wait)
                 rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
+                if wait and not is_running and not seen.behind:
+                    waits[seen.id] = f"waits for {wait.describe()}"
                 continue
             except (KeyError, TypeError):
                 problem = "invalid state.json"
@@ -106,7 +114,7 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
                 problem = error.message
         rows.append(glance.build_unknown_row(seen.id))
         problems.append(_warn_unreadable(folder, seen.id, problem or ""))
-    return rows, tuple(problems)
+    return rows, tuple(problems), waits
 
 
 def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import agent_option, detach_option, job_and_dir_options, json_flag, quiet_option
+from logist.cli.options import (
+    agent_option,
+    choose_provider_wait,
+    detach_option,
+    job_and_dir_options,
+    json_flag,
+    provider_wait_option,
+    quiet_option,
+)
 from logist.cli.project import hand_over_job
 from logist.cli.show import render
 from logist.cli.show.output import Output
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @stop_on_signals
+@provider_wait_option
 @click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
 @agent_option
 @quiet_option
@@ -28,12 +37,21 @@ if TYPE_CHECKING:
 @json_flag
 @hand_over_job
 def run(
-    project: ProjectContext, job_id: str, strict: bool, quiet: bool, detach: bool, as_json: bool
+    project: ProjectContext,
+    job_id: str,
+    wait: float | None,
+    strict: bool,
+    quiet: bool,
+    detach: bool,
+    as_json: bool,
 ) -> Output:
     """Run a job until it waits for a person, ends, or its provider fails.
 
     Shows what the agents do while they work. With --detach, the first agent continues in the background; the next
     run waits for its answer, records it and goes on.
+
+    If a provider is not available (429, 5xx, no connection), the run waits for it up to --wait at each step, then ends
+    with exit code 6 and the time of the next try.
 
     Ctrl-C asks the agent to end, prints what is booked, in flight and unpaid, waits a few seconds for the answer, and
     records what is known. A request without an answer is then in doubt, and the job STUCK. A scripted agent finishes
@@ -55,6 +73,7 @@ def run(
             named = lines if result.job_id == job_id else prefix_lines(result.job_id, lines)
             render.print_lines(named, environment)
 
-    last = run_job(project, job_id, show_step, strict=strict)
+    patience = choose_provider_wait(wait)
+    last = run_job(project, job_id, show_step, strict=strict, provider_wait=patience)
     output = build_result_output(last, steps=steps)
     return output._replace(exit_code=project.stopping() or output.exit_code)

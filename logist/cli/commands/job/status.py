@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,9 +17,13 @@ from logist.config.environment import Environment
 from logist.core.answer import plans
 from logist.core.machine import advice
 from logist.core.money import amounts
+from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.settled_state import load_settled_state
+
+if TYPE_CHECKING:
+    from logist.store.provider_wait import ProviderWait
 
 State = dict[str, Any]
 
@@ -79,7 +83,10 @@ def _show_status(
         data["role_description"] = _read_role_description(environment, data["role"])
     followed, unread = _read_followed(data, folder, chosen, state)
     diagnostics = make_warnings(notes, "state_rebuilt") + unread + _warn_left_over(data, folder, holder)
-    return Output(data, _format_status(data, verbose, followed), diagnostics)
+    wait = glance.read_provider_wait(folder, state) if data["provider_wait"] else None
+    if wait is not None:
+        diagnostics = tuple(each for each in diagnostics if each.code != "in_flight")
+    return Output(data, _format_status(data, verbose, followed, wait), diagnostics)
 
 
 def _read_followed(
@@ -165,7 +172,8 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
     is_asked = (
         holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     )
-    job_row = glance.build_job_row(chosen, state, running=bool(is_asked))
+    wait = glance.read_provider_wait(folder, state)
+    job_row = glance.build_job_row(chosen, state, running=bool(is_asked), wait=wait)
     if (
         is_asked and holder and holder["courier_alone"]
     ):  # the terminal is gone: the next step waits for the courier, and records the answer
@@ -225,7 +233,9 @@ def _build_limit(name: str, used: float, limit: float, unit: str) -> State:
     }
 
 
-def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
+def _format_status(
+    data: State, verbose: bool, followed: list[Line] | None, wait: ProviderWait | None
+) -> list[Line]:
     lines: list[Line] = [
         _format_first_line(data),
         ("  ", StyledText(data["title"], "bold")),
@@ -236,6 +246,9 @@ def _format_status(data: State, verbose: bool, followed: list[Line] | None) -> l
         lines.append(f"  reason: {_to_one_line(data['reason'])}")
     if data["held_by"]:
         lines.append(f"  running: {data['held_by']['text']}")
+    if wait is not None:
+        tries = format_count(wait.tries, "try")
+        lines.append(f"  waiting for {wait.describe()}; {tries} so far: {_to_one_line(wait.message)}")
     if data["progress"]:
         lines.append(f"  progress: {_format_progress(data['progress'])}")
     lines += _question_lines(data)

@@ -9,11 +9,12 @@ import click
 
 from logist.cli.options import (
     agent_option,
+    choose_provider_wait,
     detach_option,
     job_and_dir_options,
     json_flag,
     quiet_option,
-    wait_option,
+    step_wait_option,
 )
 from logist.cli.project import hand_over_job
 from logist.cli.shell_values import complete_model, complete_role
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("step")
 @stop_on_signals
-@wait_option
+@step_wait_option
 @click.option(
     "--role",
     metavar="NAME",
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 def step(
     project: ProjectContext,
     job_id: str,
-    wait: float,
+    wait: float | None,
     role: str | None,
     model: str | None,
     strict: bool,
@@ -57,6 +58,9 @@ def step(
     Shows what the agent does while it works. With --detach, the agent continues in the background; the next step
     waits for its answer and records it, and never sends the request again.
 
+    If the provider is not available (429, 5xx, no connection), the step waits for it up to --wait, then ends with exit
+    code 6 and the time of the next try. This uses no attempt and records nothing.
+
     Ctrl-C asks the agent to end, prints what is booked, in flight and unpaid, waits a few seconds for the answer, and
     records what is known. A request without an answer is then in doubt, and the job STUCK. A second Ctrl-C ends the
     command at once; the next step records the rest. SIGTERM or a closed terminal leaves the agent working.
@@ -67,4 +71,5 @@ def step(
     from logist.jobs.turn.next_request import Choice
 
     project = replace(show_progress_of(project, quiet=quiet, as_json=as_json), detach=detach)
-    return build_result_output(do_step(project, job_id, Choice(role, model, wait, strict=strict)))
+    choice = Choice(role, model, wait or 0.0, strict=strict, provider_wait=choose_provider_wait(wait))
+    return build_result_output(do_step(project, job_id, choice))

@@ -148,6 +148,20 @@ def test_a_run_waits_for_its_last_jobs_and_tries_each_once_the_provider_answers(
     assert len(server.requests) == 3
 
 
+def test_a_run_tries_jobs_that_gave_up_again(bench: MakeBench) -> None:
+    with Loopback(BUSY, BUSY, BUSY, DONE) as server:
+        b = two_providers(bench(), server.url, server.url)
+        settings = b.project.settings
+        given_up = settings.retries.model_copy(update={"max_wait_minutes": 0.0})
+        b.change(settings=settings.model_copy(update={"retries": given_up}))
+        for job_id in "ab":
+            b.create(job_id)
+            assert b.step(job_id).wait is not None
+        b.change(settings=settings)
+        last = {end.job_id: end.exit_code for end in run_queue(b, 6000)}
+    assert last == {"a": 11, "b": 11}
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_missing_key_is_refused_and_not_recorded(bench: MakeBench, steps: int) -> None:
     b = bench()

@@ -76,7 +76,7 @@ def run(
     providers continue. When only such jobs are left, the run waits up to --wait, then lists them and ends with exit
     code 6. With --watch it waits until they continue; --wait has no effect then.
 
-    With --watch, a job whose provider fails (key or request refused) or whose setup fails is skipped for 12
+    With --watch, a job whose provider fails (no key, key or request refused) or whose setup fails is skipped for 12
     rounds, then for twice as many, up to an hour, or until its state changes.
 
     Ctrl-C asks the running agents to end, prints what each has booked, in flight and unpaid, and records what is known.
@@ -199,7 +199,10 @@ def _make_diagnostic(error: LogistError, job: str = "") -> Diagnostic:
 
 
 class Left:
-    """The jobs that `--watch` skips for now, because their provider or setup failed."""
+    """The jobs that `--watch` skips for now, because their provider or setup failed.
+
+    Those that wait for a provider that is not available are not among them: they continue when their pause is over.
+    """
 
     def __init__(self, project: ProjectContext) -> None:
         self._project = project

@@ -66,13 +66,9 @@ def find_wait(session: Session, provider: str) -> ProviderWait | None:
     """Return the wait of the job for this provider, if the next try is not due yet."""
     breakers = session.project.breakers
     wait = session.job.read_wait(session.state.revision)
-    if wait is not None and wait.provider != provider:
+    if wait is not None and (wait.provider != provider or _is_over(session.project, wait)):
         wait = None
-    if (
-        wait is not None
-        and not _is_over(session.project, wait)
-        and count_left(session.project.clock, wait) > 0
-    ):
+    if wait is not None and count_left(session.project.clock, wait) > 0:
         return wait
     seconds = breakers.claim_call(provider) if breakers is not None and provider else 0.0
     return _wait_for_breaker(session, provider, wait, seconds) if seconds else None

@@ -71,7 +71,7 @@ def test_damage_is_for_whoever_records_the_answer(job: JobDir, data: bytes) -> N
 def test_the_agent_is_stopped_before_anything_is_said(job: JobDir) -> None:
     """A second Ctrl-C, right after the first message, ends the command at once."""
     done: list[str] = []
-    project = SimpleNamespace(say=lambda text: done.append(text))
+    project = SimpleNamespace(say=done.append)
     process = SimpleNamespace(
         send_signal=lambda number: done.append(signal.Signals(number).name), has_ended=lambda seconds: True
     )

@@ -84,6 +84,35 @@ def test_worker_and_supervisor_over_http(bench: MakeBench) -> None:
     assert not [name for name, data in b.files().items() if KEY.encode() in data]
 
 
+LISTED: list[str] = []
+WATCH = {"on": False}
+
+
+def _audited(event: str, args: tuple[object, ...], watch: dict[str, bool] = WATCH) -> None:
+    if watch["on"] and event == "os.listdir":
+        LISTED.append(str(args[0]))
+
+
+sys.addaudithook(_audited)
+
+
+@pytest.mark.parametrize(("role", "may_run"), [("Worker", True), ("Designer", False)])
+def test_left_processes_are_looked_for_only_if_the_role_runs_commands(
+    bench: MakeBench, role: str, *, may_run: bool
+) -> None:
+    with Loopback({"text": command()}) as server:
+        b = quickly_paid(bench(), server.url)
+        b.create(role=role)
+        assert b.project.roles.get(role).permissions.can_execute_commands == may_run
+        LISTED.clear()
+        WATCH["on"] = True
+        try:
+            b.step()
+        finally:
+            WATCH["on"] = False
+    assert ("/proc" in LISTED) == may_run
+
+
 @pytest.mark.deep
 def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> None:
     with Loopback({"status": 401, "message": "no such key"}) as server:

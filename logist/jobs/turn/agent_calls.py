@@ -22,6 +22,7 @@ from logist.core.machine.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
     Model,
+    Permissions,
     Phase,
     Provider,
     Reply,
@@ -118,7 +119,6 @@ def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequenc
     """What the agent may do in the workspace, as the envelope has it (read as agents.protocol.AgentWork)."""
     settings = session.project.settings
     program = settings.agents.get(agent)
-    runs = agent not in IN_PLACE and (agent not in MODEL_AGENTS or role.permissions.can_execute_commands)
     return AgentWork(
         permissions=role.permissions,
         network=role.network or agent not in MODEL_AGENTS,
@@ -129,9 +129,14 @@ def describe_agent_work(session: Session, agent: str, role: Role, tools: Sequenc
         marker=make_process_marker(session),
         program=program.model_dump(mode="json") if program else None,
         code=workspace_code.find_agent_code(session.project, session.job, session.state)
-        if runs
+        if may_run_programs(agent, role.permissions)
         else CodePaths(),
     )
+
+
+def may_run_programs(agent: str, permissions: Permissions) -> bool:
+    """True if the courier of this agent may start programs in the workspace."""
+    return agent not in IN_PLACE and (agent not in MODEL_AGENTS or permissions.can_execute_commands)
 
 
 def ask_in_place(session: Session, ask: RecordedAsk) -> Reply:

@@ -44,8 +44,11 @@ def record_pending_answer(
     *,
     goes_on: Callable[[RecordedAsk], bool] = lambda ask: False,
     unchecked: bool = False,
+    just_answered: bool = False,
 ) -> list[Interaction]:
     """Record the outcome that an earlier command left in flight; empty if there was none.
+
+    `just_answered`: this command has asked for it, so no check of an earlier command can be running.
 
     An answer on disk is recorded as if it had just arrived; if nothing was sent, nothing has changed; a
     request sent without an answer is in doubt. A model that was ended between two turns resumes if `goes_on`
@@ -64,7 +67,9 @@ def record_pending_answer(
         return []  # the job has ended or is suspended: the answer stays until the job is resumed
     ask = collected.ask
     answered = Answered(ask, collected.reply)
-    _end_leftover_processes(ask)
+    # The search reads all processes of the machine several times: milliseconds that most answers don't need.
+    if not just_answered or agent_calls.may_run_programs(ask.agent, ask.work.permissions):
+        _end_leftover_processes(ask)
     removal.remove_directory(
         session.job.inflight / RUN / "home"
     )  # may be nested deeper than files.remove_tree can handle
@@ -217,7 +222,7 @@ def record_courier_answer(session: Session) -> Interaction:
         raise _cut_off_error(session, collected.ask)
     unsent = is_unsent(session)
     was_unavailable = ask_files.collect_ask(session.job.read_exchanges()).outage is not None
-    entries = record_pending_answer(session)
+    entries = record_pending_answer(session, just_answered=True)
     if session.project.stopping() == INTERRUPTED:
         raise _interrupted_error(session, entries, was_unavailable=was_unavailable)
     if not entries:

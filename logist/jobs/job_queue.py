@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
@@ -37,6 +37,10 @@ FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
 
 Damage comes first, then what a person has to decide; last what can wait.
 """
+
+
+LISTED_SECONDS = 1.0
+"""How long a run uses one list of ready jobs: what others create or rank meanwhile waits at most so long."""
 
 
 @dataclass(frozen=True)
@@ -134,23 +138,29 @@ def list_ready_jobs(project: ProjectContext) -> list[str]:
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
     a limit is not: find_held_up_jobs has the parent.
     """
-    ranked = []
     halted: dict[str, bool] = {}
-    for job_id in list_jobs(project.jobs_dir):
-        job = JobDir(project.jobs_dir / job_id, job_id)
-        try:
-            state = read_current_state(job)
-        except LogistError:
-            state = {"status": Status.PENDING}
-        can_gather = state.get("status") == Status.WAITING and _can_gather(project, state)
-        has_due_merge = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
-        if outages.is_waiting(project, job, state.get("revision")):
-            continue
-        is_ready = str(state.get("status")) in READY and not _has_halted_ancestor(project, state, halted)
-        if is_ready or can_gather or has_due_merge or job.inflight.exists():
-            rank = state.get("rank")
-            ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
-    return [job_id for _, _, job_id in sorted(ranked)]
+    places = (_find_queue_place(project, job_id, halted) for job_id in list_jobs(project.jobs_dir))
+    return [job_id for _, _, job_id in sorted(filter(None, places))]
+
+
+def _find_queue_place(
+    project: ProjectContext, job_id: str, halted: dict[str, bool]
+) -> tuple[int, str, str] | None:
+    """The rank, age and id of a ready job; None if it is not ready. `halted` caches which parents are."""
+    job = JobDir(project.jobs_dir / job_id, job_id)
+    try:
+        state = read_current_state(job)
+    except LogistError:
+        state = {"status": Status.PENDING}
+    if outages.is_waiting(project, job, state.get("revision")):
+        return None
+    can_gather = state.get("status") == Status.WAITING and _can_gather(project, state)
+    has_due_merge = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
+    is_ready = str(state.get("status")) in READY and not _has_halted_ancestor(project, state, halted)
+    if not (is_ready or can_gather or has_due_merge or job.inflight.exists()):
+        return None
+    rank = state.get("rank")
+    return rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id
 
 
 def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> list[HeldUp]:
@@ -253,10 +263,10 @@ def run_queue(
     deadline = project.clock.monotonic() + provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
+    ready = _ReadyJobs(project, leave, only)
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
-            busy = started.union(running.values())
-            for job_id in _choose_next_jobs(project, parallel - len(running), busy, leave, only):
+            while len(running) < parallel and (job_id := ready.take(started.union(running.values()))):
                 started.add(job_id)
                 running[pool.submit(_run_one, project, job_id, on_step)] = job_id
             if not running and _wait_for_providers(project, leave, only, deadline):
@@ -272,6 +282,8 @@ def run_queue(
                         started.discard(ended.job_id)
                 elif ended.result is not None:
                     deadline = project.clock.monotonic() + provider_wait
+                if ended.result and (ended.result.state.parent or ended.result.state.children):
+                    ready.expire()
                 yield ended
 
 
@@ -316,18 +328,49 @@ def _read_wait(project: ProjectContext, job_id: str) -> ProviderWait | None:
         return None
 
 
+class _ReadyJobs:
+    """The ready jobs of a run, in order.
+
+    Listing them reads all jobs of the project. So that a run of thousands of jobs does not do this for each, a
+    list is used until it is old, empty, or a job has ended that others depend on; a job from it is read again
+    before it runs.
+    """
+
+    def __init__(self, project: ProjectContext, leave: Container[str], only: Callable[[str], bool]) -> None:
+        self._project, self._leave, self._only = project, leave, only
+        self._listed: deque[str] = deque()
+        self._valid_until = 0.0
+
+    def expire(self) -> None:
+        """List the jobs again before the next one is taken."""
+        self._listed.clear()
+
+    def take(self, begun: Container[str]) -> str | None:
+        """Remove and return the first ready job that has not begun; None if there is none, or after a stop."""
+        if self._project.stopping():
+            return None
+        now = self._project.clock.monotonic()
+        if now < self._valid_until:
+            while self._listed:
+                job_id = self._listed.popleft()
+                if job_id not in begun and self._is_ready(job_id):
+                    return job_id
+        ids = list_ready_jobs(self._project)
+        self._listed = deque(
+            each for each in ids if each not in begun and each not in self._leave and self._only(each)
+        )
+        self._valid_until = now + LISTED_SECONDS
+        return self._listed.popleft() if self._listed else None
+
+    def _is_ready(self, job_id: str) -> bool:
+        """True if a listed job still exists and is still ready: a person may have decided meanwhile."""
+        is_there = (self._project.jobs_dir / job_id).is_dir()
+        return is_there and _find_queue_place(self._project, job_id, {}) is not None
+
+
 def _read_parent_id(ended: EndedJob) -> str:
     """The id of the job that may continue now, "" for none."""
     return (ended.result.state.parent if ended.result else None) or ""
-
-
-def _choose_next_jobs(
-    project: ProjectContext, room: int, begun: set[str], leave: Container[str], only: Callable[[str], bool]
-) -> list[str]:
-    if project.stopping() or room <= 0:
-        return []
-    selected = (job_id for job_id in list_ready_jobs(project) if only(job_id))
-    return list(islice((job_id for job_id in selected if job_id not in begun and job_id not in leave), room))
 
 
 def _run_one(project: ProjectContext, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logist.core.model import Status
+from logist.core.model import Kind, Status
 from logist.errors import Damaged
 from logist.jobs import job_queue
 from logist.jobs.base.result import CommandResult
+from logist.jobs.steward.steward_decisions import record_decision
 from logist.resources import find_resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, gave
@@ -119,6 +121,57 @@ def test_a_surprise_in_one_job_stops_no_other(bench: MakeBench) -> None:
 
     ended = {one.job_id: one for one in job_queue.run_queue(b.project, 1, surprised)}
     assert (ended["a"].exit_code, ended["b"].exit_code) == (1, 0)
+
+
+def fixed(b: Bench) -> None:
+    """A clock that stands still: a list of ready jobs never gets old."""
+    b.change(clock=replace(b.project.clock, monotonic=lambda: 0.0))
+
+
+def test_a_run_does_not_list_all_jobs_for_each(bench: MakeBench) -> None:
+    b = bench([answer()])
+    fixed(b)
+    names = [f"j{number}" for number in range(6)]
+    for name in names:
+        b.create(name, review=False, approval="none")
+    listed: list[str] = []
+
+    def wanted(name: str) -> bool:
+        listed.append(name)
+        return True
+
+    ended = job_queue.run_queue(b.project, 2, lambda _: None, only=wanted)
+    assert sorted(each.job_id for each in ended) == names
+    assert listed == names
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_listed_job_that_is_not_ready_any_more_is_not_run(bench: MakeBench, *, gone: bool) -> None:
+    b = bench([answer()])
+    fixed(b)
+    for name in ("a", "b", "c"):
+        b.create(name, review=False, approval="none")
+
+    def decided(result: CommandResult) -> None:
+        if result.job_id == "a" and gone:
+            shutil.rmtree(b.folder("b"))
+        elif result.job_id == "a":
+            record_decision(b.project, "b", Kind.SUSPEND)
+
+    ended = job_queue.run_queue(b.project, 1, decided)
+    assert [(each.job_id, each.error) for each in ended] == [("a", None), ("c", None)]
+
+
+def test_a_list_gets_old(bench: MakeBench) -> None:
+    b = bench([answer()])
+    for name in ("a", "c"):
+        b.create(name, review=False, approval="none")
+
+    def urgent(result: CommandResult) -> None:
+        if result.job_id == "a":
+            b.create("b", review=False, approval="none", rank=-1)
+
+    assert [each.job_id for each in job_queue.run_queue(b.project, 1, urgent)] == ["a", "b", "c"]
 
 
 def test_a_job_made_meanwhile_is_run_too(bench: MakeBench) -> None:

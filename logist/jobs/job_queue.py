@@ -276,11 +276,8 @@ def run_queue(
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 ended = _collect_end(future, running.pop(future))
-                started.discard(_read_parent_id(ended))
-                if ended.result is not None and ended.result.wait is not None:
-                    if not ended.result.wait.gave_up:
-                        started.discard(ended.job_id)
-                elif ended.result is not None:
+                started -= _find_continuing_jobs(ended)
+                if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + provider_wait
                 if ended.result and (ended.result.state.parent or ended.result.state.children):
                     ready.expire()
@@ -298,7 +295,7 @@ def _wait_for_providers(
     waits = {
         job_id: wait
         for job_id in list_jobs(project.jobs_dir)
-        if job_id not in leave and only(job_id) and (wait := _read_wait(project, job_id)) and not wait.gave_up
+        if job_id not in leave and (wait := _read_wait(project, job_id)) and not wait.gave_up and only(job_id)
     }
     if not waits or project.stopping():
         return False
@@ -368,9 +365,13 @@ class _ReadyJobs:
         return is_there and _find_queue_place(self._project, job_id, {}) is not None
 
 
-def _read_parent_id(ended: EndedJob) -> str:
-    """The id of the job that may continue now, "" for none."""
-    return (ended.result.state.parent if ended.result else None) or ""
+def _find_continuing_jobs(ended: EndedJob) -> set[str]:
+    """The ids of the jobs that may continue in this run: the parent of a job, and a job that waits for its provider."""
+    result = ended.result
+    if result is None:
+        return set()
+    waits = result.wait is not None and not result.wait.gave_up
+    return {result.state.parent or "", *([ended.job_id] if waits else [])}
 
 
 def _run_one(project: ProjectContext, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:

@@ -101,7 +101,7 @@ def test_left_processes_are_looked_for_only_if_the_role_runs_commands(
     bench: MakeBench, role: str, *, may_run: bool
 ) -> None:
     with Loopback({"text": command()}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create(role=role)
         assert b.project.roles.get(role).permissions.can_execute_commands == may_run
         LISTED.clear()

@@ -80,7 +80,9 @@ def test_answers_that_did_not_come_whole_replay() -> None:
     job.decide(Kind.RESUBMIT, review=True)
     job.answer(command(), error=TransportError(kind=ErrorKind.LIMIT, message="turn 9 costs too much"))
     assert job.state.status is Status.HALTED_COST
-    assert [entry.response.actions for entry in job.entries if entry.kind is Kind.ASK] == [[]] * (len(ErrorKind) + 2)
+    assert [entry.response.actions for entry in job.entries if entry.kind is Kind.ASK] == [[]] * (
+        len(ErrorKind) + 2
+    )
     assert list(find_differences(job.entries, SCHEMA)) == []
 
 

@@ -174,18 +174,27 @@ class Project:
         return [Job(self._context, job_id) for job_id in list_jobs(self.jobs_dir)]
 
     def run(
-        self, *, parallel: int | None = None, on_step: Callable[[CommandResult], None] | None = None
+        self,
+        *,
+        parallel: int | None = None,
+        model: str | None = None,
+        on_step: Callable[[CommandResult], None] | None = None,
     ) -> list[EndedJob]:
         """Run every ready job until it waits for a person or has ended, and return how each one ended.
 
-        `parallel`: how many at a time; by default the setting `max_concurrent_agents`. `on_step` gets each
+        `parallel`: how many at a time; by default the setting `max_concurrent_agents`. `model`: instead of those
+        of the config, the jobs and the roles. `on_step` gets each
         result, from the thread that runs the job. An error of one job stops no other: it is in its
         `EndedJob`. Like `logist run`.
         """
         most = self._context.settings.max_concurrent_agents if parallel is None else parallel
         if most < 1:
             raise UsageError(f"parallel must be at least 1, got {most}")
-        return list(job_queue.run_queue(self._context, most, on_step or _ignore_result))
+        return list(
+            job_queue.run_queue(
+                self._context, most, on_step or _ignore_result, Choice(model=model, command="run")
+            )
+        )
 
     def replay(self, *paths: str | Path, prompts: bool = False) -> list[Replayed]:
         """Replay recorded histories with the current rules: those at `paths`, or of all jobs.
@@ -304,13 +313,16 @@ class Job:
         with self._guard():
             return do_step(self._context, self.id, Choice(role, model, wait, strict=strict))
 
-    def run(self, on_step: Callable[[CommandResult], None] | None = None) -> CommandResult:
+    def run(
+        self, on_step: Callable[[CommandResult], None] | None = None, *, model: str | None = None
+    ) -> CommandResult:
         """Step until the job waits for a person, ends, or its provider fails. Like `logist job run`.
 
-        `on_step` gets the result of each step, also of the job's child jobs, from the thread that did it.
+        `model`: instead of those of the config, the job and the roles. `on_step` gets the result of each step, also of the job's child jobs, from the thread that did it.
         """
         with self._guard():
-            return job_queue.run_job(self._context, self.id, on_step or _ignore_result)
+            choice = Choice(model=model, command="run")
+            return job_queue.run_job(self._context, self.id, on_step or _ignore_result, choice)
 
     def answer(
         self,

@@ -74,6 +74,7 @@ def _collect_changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | 
         ("tags",): list(options["tags"]) or None,
         ("task_type",): options["task_type"],
         ("role",): options["role"],
+        ("model",): options["model"],
         ("repo",): False if options["no_repo"] else options["repo"] and _make_absolute(options["repo"]),
         ("review",): options["review"],
         ("review_mode",): options["review_mode"],

@@ -63,6 +63,7 @@ ROLE = {
     "show": CommandEntry("commands.role.show:show", "Show a role with all its fields."),
     "validate": CommandEntry("commands.role.validate:validate", "Check role files."),
     "new": CommandEntry("commands.role.new:new", "Create a role file."),
+    "set": CommandEntry("commands.role.set:set_", "Set a field of a role; comments are kept."),
 }
 
 

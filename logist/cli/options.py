@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from logist.cli.current_job import find_selected_job, get_current_directory
-from logist.cli.shell_values import complete_agent, complete_directory, complete_job
+from logist.cli.shell_values import complete_agent, complete_directory, complete_job, complete_model
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, Refused, UsageError
 
@@ -126,10 +126,14 @@ def job_options(command: F) -> F:
 
 def agent_option(command: F) -> F:
     """--agent: the agent that answers."""
-    text = (
-        "Agent to use: litellm, an agent program (codex, claude, ...), or scripted:PATH for archived answers."
-    )
+    text = "Agent to use: model, litellm, an agent program (codex, claude, ...), or scripted:PATH for archived answers."
     return click.option("--agent", metavar="AGENT", help=text, shell_complete=complete_agent)(command)
+
+
+def model_option(command: F) -> F:
+    """--model: the model that answers."""
+    text = "Model to use: a name in `models` of the config, or PROVIDER/MODEL."
+    return click.option("--model", metavar="NAME", help=text, shell_complete=complete_model)(command)
 
 
 def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:

@@ -134,6 +134,10 @@ class Environment:
         """Return the agent to use instead of the configured one, for example `scripted:answers/`."""
         return self._get_value("LOGIST_AGENT")
 
+    def model_name(self) -> str | None:
+        """Return the model to use instead of the configured one."""
+        return self._get_value("LOGIST_MODEL")
+
     def is_debugging(self) -> bool:
         """Whether an internal error shows its traceback (LOGIST_DEBUG)."""
         return self._get_value("LOGIST_DEBUG") is not None

@@ -42,21 +42,24 @@ def find_foreign_owner(uid: int, own: int) -> str | None:
 
 
 def drop_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return `own`; a model with a changed endpoint doesn't inherit the key, a changed model also not the prices.
+    """Return `own`; a model or provider with a changed address doesn't inherit the key, a changed model also not the
+    prices.
 
     `price: free` and prices replace each other.
 
     Otherwise the config of a cloned project could have the user's key sent to its own server.
     """
-    models, known = own.get("models"), below["models"]
-    if not isinstance(models, dict):
-        return own
-    changed_models = {
-        name: _reset_fields(known[name], entry) | entry
-        for name, entry in models.items()
-        if isinstance(entry, dict) and isinstance(known.get(name), dict)
-    }
-    return own | {"models": models | changed_models}
+    result = dict(own)
+    for section in ("models", "providers"):
+        entries, known = own.get(section), below[section]
+        if isinstance(entries, dict):
+            changed_entries = {
+                name: _reset_fields(known[name], entry) | entry
+                for name, entry in entries.items()
+                if isinstance(entry, dict) and isinstance(known.get(name), dict)
+            }
+            result[section] = entries | changed_entries
+    return result
 
 
 _NO_PRICES: dict[str, Any] = {**dict.fromkeys(PRICES), "tiers": []}
@@ -64,7 +67,11 @@ _NO_PRICES: dict[str, Any] = {**dict.fromkeys(PRICES), "tiers": []}
 
 def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Return the inherited fields that don't apply to a model with these changes, with the values to use instead."""
-    differs = {key for key in ("endpoint", "provider_model") if key in entry and entry[key] != known.get(key)}
+    differs = {
+        key
+        for key in ("endpoint", "provider_model", "base_url")
+        if key in entry and entry[key] != known.get(key)
+    }
     reset: dict[str, Any] = dict.fromkeys(["api_key_env"] if differs else [])
     if "provider_model" in differs:
         reset |= {**_NO_PRICES, "price": None, "context_window": None}
@@ -78,18 +85,19 @@ def _reset_fields(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any
 
 
 def check_endpoints(document: Document) -> None:
-    """Raise InvalidFile for an invalid endpoint, without the URL in the message, because it may contain a key."""
-    models = document.data.get("models")
-    for name, entry in models.items() if isinstance(models, dict) else ():
-        endpoint = entry.get("endpoint") if isinstance(entry, dict) else None
-        fault = endpoint_fault(endpoint) if isinstance(endpoint, str) and endpoint else None
-        if fault:
-            field = f"models.{name}.endpoint"
-            raise InvalidFile(
-                f"`{field}` {fault}",
-                where=f"{document.path}:{document.lines.get(field, 1)}",
-                fix="use a URL without a key; put the key in the environment variable that `api_key_env` names",
-            )
+    """Raise InvalidFile for an invalid address, without the URL in the message, because it may contain a key."""
+    for section, key in (("models", "endpoint"), ("providers", "base_url")):
+        entries = document.data.get(section)
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            endpoint = entry.get(key) if isinstance(entry, dict) else None
+            fault = endpoint_fault(endpoint) if isinstance(endpoint, str) and endpoint else None
+            if fault:
+                field = f"{section}.{name}.{key}"
+                raise InvalidFile(
+                    f"`{field}` {fault}",
+                    where=f"{document.path}:{document.lines.get(field, 1)}",
+                    fix="use a URL without a key; put the key in the environment variable that `api_key_env` names",
+                )
 
 
 SHORT_FORMS = {("review",): "enabled", ("workspace", "setup"): "commands"}

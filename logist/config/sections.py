@@ -33,6 +33,8 @@ class Review(Frozen):
 
     enabled: bool = True
     role: Name = "Supervisor"
+    model: Name | None = None
+    """The model of reviewers whose own role file names none; None: `model`."""
     mode: Mode = "normal"
     checks: dict[Name, ConfiguredCheck] = CHECKS
     check_timeout_minutes: Above = CHECK_MINUTES

@@ -63,6 +63,8 @@ class Settings(Frozen):
     approval: Approval | None = None
     """None: the mode of the review decides, see `choose_approval`."""
     roles: RoleChoice = RoleChoice()
+    model: Name | None = None
+    """The model of all roles whose own file names none: a name in `models`, or `PROVIDER/MODEL`."""
     models: dict[Name, ModelEntry] = SHIPPED_MODELS
     providers: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")], ProviderEntry] = Field(
         default_factory=dict
@@ -297,6 +299,14 @@ def _unknown_model_error(settings: Settings, name: str) -> InvalidFile:
         where=f"{CONFIG_FILE}: models",
         fix=f"{begin} it with its provider: PROVIDER/{name}, or add it to .logist/{CONFIG_FILE}: {snippet}",
     )
+
+
+def has_known_address(settings: Settings, name: str) -> bool:
+    """Whether the configs or Logist itself know where a model is called.
+
+    For any other name, the name itself decides where prompts and keys are sent.
+    """
+    return name in settings.models or ("//" not in name and find_entry(settings.providers, name) is not None)
 
 
 def _add_key_name(settings: Settings, model: Model) -> Model:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from logist import documents
 from logist.config.locking import hold_lock
 from logist.config.sections import PRICES, THIS_MACHINE
-from logist.config.settings import LoadedSettings, Settings, can_merge_automatically
+from logist.config.settings import LoadedSettings, Settings, can_merge_automatically, has_known_address
 from logist.core.model import CHECKS, Role
 from logist.errors import InvalidFile, LogistError
 
@@ -238,9 +238,8 @@ def _find_role_claims(settings: Settings, roles: Iterable[tuple[Role, Path]]) ->
     for role, file in roles:
         values = role.model_dump(mode="json", exclude_defaults=True)
         for field, value in values.items():
-            # A name with a slash is not a model of the config: the name itself selects the provider.
-            is_configured_model = field == "llm_model" and ("/" not in value or value in settings.models)
-            if field not in HARMLESS_IN_ROLES and not is_configured_model:
+            has_harmless_model = field == "llm_model" and _is_harmless_model(value, settings)
+            if field not in HARMLESS_IN_ROLES and not has_harmless_model:
                 harmless = field == "agent" and _is_harmless_agent(value)
                 yield Claim((f"roles/{role.name}", field), value, str(file), None if harmless else Effect.RUN)
 
@@ -270,10 +269,19 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
             return None if value is False else Effect.MERGE
         case ("review", "checks", name, field):
             return _find_check_effect(field, value, name, loaded.below)
+    return None if _is_harmless_address(path, value, loaded.settings) else Effect.RUN
+
+
+def _is_harmless_address(path: FieldPath, value: Any, settings: Settings) -> bool:
+    """Whether a value sends prompts and keys only where they are sent without it, or keeps them on this machine."""
+    match path:
+        case ("model",) | ("review", "model"):
+            return value is None or _is_harmless_model(value, settings)
+        case ("providers", name, _):
+            return _is_local_provider(name, settings)
         case ("models", name, field) if field in ADDRESS:
-            no_key = (field, value) == ("api_key_env", None)
-            return None if no_key or _is_local_model(name, loaded.settings) else Effect.RUN
-    return Effect.RUN
+            return (field, value) == ("api_key_env", None) or _is_local_model(name, settings)
+    return False
 
 
 def _find_check_effect(field: str, value: Any, name: str, below: Settings) -> Effect | None:
@@ -292,17 +300,31 @@ def _is_harmless_agent(name: str) -> bool:
     return name in ("model", "litellm") or name.startswith("scripted:")
 
 
+def _is_harmless_model(name: str, settings: Settings) -> bool:
+    """Whether a name only chooses among models and providers that are allowed, or need permission themselves."""
+    return "/" not in name or has_known_address(settings, name)
+
+
+def _is_local_provider(name: str, settings: Settings) -> bool:
+    """Whether prompts for a provider stay on this machine, and it gets no key."""
+    entry = settings.providers[name]
+    return entry.api_key_env is None and _find_host(entry.base_url) in THIS_MACHINE
+
+
 def _is_local_model(name: str, settings: Settings) -> bool:
     """Whether prompts and key of a model stay on this machine.
 
     The name of a model can contain an address too.
     """
     model = settings.models[name]
+    return _find_host(model.endpoint or "") in THIS_MACHINE and "//" not in model.provider_model
+
+
+def _find_host(address: str) -> str | None:
     try:
-        host = urlsplit(model.endpoint or "").hostname
+        return urlsplit(address).hostname
     except ValueError:
-        host = None
-    return host in THIS_MACHINE and "//" not in model.provider_model
+        return None
 
 
 def _collect_leaves(data: Mapping[str, Any], above: FieldPath = ()) -> dict[FieldPath, Any]:

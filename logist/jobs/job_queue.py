@@ -24,6 +24,8 @@ from logist.jobs.turn.next_request import Choice
 from logist.store import JobDir, list_jobs
 from logist.store.provider_wait import ProviderWait
 
+RUN = Choice(command="run")
+"""What each step of a run does if nobody has chosen more."""
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
 HOLDING = {
     Status.STUCK: "a steward",
@@ -75,18 +77,16 @@ def run_job(
     project: ProjectContext,
     job_id: str,
     on_step: Callable[[CommandResult], None],
+    choice: Choice = RUN,
     *,
     family_too: bool = True,
-    strict: bool = False,
-    provider_wait: float = 0.0,
 ) -> CommandResult:
     """Step one job until it waits for a person, ends, or its provider fails.
 
-    `provider_wait`: seconds to wait at each step for a provider that is not available.
-    `family_too`: also run the child jobs that it waits for, several at a time; otherwise return when it waits.
+    `choice`: for all steps, also those of child jobs. `family_too`: also run the child jobs that it waits for, several
+    at a time; otherwise return when it waits.
     """
     while True:
-        choice = Choice(command="run", strict=strict, provider_wait=provider_wait)
         result = do_step(project, job_id, choice)
         on_step(result)
         if is_provider_failing(result) or project.stopping():
@@ -94,7 +94,7 @@ def run_job(
         if result.state.status is Status.WAITING:
             if not family_too or project.detach:
                 return result
-            exit_codes = _run_children(project, result, on_step, provider_wait)
+            exit_codes = _run_children(project, result, on_step, choice)
             if (
                 exit_codes is not None
                 and load_session(project, project.open_job(job_id)).state.status not in HALTED
@@ -109,7 +109,7 @@ def _run_children(
     project: ProjectContext,
     waiting: CommandResult,
     on_step: Callable[[CommandResult], None],
-    provider_wait: float = 0.0,
+    choice: Choice,
 ) -> list[int] | None:
     """Run the child jobs that a job waits for, at all levels. None once all have ended, else their exit codes."""
     state, codes = waiting.state, dict[str, int]()
@@ -119,8 +119,8 @@ def _run_children(
             project,
             most,
             on_step,
+            replace(choice, strict=False),
             only=lambda job_id: family.is_below(project, job_id, parent_id),
-            provider_wait=provider_wait,
         ):
             codes[ended.job_id] = ended.exit_code
             if ended.error is not None:
@@ -245,22 +245,23 @@ def run_queue(
     project: ProjectContext,
     parallel: int,
     on_step: Callable[[CommandResult], None],
+    choice: Choice = RUN,
     *,
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
-    provider_wait: float = 0.0,
 ) -> Iterator[EndedJob]:
     """Run every ready job until it rests, at most `parallel` at a time, in rank order.
 
-    A job whose provider is not available makes room for others. If only such jobs are left, waits `provider_wait`
-    seconds for one of them to continue; its end is yielded again then.
+    A job whose provider is not available makes room for others. If only such jobs are left, waits
+    `choice.provider_wait` seconds for one of them to continue; its end is yielded again then.
 
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
-    job that waits for others continues when they are done. `only`: which jobs to run.
+    job that waits for others continues when they are done. `only`: which jobs to run. `choice`: for
+    all steps.
     """
     if project.breakers is None:
         project = replace(project, breakers=ProviderBreakers(project.clock.monotonic))
-    deadline = project.clock.monotonic() + provider_wait
+    deadline = project.clock.monotonic() + choice.provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     ready = _ReadyJobs(project, leave, only)
@@ -268,7 +269,7 @@ def run_queue(
         while True:
             while len(running) < parallel and (job_id := ready.take(started.union(running.values()))):
                 started.add(job_id)
-                running[pool.submit(_run_one, project, job_id, on_step)] = job_id
+                running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
             if not running and _wait_for_providers(project, leave, only, deadline):
                 continue
             if not running:
@@ -278,7 +279,7 @@ def run_queue(
                 ended = _collect_end(future, running.pop(future))
                 started -= _find_continuing_jobs(ended)
                 if ended.result is not None and ended.result.wait is None:
-                    deadline = project.clock.monotonic() + provider_wait
+                    deadline = project.clock.monotonic() + choice.provider_wait
                 if ended.result and (ended.result.state.parent or ended.result.state.children):
                     ready.expire()
                 yield ended
@@ -374,10 +375,12 @@ def _find_continuing_jobs(ended: EndedJob) -> set[str]:
     return {result.state.parent or "", *([ended.job_id] if waits else [])}
 
 
-def _run_one(project: ProjectContext, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:
+def _run_one(
+    project: ProjectContext, job_id: str, on_step: Callable[[CommandResult], None], choice: Choice
+) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        result = run_job(quiet, job_id, on_step, family_too=False)
+        result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
         if result.wait is not None:
             quiet.report_progress(f"waiting for {result.wait.describe()}")
         return EndedJob(job_id, result, None)

@@ -127,7 +127,7 @@ def _is_still_current(session: Session, choice: Choice, ask: RecordedAsk) -> boo
     choice = replace(choice, role=choice.role or ask.role, model=choice.model or options.get("model"))
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
-    agent_calls.require_callable(session.project, turn.agent, turn.model)
+    agent_calls.require_key(session.project, turn.agent, turn.model)
     tools = next_request.list_offered_tools(session.project, turn)
     work = agent_calls.describe_agent_work(session, turn.agent, turn.role, tools)
     same_agent = ask.agent == turn.agent or {ask.agent, turn.agent} <= MODEL_AGENTS
@@ -161,7 +161,7 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
     turn = next_request.plan_turn(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
     if turn.sent:
-        agent_calls.require_callable(session.project, turn.agent, turn.model)
+        agent_calls.require_key(session.project, turn.agent, turn.model)
     provider = agent_calls.name_provider_of(session.project, turn.agent, turn.model)
     if wait := outages.find_wait(session, provider):
         return _build_waiting_result(session, wait)

@@ -136,6 +136,9 @@ def workflows(desk: Desk) -> None:
 Prepare = Callable[[Desk], None]
 CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("init", pending, [], 0),
+    ("init", pending, ["--model", "ollama/llama3"], 0),
+    ("role set", pending, ["Worker", "llm_model", "ollama/llama3"], 0),
+    ("role set", pending, ["Nobody", "llm_model", "ollama/llama3"], 2),
     ("trust", pending, [], 0),
     ("trust", untrusted, [], 8),
     ("trust", untrusted, ["--yes"], 0),

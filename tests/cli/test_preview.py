@@ -36,7 +36,7 @@ def test_a_model_its_endpoint_and_what_it_may_cost(desk: Desk) -> None:
     )
     desk.create()
     ran = desk("job", "preview", "j1", "--model", "mine", "--agent", "litellm")
-    assert "model: mine (openai/x), endpoint: http://127.0.0.1:9/v1\n" in ran.err
+    assert "model: mine (openai/x), from --model, endpoint: http://127.0.0.1:9/v1\n" in ran.err
     assert "maximum output: 3000 tokens, maximum cost: $0.0" in ran.err
     data = desk("job", "preview", "j1", "--model", "mine", "--agent", "litellm", "--json").json["data"]
     assert (data["endpoint"], data["max_output_tokens"]) == ("http://127.0.0.1:9/v1", 3000)

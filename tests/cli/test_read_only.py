@@ -52,7 +52,7 @@ CHANGES = {
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
     *("job export", "job fork", "job import", "job merge", "job role"),
-    "role new",
+    *("role new", "role set"),
     "trust",
     "workflow import",
     *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),

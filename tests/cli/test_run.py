@@ -17,7 +17,7 @@ from logist.cli import context
 from logist.cli.commands.run import Left, _run_rounds, _RunDisplay
 from logist.config.environment import Environment
 from logist.jobs.base.project import Clock, ProjectContext
-from logist.jobs.job_queue import run_queue
+from logist.jobs.job_queue import RUN, run_queue
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 
@@ -297,6 +297,6 @@ def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
         clock=Clock(now=lambda: datetime.now(UTC), monotonic=lambda: float(next(seconds))),
         stopping=lambda: 130 if next(seconds) > 1_000_000 else 0,
     )
-    _run_rounds(project, 1, True, _RunDisplay(environment, quiet=True))
+    _run_rounds(project, 1, True, _RunDisplay(environment, quiet=True), RUN)
     asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
     assert 2 < len(asked) < 10

@@ -15,7 +15,7 @@ def test_init_makes_a_project_and_leaves_what_is_there(cli: RunLogist, tmp_path:
     assert (tmp_path / ".logist" / ".gitignore").read_text("utf-8") == "jobs/\ncurrent_job\n"
     (tmp_path / ".logist" / "config.yaml").write_text("rank: mine\n", "utf-8")
     again = cli("init", "--json", cwd=tmp_path)
-    assert again.json["data"] == {"home": str(tmp_path / ".logist"), "made": []}
+    assert again.json["data"] == {"home": str(tmp_path / ".logist"), "made": [], "model": None}
     assert (tmp_path / ".logist" / "config.yaml").read_text("utf-8") == "rank: mine\n"
 
 

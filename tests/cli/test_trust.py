@@ -222,7 +222,7 @@ def test_a_model_whose_name_holds_an_address_is_not_on_this_machine(desk: Desk, 
 
 def test_a_role_of_the_project_with_a_model_of_its_own(desk: Desk, user: dict[str, str]) -> None:
     (desk.home / "roles").mkdir()
-    role = "name: Worker\ndescription: d\ninstructions: i\nllm_model: openrouter/far\n"
+    role = "name: Worker\ndescription: d\ninstructions: i\nllm_model: faraway/far\n"
     (desk.home / "roles" / "Worker.yaml").write_text(role, "utf-8")
     ran = desk("run", env=user)
     assert (ran.code, "`roles/Worker.llm_model`" in ran.err) == (5, True)
@@ -336,7 +336,7 @@ def test_each_setting_is_judged() -> None:
     """A new setting needs trust until it is put into the table; here it has to be put into one of the two lists."""
     sensitive = {
         *("review.checks", "review.mode", "review.auto_merge", "approval", "on_doubt", "on_stuck", "models"),
-        "providers",
+        *("providers", "model", "review.model"),
         *("agent", "agents", "workspace.caches", "workspace.setup.commands", "workspace.setup.lock_files"),
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),

@@ -12,11 +12,12 @@ from logist.config.environment import Environment
 from logist.config.sections import Retries
 from logist.config.settings import Settings
 from logist.core.model import Status
-from logist.errors import ProviderError
+from logist.errors import InvalidFile, ProviderError
 from logist.jobs import job_queue
 from logist.jobs.base.breakers import PROBE_SECONDS, ProviderBreakers
 from logist.jobs.base.project import Clock
 from logist.jobs.job_queue import EndedJob
+from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.outages import GIVEN_UP_PAUSE, LONGEST_PAUSE, choose_pause
 from logist.store.provider_wait import NAME, ProviderWait, read_wait
 from tests.jobs.bench import Bench, Json, command
@@ -113,7 +114,9 @@ def two_providers(b: Bench, down: str, up: str) -> Bench:
 
 
 def run_queue(b: Bench, seconds: float = 0.0) -> list[EndedJob]:
-    return list(job_queue.run_queue(b.project, 1, lambda _: None, provider_wait=seconds))
+    return list(
+        job_queue.run_queue(b.project, 1, lambda _: None, Choice(command="run", provider_wait=seconds))
+    )
 
 
 def test_a_run_calls_a_provider_that_is_down_once_and_other_jobs_continue(bench: MakeBench) -> None:
@@ -181,11 +184,11 @@ def test_a_missing_key_is_refused_and_not_recorded(bench: MakeBench, steps: int)
 
 
 def test_without_litellm_nothing_is_recorded(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logist.jobs.turn.agent_calls.find_spec", lambda name: None)
+    monkeypatch.setattr("logist.jobs.base.model_choice.is_litellm_installed", lambda: False)
     b = impatient(bench(), NOWHERE)
     b.change(agent="litellm")
     b.create()
-    with pytest.raises(ProviderError, match="needs litellm, which is not installed"):
+    with pytest.raises(InvalidFile, match="litellm is not installed"):
         b.step()
     assert len(b.history()) == 1
 

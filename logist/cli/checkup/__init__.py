@@ -7,6 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
+from logist.cli.checkup.model_checks import examine_models
 from logist.cli.checkup.project_checks import PROJECT_CHECKS, list_project_jobs
 from logist.cli.checkup.surroundings import surroundings
 from logist.config.environment import Environment
@@ -24,8 +25,13 @@ class Report(NamedTuple):
     backup: Path | None = None
 
 
-def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: bool) -> Report:
-    """Return all findings, the machine's first. With `fix`, repair first what can be repaired safely."""
+def examine(
+    environment: Environment, jobs_dir: str | None, *, deep: bool, fix: bool, ping: bool = False
+) -> Report:
+    """Return all findings, the machine's first. With `fix`, repair first what can be repaired safely.
+
+    With `ping`, send each model a small request, which costs money.
+    """
     project = surroundings(environment, jobs_dir)
     done = Repairs(Backup(project))
     if fix:
@@ -34,6 +40,7 @@ def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: 
         for job in list_project_jobs(project):
             job_checks.repair(project, job, done, deep=deep, forks=forks)
     findings = [found for _, found in checks.diagnose(PROJECT_CHECKS, lambda: project, deep=deep)]
+    findings += examine_models(project, ping=ping)
     forks = Forks(project.jobs_dir)
     for job in list_project_jobs(project):
         findings += job_checks.examine(project, job, deep=deep, forks=forks)

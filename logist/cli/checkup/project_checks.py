@@ -18,31 +18,30 @@ from shlex import quote
 from typing import NamedTuple
 
 from logist.agents import sandbox
-from logist.agents.clients.loading import INSTALL as INSTALL_LITELLM
 from logist.agents.programs import finding
 from logist.agents.programs.finding import PRESETS
 from logist.agents.protocol import MODEL_AGENTS
 from logist.cli import context
+from logist.cli.checkup.model_checks import choose_role_model, describe_unusable_model
 from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory, read_selected_job
 from logist.config.environment import Environment
+from logist.config.providers import SHIPPED_PROVIDERS
 from logist.config.settings import (
     UNCHECKED_MERGES,
     LoadedSettings,
     Settings,
-    advise_about_price,
     can_merge_unchecked,
     list_named_roles,
     load_settings,
     resolve_model,
 )
-from logist.core.model import Role
-from logist.core.money import money
 from logist.core.text.ids import is_job_id
 from logist.errors import InvalidFile, LogistError
+from logist.jobs.base.model_choice import require_client
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor import job_checks, repairs
 from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
-from logist.roles import Roles
+from logist.roles import LoadedRole, Roles
 from logist.store import IN_THE_MAKING, JobDir, describe_problem, list_jobs, lock
 from logist.store.files import TEMPORARY, format_move_command
 
@@ -101,8 +100,8 @@ def _litellm(project: ProjectContext) -> Iterator[Finding]:
     if importlib.util.find_spec("litellm"):
         yield Finding("litellm", "ok", "installed")
         return
-    message = "not installed: can't call models; archived answers and answers supplied by hand still work"
-    yield warning("litellm", message, INSTALL_LITELLM)
+    known = ", ".join(SHIPPED_PROVIDERS)
+    yield Finding("litellm", "ok", f"not installed; only needed for other providers than {known}")
 
 
 def describe_sandbox(found: sandbox.Means) -> Finding:
@@ -231,7 +230,7 @@ def _config(project: ProjectContext) -> Iterator[Finding]:
     script = (environment.agent_name() or loaded.settings.agent).removeprefix(SCRIPTED)
     if script != (environment.agent_name() or loaded.settings.agent) and not os.path.exists(script):
         yield invalid(
-            "config", f"agent: script not found: {script}", "set `agent` to an existing script, or to litellm"
+            "config", f"agent: script not found: {script}", "set `agent` to an existing script, or to model"
         )
         return
     for unused in loaded.unused:
@@ -272,7 +271,7 @@ def _agents(environment: Environment, settings: Settings, roles: Roles) -> Itera
     reviewers = {settings.review.role} & set(roles.by_name) if settings.review.enabled else set()
     troubles: dict[AgentProblem, list[str]] = {}
     for name in sorted(doers | reviewers):
-        if trouble := _trouble(environment, settings, roles.by_name[name].role, agent):
+        if trouble := _trouble(environment, settings, roles.by_name[name], agent):
             troubles.setdefault(trouble, []).append(name)
     hindered = {name for names in troubles.values() for name in names}
     make = invalid if doers and doers <= hindered else warning
@@ -282,28 +281,25 @@ def _agents(environment: Environment, settings: Settings, roles: Roles) -> Itera
         yield Finding("agent", "ok", agent)
 
 
-def _trouble(environment: Environment, settings: Settings, role: Role, agent: str) -> AgentProblem | None:
-    agent = role.agent or agent
+def _trouble(
+    environment: Environment, settings: Settings, loaded: LoadedRole, agent: str
+) -> AgentProblem | None:
+    agent = loaded.role.agent or agent
+    chosen = choose_role_model(environment, settings, loaded)
     try:
-        model = resolve_model(settings, role.llm_model)
+        model = resolve_model(settings, chosen.name)
+        require_client(settings, model, agent)
         program = None if agent in MODEL_AGENTS else finding.load_program(agent, settings.agents)
     except InvalidFile as error:
-        return AgentProblem(error.message, error.fix or "edit the config")
-    if not settings.allow_unknown_price and not money.has_known_price(model):
-        fix = advise_about_price(settings, model)
-        return AgentProblem(f"unknown price of the model {model.name}: steps that need it are refused", fix)
+        return AgentProblem(f"{chosen.describe_source()}: {error.message}", error.fix or "edit the config")
+    problem = describe_unusable_model(environment, settings, model)
     if program is not None:
         if shutil.which(program.executable, path=_path(environment)) is None:
             return AgentProblem(
                 f"can't run the agent {agent}: {program.executable} not found on PATH", f"install {agent}"
             )
         return None
-    if importlib.util.find_spec("litellm") is None:
-        return AgentProblem("can't call models: litellm is not installed", "install the extra `litellm`")
-    if model.api_key_env and environment.get_key(model.api_key_env) is None:
-        message = f"missing API key for the model {model.name}: {model.api_key_env} is not set"
-        return AgentProblem(message, f"set {model.api_key_env} in the environment")
-    return None
+    return AgentProblem(*problem) if problem else None
 
 
 def _roles(project: ProjectContext) -> Iterator[Finding]:

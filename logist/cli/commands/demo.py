@@ -152,7 +152,7 @@ def _format_farewell(home: Path, logist: str) -> tuple[Line, ...]:
         f"  {logist} job history {JOB} --prompt 3     # the prompt for the Supervisor",
         f"  {logist} job history {JOB} --raw 5        # the answer that was cut off",
         "",
-        "To use real models: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install Logist",
-        "with the extra `litellm`, and run the same commands. To see the models: `logist config show`.",
+        "To use real models: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), and run the same",
+        "commands. To use your own model for all roles: `logist config set model PROVIDER/MODEL`.",
         (StyledText("No API key? With `logist job poststep` you can type or paste any answer.", "dim"),),
     )

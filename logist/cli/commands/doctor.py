@@ -23,20 +23,24 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 @click.option(
     "--fix", is_flag=True, help="Repair what is safe to repair; make a backup in .logist/backup first."
 )
+@click.option(
+    "--ping", is_flag=True, help="Also send each model a request for one token; shows the cost before."
+)
 @jobs_dir_option
 @json_option
 @click.pass_obj
-def doctor(environment: Environment, deep: bool, fix: bool, jobs_dir: str | None) -> Output:
+def doctor(environment: Environment, deep: bool, fix: bool, ping: bool, jobs_dir: str | None) -> Output:
     """Check this machine and this project for problems.
 
-    Each finding says how to fix it. Without --fix, nothing is changed. --fix never changes a job that another
+    Each finding says how to fix it. Each model that a role uses is listed with its key, its price and its address.
+    Only --ping sends anything. Without --fix, nothing is changed. --fix never changes a job that another
     process is working on, or a history that doesn't verify.
 
     Exit code: 10 if a job is damaged; 5 for any other error; else 0. With --fix, only remaining problems count.
     """
     from logist.cli.checkup import examine
 
-    report = examine(environment, jobs_dir, deep=deep, fix=fix)
+    report = examine(environment, jobs_dir, deep=deep, fix=fix, ping=ping)
     worst = max((found.exit_code for found in report.findings), default=0)
     data = {
         "ok": worst == 0,

@@ -2,31 +2,117 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option
-from logist.cli.show.output import Output
+from logist.cli.options import json_option, model_option
+from logist.cli.show import render
+from logist.cli.show.output import Diagnostic, Output, make_warnings
 from logist.config.environment import PROJECT_DIRECTORY, Environment, find_coven_directory
+from logist.errors import UsageError
 from logist.store import require_local
+
+ASKED = 12
+"""The most models of a provider that are listed."""
 
 
 @click.command("init")
+@model_option
 @json_option
 @click.pass_obj
-def init(environment: Environment) -> Output:
+def init(environment: Environment, model: str | None) -> Output:
     """Create a .logist directory here.
 
-    It contains settings, roles and jobs. Existing files are not changed.
+    It contains settings, roles and jobs. Existing files are not changed, except that --model writes the setting `model`,
+    the model for all roles. On a terminal, a new project asks for it.
     """
     home = Path(get_current_directory()) / PROJECT_DIRECTORY
     require_local(Path(environment.chosen_jobs_dir(None, get_current_directory()) or home))
     from logist.jobs.base import project_home
 
+    if model is not None:
+        _require_model(environment, model)
     created = project_home.create_project(home)
     what = "created" if created else "already exists"
     below = find_coven_directory(str(home))
     more = (f"{below} still applies; .logist overrides it",) if below else ()
-    return Output({"home": str(home), "made": [name or "." for name in created]}, (f"{what}: {home}", *more))
+    if model is None and "config.yaml" in created and sys.stdin.isatty() and sys.stderr.isatty():
+        model = _ask_for_model(environment)
+    lines = [f"{what}: {home}", *more]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    if model is not None:
+        lines.append(_write_model(environment, home, model))
+        diagnostics = _warn_unusable(environment, model)
+    data = {"home": str(home), "made": [name or "." for name in created], "model": model}
+    return Output(data, tuple(lines), diagnostics)
+
+
+def _require_model(environment: Environment, name: str) -> None:
+    """Raise InvalidFile or UsageError if no step could use the model."""
+    from logist.cli.context import load_current_settings
+    from logist.config.settings import has_known_address, resolve_model
+    from logist.jobs.base.model_choice import require_client
+
+    settings = load_current_settings(environment).settings
+    model = resolve_model(settings, name)
+    require_client(settings, model, settings.agent)
+    if not has_known_address(settings, name):
+        fix = "add it to `providers` in your user config with its base_url, or to `models`"
+        raise UsageError(f"unknown provider of the model `{name}`", where="--model", fix=fix)
+
+
+def _write_model(environment: Environment, home: Path, model: str) -> str:
+    from logist.jobs.base.config_file import ConfigFile, change_key
+
+    change = change_key(ConfigFile(home, environment.user_config_dir(), needs_trust=True), "model", model)
+    return f"model: {change.after.value} (in {change.file})"
+
+
+def _warn_unusable(environment: Environment, name: str) -> tuple[Diagnostic, ...]:
+    """Return a warning if the key or the price of the model is missing."""
+    from logist.cli.checkup.model_checks import describe_unusable_model
+    from logist.cli.context import load_current_settings
+    from logist.config.settings import resolve_model
+
+    settings = load_current_settings(environment).settings
+    problem = describe_unusable_model(environment, settings, resolve_model(settings, name))
+    return make_warnings([f"{problem[0]}; {problem[1]}"]) if problem else ()
+
+
+def _ask_for_model(environment: Environment) -> str | None:
+    """Ask for the provider and its model; None if the person chooses none, or a model is set already."""
+    from logist.cli.context import load_current_settings
+    from logist.config.price_table import PRICE_LISTS
+    from logist.config.providers import SHIPPED_PROVIDERS
+    from logist.errors import LogistError
+
+    settings = load_current_settings(environment).settings
+    if settings.model or settings.agent != "model":
+        return None
+    providers = {**SHIPPED_PROVIDERS, **settings.providers}
+    render.print_message_lines("Which provider calls the models? Enter a name, or nothing to decide later.")
+    for name, entry in sorted(providers.items()):
+        key = entry.api_key_env
+        state = "no key needed" if not key else f"{key} is {'set' if environment.get_key(key) else 'not set'}"
+        render.print_message_lines(f"  {name:<12} {state}")
+    while provider := render.ask_for_text("Provider"):
+        if provider in providers:
+            break
+        render.print_message_lines(f"unknown provider `{provider}`")
+    if not provider:
+        return None
+    known = list(PRICE_LISTS[provider].models) if provider in PRICE_LISTS else []
+    if known:
+        render.print_message_lines(f"For example: {', '.join(known[:ASKED])}")
+    while name := render.ask_for_text(f"Model of {provider}"):
+        model = name if name.startswith(f"{provider}/") else f"{provider}/{name}"
+        try:
+            _require_model(environment, model)
+        except LogistError as error:
+            render.print_message_lines(f"{error.message} ({error.fix})")
+        else:
+            return model
+    return None

@@ -14,6 +14,7 @@ from logist.cli.options import (
     choose_provider_wait,
     jobs_dir_option,
     json_flag,
+    model_option,
     provider_wait_option,
     quiet_option,
 )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from logist.jobs.base.project import ProjectContext
     from logist.jobs.base.result import CommandResult
     from logist.jobs.job_queue import EndedJob, HeldUp
+    from logist.jobs.turn.next_request import Choice
 
 LOOK_SECONDS = 0.2
 """Seconds between two checks for a stop while `--watch` waits."""
@@ -50,6 +52,7 @@ seconds."""
     "--watch", is_flag=True, help="Run until stopped: look for ready jobs every poll_interval_seconds."
 )
 @provider_wait_option
+@model_option
 @agent_option
 @quiet_option
 @jobs_dir_option
@@ -60,6 +63,7 @@ def run(
     parallel: int | None,
     watch: bool,
     wait: float | None,
+    model: str | None,
     agent: str | None,
     quiet: bool,
     jobs_dir: str | None,
@@ -90,14 +94,15 @@ def run(
     from logist.cli.show.agent_progress import show_progress_of
     from logist.jobs.base.breakers import ProviderBreakers
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
+    from logist.jobs.turn.next_request import Choice
 
     project = context.open_project(environment, jobs_dir, agent)
     project.trust.require_to_run()
     project = show_progress_of(project, quiet=quiet, as_json=as_json)
     display = _RunDisplay(environment, quiet=as_json)
     project = replace(project, breakers=ProviderBreakers(project.clock.monotonic, is_watching=watch))
-    patience = 0.0 if watch else choose_provider_wait(wait)
-    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display, patience)
+    choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
+    _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display, choice)
     rows = [_build_row(end, display.steps[end.job_id]) for end in display.ended.values()]
     counted = [end.exit_code for end in display.ended.values() if not is_left_behind(project, end)]
     # An interrupted run is incomplete, so it lists no waiting jobs; a watch always ends by a signal.
@@ -257,14 +262,14 @@ class _Out(NamedTuple):
 
 
 def _run_rounds(
-    project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, provider_wait: float = 0.0
+    project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, choice: Choice
 ) -> None:
     from logist.jobs.job_queue import run_queue
 
     left_alone = Left(project)
     while True:
         leave = left_alone.start_round()
-        for ended in run_queue(project, parallel, shown.add_step, leave=leave, provider_wait=provider_wait):
+        for ended in run_queue(project, parallel, shown.add_step, choice, leave=leave):
             shown.add_end(ended)
             left_alone.record_end(ended)
         if not watch or project.stopping():

@@ -192,6 +192,12 @@ def ask_to_confirm(question: str, environment: Environment) -> bool:
     )
 
 
+def ask_for_text(question: str) -> str:
+    """Ask the person at the terminal for a text; "" for none."""
+    answer: str = click.prompt(question, default="", show_default=False, err=True)
+    return answer.strip()
+
+
 def print_message_lines(text: str) -> None:
     """Print a message of several lines, without dimming."""
     with _ignore_closed_reader(sys.stderr, OSError):

@@ -37,6 +37,8 @@ class Step(Recorded):
     role: str | None = None
     """The role that does the step; None: the role of the job. For a manual step, the assignee, who may be a person; for a
     foreach, it may be a template that names a role for each item."""
+    model: str | None = None
+    """The model of the agent that does the step; None: see `core.step.model_choice`."""
     review: bool = False
     review_role: str | None = None
     confirm: Any = False

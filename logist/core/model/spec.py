@@ -66,6 +66,7 @@ class JobSpec(Frozen):
     role: str | None = None
     review: bool | None = None
     review_role: str | None = None
+    model: Text | None = None
     approval: Approval | bool | None = None
     limits: PartialLimits = PartialLimits()
     rank: int = 0
@@ -132,6 +133,8 @@ class EffectiveSpec(Recorded):
     """Whether the work is merged into the source repository as soon as the job succeeds; None: no."""
     shares_limits: bool | None = None
     """Whether the job uses what its parent has left, within `limits`; None: no, only its own limits apply."""
+    model: str | None = None
+    """The model that job.yaml names for all its agents; None: see `core.step.model_choice`."""
 
     @property
     def limits_above(self) -> str | None:

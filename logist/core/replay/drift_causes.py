@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
@@ -13,6 +14,7 @@ from logist.core.permissions.tools import select_permitted_tools
 from logist.core.prompt import archived_request
 from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
+from logist.core.step.model_choice import ROLE, SHIPPED, ChosenModel
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
 """Settings of a request, besides its prompt, that come from the role file."""
@@ -99,6 +101,8 @@ class Today:
     disabled: tuple[str, ...] | None = None
     """The tools that the config disables; None if tools are not compared."""
     redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
+    choose_model: Callable[[EffectiveSpec, str, Phase, int], ChosenModel] | None = None
+    """Chooses the model for a spec, a step, a phase and an attempt; None: the role's own."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +137,12 @@ class DriftContext:
         agent = metadata.get("agent")
         if self.entry.simulated or agent == GIVEN:
             return {}
-        if self.entry.observed is None or self.entry.observed.phase is Phase.DOER:
+        if self._phase is Phase.DOER:
             role = role.at_attempt(self.entry.attempt or 1)
         today: dict[str, Any] = {"temperature": role.temperature}
         if not (isinstance(options, dict) and options.get("model")):
-            today["model"] = role.llm_model
+            chosen = self._chosen_model
+            today["model"] = chosen.name if chosen else role.llm_model
         if agent in OFFERED and self.today.disabled is not None:
             today["tools"] = [
                 tool.name for tool in select_permitted_tools(role.permissions, self.today.disabled)
@@ -183,7 +188,22 @@ class DriftContext:
             return f"{role} has changed: it requests other context"
         return self._explain_own_wording(source)
 
+    @property
+    def _phase(self) -> Phase:
+        return self.entry.observed.phase if self.entry.observed else Phase.DOER
+
+    @cached_property
+    def _chosen_model(self) -> ChosenModel | None:
+        """The model that would be used today, and where it comes from."""
+        if self.today.choose_model is None:
+            return None
+        return self.today.choose_model(self.spec, self.state.step, self._phase, self.entry.attempt or 1)
+
     def _explain_setting(self, word: str, role: str) -> str:
+        if word == "model" and self._chosen_model and self._chosen_model.source not in (ROLE, SHIPPED):
+            return f"the model is chosen by {self._chosen_model.describe_source()}"
+        if word == "model" and self.is_role_unchanged:
+            return "the model was chosen by another setting than the role file"
         if word == "tools" and not self._permissions_differ:
             return f"{_NAMES[word]}: `tools.disabled` in the config has changed, or Logist has other tools"
         if word == "tools":

@@ -52,6 +52,8 @@ class StepPlan:
     allowed: Budget | None = None
     why: str = ""
     """Why this role does the step."""
+    model_source: str = ""
+    """Where the name of the model comes from: `config: model`."""
 
     @property
     def prompt_tokens(self) -> int:

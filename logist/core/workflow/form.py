@@ -72,6 +72,9 @@ class StepForm(_Form):
         description="The role that does the step; default: the job's role. For a manual step, a person or a role; "
         "for a foreach, a role or a template that names one for each item.",
     )
+    model: str | None = Field(
+        None, min_length=1, description="The model that does the step: a name in `models`, or PROVIDER/MODEL."
+    )
     review: bool | None = Field(None, description="Whether a reviewer checks the result.")
     review_role: str | None = Field(None, description="The role that reviews the step.")
     confirm: bool | str | dict[str, Any] | None = Field(

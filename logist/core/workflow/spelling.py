@@ -18,6 +18,7 @@ FIELDS = (
     "agentRole",
     "guidance",
     "role",
+    "model",
     "review",
     "reviewRole",
     "confirm",

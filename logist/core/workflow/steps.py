@@ -19,6 +19,7 @@ STRICT = frozenset({"id", "agentRole", "guidance"})
 
 _ONLY: Mapping[str, frozenset[str]] = {
     "execution": frozenset({"task"}),
+    "model": frozenset({"task", "foreach"}),
     "external": frozenset({"task"}),
     "branches": frozenset({"decision"}),
     "defaultBranch": frozenset({"decision"}),
@@ -259,6 +260,7 @@ def _copy_fields(form: StepForm) -> Iterator[tuple[str, Any]]:
     for name in (
         "prompt",
         "role",
+        "model",
         "review",
         "review_role",
         "confirm",

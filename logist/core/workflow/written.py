@@ -13,6 +13,7 @@ _SAME = {
     "prompt": "prompt",
     "agent_role": "agentRole",
     "role": "role",
+    "model": "model",
     "review": "review",
     "review_role": "reviewRole",
     "confirm": "confirm",

@@ -8,13 +8,15 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from logist import __version__
-from logist.core.model import EffectiveSpec, Interaction, State, Step, Workflow
+from logist.core.model import EffectiveSpec, Interaction, Phase, State, Step, Workflow
 from logist.core.replay import drift
 from logist.core.replay.drift import Drift
 from logist.core.replay.drift_causes import Today, find_asked_role, schema_hash
 from logist.core.replay.replay import Prompts
+from logist.core.step.model_choice import ChosenModel
 from logist.core.text import line_diff
 from logist.errors import InvalidFile, LogistError, UsageError
+from logist.jobs.base import model_choice
 from logist.jobs.base.project import ProjectContext
 from logist.resources import find_resource
 from logist.roles import role_hash
@@ -60,8 +62,26 @@ def _load_today(project: ProjectContext, name: str) -> Today:
         return replace(shared, missing=project.redact_text(_describe_missing_role(project, name)))
     except InvalidFile as error:
         return replace(shared, missing=project.redact_text(_describe_broken_role(project, name, error)))
-    file = _format_path(project, project.roles.by_name[name].path)
-    return replace(shared, role=role, role_file=file, role_hash=role_hash(role))
+    loaded = project.roles.by_name[name]
+
+    def choose_model(spec: EffectiveSpec, step_id: str, phase: Phase, attempt: int) -> ChosenModel:
+        return model_choice.choose_model(
+            project.settings,
+            None,
+            loaded,
+            phase,
+            attempt=attempt,
+            spec=spec,
+            step_id=step_id,
+        )
+
+    return replace(
+        shared,
+        role=role,
+        role_file=_format_path(project, loaded.path),
+        role_hash=role_hash(role),
+        choose_model=choose_model,
+    )
 
 
 def _describe_broken_role(project: ProjectContext, name: str, error: InvalidFile) -> str:

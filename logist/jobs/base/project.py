@@ -15,11 +15,13 @@ from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
 from logist.config.environment import Environment, list_config_directories
 from logist.config.providers import SHIPPED_PROVIDERS
-from logist.config.settings import Settings, resolve_model
+from logist.config.settings import CONFIG_FILE, Settings, has_known_address, resolve_model
 from logist.config.trust import Trust
 from logist.core.answer import exit_command
 from logist.core.model import JsonObject, Model, Role
 from logist.core.secrets import redact
+from logist.core.step.model_choice import ChosenModel
+from logist.errors import InvalidFile
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.resources import load_schema
 from logist.roles import Roles
@@ -175,3 +177,22 @@ class ProjectContext:
         if self.has_local_agent:
             return Model(name=name, provider_model=f"{self.agent.partition(':')[0]}/{name}")
         return resolve_model(self.settings, name)
+
+    def find_chosen_model(self, chosen: ChosenModel) -> Model:
+        """Find the model that was chosen for a step. Raises InvalidFile if no config defines it.
+
+        A job or a workflow may come from somebody else, so it can't choose an address that no config knows.
+        """
+        where = chosen.describe_source()
+        try:
+            model = self.find_model(chosen.name)
+        except InvalidFile as error:
+            raise InvalidFile(error.message, where=where, fix=error.fix) from error
+        if (
+            chosen.is_from_task
+            and not self.has_local_agent
+            and not has_known_address(self.settings, chosen.name)
+        ):
+            fix = f"add the model to `models` in .logist/{CONFIG_FILE}, with its provider_model"
+            raise InvalidFile(f"unknown provider of the model `{chosen.name}`", where=where, fix=fix)
+        return model

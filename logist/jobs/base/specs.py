@@ -179,6 +179,7 @@ def build_effective_spec(
         response_format=None if settings.response_format == "json" else settings.response_format,
         **_build_review_fields(project, spec),
         shares_limits=True if spec.shares_limits and spec.parent else None,
+        model=redacted(spec.model) if spec.model else None,
     )
 
 

@@ -515,6 +515,7 @@ def _create_child(session: Session, spec: EffectiveSpec, spawned: Spawned, child
             "review_mode": review.get_review_mode(spec),
             "auto_merge": False,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
+            "model": spec.model,
             "limits": child.limits,
             "shares_limits": child.shares_limits,  # earlier versions split up the limits
             "rank": spec.rank,

@@ -175,6 +175,7 @@ def as_asked(spec: EffectiveSpec) -> JsonObject:
             "rank": spec.rank,
             "role": spec.doer if spec.doer_source == "job" else None,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
+            "model": spec.model,
             "workflow": spec.workflow.name if spec.workflow else None,
             "input": spec.input,
             "parent": spec.parent,

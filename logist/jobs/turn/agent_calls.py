@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from logist.agents import function
 from logist.agents.clients.answers import describe_missing_key
-from logist.agents.clients.loading import INSTALL
 from logist.agents.courier import ending
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import RecordedAsk
@@ -96,13 +94,10 @@ def _find_provider(project: ProjectContext, agent: str, model: Model) -> Provide
     return find_provider(project.settings.providers, model) if agent == MODEL else None
 
 
-def require_callable(project: ProjectContext, agent: str, model: Model) -> None:
-    """Raise ProviderError for what would fail before a request is sent: no key, or litellm not installed."""
+def require_key(project: ProjectContext, agent: str, model: Model) -> None:
+    """Raise ProviderError if the key of the model is missing, which is known before a request is sent."""
     if project.has_local_agent or agent not in MODEL_AGENTS:
         return
-    if _find_provider(project, agent, model) is None and find_spec("litellm") is None:
-        message = f"calling {model.provider_model} needs litellm, which is not installed"
-        raise ProviderError(message, where=f"models.{model.name}", fix=INSTALL)
     key = project.environment.get_key(model.api_key_env) if model.api_key_env else None
     if missing := describe_missing_key(model, key):
         raise ProviderError(missing, fix="then run the command again; nothing was sent or recorded")

@@ -34,10 +34,11 @@ from logist.core.relevance import Task, kinds
 from logist.core.replay.drift_causes import schema_hash
 from logist.core.replay.replay_checks import CHOSEN
 from logist.core.step import step, step_instructions
+from logist.core.step.model_choice import ChosenModel
 from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
-from logist.jobs.base import specs
+from logist.jobs.base import model_choice, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import answer_recording, surroundings
@@ -74,6 +75,8 @@ class PlannedTurn:
     """False: the answer exists already, so no model is needed, and no limit applies."""
     why: str = ""
     """Why this role was chosen: `task_type is bug`."""
+    chosen: ChosenModel | None = None
+    """The name of the model, and which setting names it."""
 
 
 def refuse_ended(session: Session) -> None:
@@ -93,14 +96,26 @@ def plan_turn(
     """
     project = session.project
     role, why = _choose_role(project, spec, phase, choice, session.state)
+    attempt = session.state.place.attempts + 1
+    chosen = model_choice.choose_model(
+        project.settings,
+        project.environment,
+        project.roles.by_name[role.name],
+        phase,
+        option=choice.model,
+        attempt=attempt,
+        spec=spec,
+        step_id=session.state.step,
+    )
     if phase is Phase.DOER:
-        role = role.at_attempt(session.state.place.attempts + 1)
-    name = choice.model or role.llm_model
+        role = role.at_attempt(attempt)
     if not sent:
-        given = Model(name=name, provider_model=f"given/{name}")
-        return PlannedTurn(spec, phase, role, given, choice, "given", sent, why)
-    model = project.find_model(name)
+        given = Model(name=chosen.name, provider_model=f"given/{chosen.name}")
+        return PlannedTurn(spec, phase, role, given, choice, "given", sent, why, chosen)
+    model = project.find_chosen_model(chosen)
     agent = project.choose_agent(role)
+    if not project.has_local_agent:
+        model_choice.require_client(project.settings, model, agent)
     is_local = project.local_agent is not None  # loads a script, so that an invalid one is reported first
     if not is_local and agent not in MODEL_AGENTS:
         from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
@@ -110,7 +125,7 @@ def plan_turn(
         )  # an unknown one is told before anything is written
     if not is_local and not project.settings.allow_unknown_price and not money.has_known_price(model):
         raise _unknown_price_error(project, model)
-    return PlannedTurn(spec, phase, role, model, choice, agent, sent, why)
+    return PlannedTurn(spec, phase, role, model, choice, agent, sent, why, chosen)
 
 
 def may_use_network(turn: PlannedTurn) -> bool:
@@ -196,9 +211,10 @@ def plan_request(
     if setup:
         metadata["setup"] = setup
     request = planned.request.model_copy(
-        update={"command": _build_command(session, turn.choice), "metadata": metadata}
+        update={"command": _build_command(session, turn), "metadata": metadata}
     )
-    return replace(planned, request=request, why=turn.why)
+    source = turn.chosen.describe_source() if turn.chosen else ""
+    return replace(planned, request=request, why=turn.why, model_source=source)
 
 
 def report_template_warnings(project: ProjectContext, warnings: Sequence[str], *, strict: bool) -> None:
@@ -219,10 +235,11 @@ def list_offered_tools(project: ProjectContext, turn: PlannedTurn) -> list[Tool]
     return select_permitted_tools(turn.role.permissions, project.settings.tools.disabled)
 
 
-def _build_command(session: Session, choice: Choice) -> JsonObject:
+def _build_command(session: Session, turn: PlannedTurn) -> JsonObject:
     """Build the `request` object of llm-chat-schema.json."""
-    options = {"model": choice.model} if choice.model else {}
-    return {"action": choice.command, "job_id": session.job.id, "options": options}
+    chosen = turn.chosen
+    options = {"model": chosen.name} if chosen and chosen.is_for_one_command else {}
+    return {"action": turn.choice.command, "job_id": session.job.id, "options": options}
 
 
 def gather_context(session: Session, turn: PlannedTurn, workspace: Workspace) -> prompt.Given:

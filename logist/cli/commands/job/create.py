@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from logist.cli.options import Amount, json_option, new_jobs_dir_option
+from logist.cli.options import Amount, json_option, model_option, new_jobs_dir_option
 from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
 from logist.cli.show.glance import status_span
 from logist.cli.show.output import Command, Output, StyledText, make_warnings
@@ -50,6 +50,7 @@ from logist.config.environment import Environment
 )
 @click.option("--task-type", metavar="TYPE", help="Type of the task.")
 @click.option("--role", metavar="NAME", help="Role that does the work.", shell_complete=complete_role)
+@model_option
 @click.option(
     "--repo",
     metavar="PATH",

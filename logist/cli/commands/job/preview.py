@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import agent_option
+from logist.cli.options import agent_option, model_option
 from logist.cli.project import on_job
-from logist.cli.shell_values import complete_model, complete_role
+from logist.cli.shell_values import complete_role
 from logist.cli.show.output import Diagnostic, Output, make_notes
 from logist.core.machine import advice
 from logist.core.money import amounts
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     help="Preview the prompt of this role instead of the one that is next.",
     shell_complete=complete_role,
 )
-@click.option("--model", metavar="NAME", help="Model for this step.", shell_complete=complete_model)
+@model_option
 @click.option(
     "--user", is_flag=True, help="Print only the part about the work, without the role's instructions."
 )
@@ -80,6 +80,7 @@ def _build_empty_data(chosen: str, status: str) -> dict[str, Any]:
         "role",
         "phase",
         "model",
+        "model_source",
         "provider_model",
         "endpoint",
         "attempt",
@@ -104,6 +105,7 @@ def _show_plan(chosen: str, status: Status, plan: StepPlan, user: bool, setup: O
         "role": plan.role.name,
         "phase": plan.phase.value,
         "model": plan.model.name,
+        "model_source": plan.model_source,
         "provider_model": plan.model.provider_model,
         "endpoint": plan.model.endpoint,
         "attempt": plan.attempt,
@@ -158,7 +160,7 @@ def _describe_plan(data: dict[str, Any], worst: int | None) -> list[str]:
     return [
         f"role {data['role']}, because {data['why']}",
         f"phase: {data['phase']}, attempt {data['attempt']}",
-        f"model: {data['model']} ({data['provider_model']}), endpoint: {where}",
+        f"model: {data['model']} ({data['provider_model']}), from {data['model_source']}, endpoint: {where}",
         f"maximum output: {data['max_output_tokens']} tokens, maximum cost: {'unknown' if worst is None else amounts.format_money(worst)}",
         f"files in the prompt: {files}",
         f"prompt: about {data['prompt_tokens']:,} tokens{budget}",

@@ -13,6 +13,7 @@ from logist.cli.options import (
     detach_option,
     job_and_dir_options,
     json_flag,
+    model_option,
     provider_wait_option,
     quiet_option,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @stop_on_signals
 @provider_wait_option
 @click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
+@model_option
 @agent_option
 @quiet_option
 @detach_option
@@ -40,6 +42,7 @@ def run(
     project: ProjectContext,
     job_id: str,
     wait: float | None,
+    model: str | None,
     strict: bool,
     quiet: bool,
     detach: bool,
@@ -61,6 +64,7 @@ def run(
     from logist.cli.show.agent_progress import show_progress_of
     from logist.cli.show.view import build_result_output, prefix_lines, step_lines
     from logist.jobs.job_queue import run_job
+    from logist.jobs.turn.next_request import Choice
 
     project = replace(show_progress_of(project, quiet=quiet, as_json=as_json), detach=detach)
     environment = project.environment
@@ -73,7 +77,7 @@ def run(
             named = lines if result.job_id == job_id else prefix_lines(result.job_id, lines)
             render.print_lines(named, environment)
 
-    patience = choose_provider_wait(wait)
-    last = run_job(project, job_id, show_step, strict=strict, provider_wait=patience)
+    choice = Choice(model=model, command="run", strict=strict, provider_wait=choose_provider_wait(wait))
+    last = run_job(project, job_id, show_step, choice)
     output = build_result_output(last, steps=steps)
     return output._replace(exit_code=project.stopping() or output.exit_code)

@@ -13,11 +13,12 @@ from logist.cli.options import (
     detach_option,
     job_and_dir_options,
     json_flag,
+    model_option,
     quiet_option,
     step_wait_option,
 )
 from logist.cli.project import hand_over_job
-from logist.cli.shell_values import complete_model, complete_role
+from logist.cli.shell_values import complete_role
 from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     help="Ask this role instead of the one that is next.",
     shell_complete=complete_role,
 )
-@click.option("--model", metavar="NAME", help="Model for this step.", shell_complete=complete_model)
+@model_option
 @click.option("--strict", is_flag=True, help="Refuse to run if a template has unfilled placeholders.")
 @agent_option
 @quiet_option

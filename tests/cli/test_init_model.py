@@ -1,0 +1,85 @@
+"""`logist init --model`, and the questions of `logist init` on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import support
+from tests.cli.desk import Desk
+from tests.cli.terminal import Terminal
+
+KEY = "OPENAI_" + "API_KEY"
+
+
+@pytest.fixture
+def place(desk: Desk) -> Path:
+    """A directory without a project."""
+    desk.jobs.rmdir()
+    desk.home.rmdir()
+    return desk.place
+
+
+def config(place: Path) -> str:
+    return (place / ".logist" / "config.yaml").read_text("utf-8")
+
+
+def test_the_option_writes_the_setting(desk: Desk, place: Path) -> None:
+    ran = desk("init", "--model", "ollama/llama3")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"model: ollama/llama3 (in {place / '.logist' / 'config.yaml'})" in ran.out
+    assert config(place).endswith("model: ollama/llama3\n")
+    assert desk("init", "--model", "openai/gpt-5-mini", env={KEY: "dummy-key-for-tests-0001"}).err == ""
+    assert config(place).endswith("model: openai/gpt-5-mini\n")
+    assert desk("trust").code == 0
+
+
+def test_a_missing_key_is_a_warning(desk: Desk, place: Path) -> None:
+    ran = desk("init", "--model", "openai/gpt-5-mini")
+    assert ran.code == 0
+    assert f"{KEY} is not set" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("gpt-5", "unknown model `gpt-5`"),
+        ("elsewhere/x", "unknown provider"),
+        ("", "unknown model"),
+    ],
+)
+def test_an_unknown_model_creates_nothing(desk: Desk, place: Path, model: str, message: str) -> None:
+    ran = desk("init", "--model", model)
+    assert (ran.code in (2, 5), message in ran.err) == (True, True), ran.err
+    assert not (place / ".logist").exists()
+
+
+def test_a_terminal_asks_for_provider_and_model(desk: Desk, place: Path) -> None:
+    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
+        terminal.wait_for("Provider:")
+        terminal.type(b"nobody\n")
+        terminal.wait_for("unknown provider `nobody`")
+        terminal.type(b"openai\n")
+        terminal.wait_for("Model of openai:")
+        terminal.type(b"gpt-5-mini\n")
+        assert terminal.wait() == 0
+    assert "no key needed" in terminal.seen
+    assert f"{KEY} is not set" in terminal.seen
+    assert config(place).endswith("model: openai/gpt-5-mini\n")
+    with Terminal(desk, "init") as terminal:
+        assert terminal.wait() == 0
+    assert "Provider:" not in terminal.seen
+
+
+def test_no_answer_decides_later(desk: Desk, place: Path) -> None:
+    with Terminal(desk, "init", env={"LOGIST_AGENT": ""}) as terminal:
+        terminal.wait_for("Provider:")
+        terminal.type(b"\n")
+        assert terminal.wait() == 0
+    assert "\nmodel:" not in config(place)
+
+
+def test_without_a_terminal_nothing_is_asked(place: Path) -> None:
+    ran = support.run_as_process("init", cwd=place)
+    assert (ran.code, "Provider" in ran.out + ran.err) == (0, False)

@@ -28,6 +28,7 @@ JOB = {
     "show": CommandEntry("commands.job.show:show", "Show the task, answers, results and paths of a job."),
     "status": CommandEntry("commands.job.status:status", "Show the status of a job and the next command."),
     "tail": CommandEntry("commands.job.tail:tail", "Show what the agent of a job does while it works."),
+    "diff": CommandEntry("commands.job.diff:diff", "Show what has changed in the workspace of a job."),
     "config": CommandEntry("commands.job.config:config", "Show or change job.yaml."),
     "activate": CommandEntry("commands.job.decide:activate", "Start a draft job."),
     "select": CommandEntry("commands.job.select:select", "Select the current job."),

@@ -173,6 +173,16 @@ class Workspace:
                 baseline.save_baseline(self.git, current)
             return Checkpoint(commit, _list_skipped(now.unstored))
 
+    def write_current(self, git: Git) -> str:
+        """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
+
+        Returns the commit. Nothing of the job is written.
+        """
+        with self._wrap_os_errors(), self._open_root() as top:
+            last = baseline.load_baseline(self.git)
+            now = self._take_snapshot(top, last, last.list_directories(), writing=False)
+            return checkpoint.write_checkpoint(git, self._make_reading(top, last, writing=False), now, "now")
+
     def restore(self, commit: str, *, clearing: bool = False) -> None:
         """Make the workspace equal to a checkpoint, which is then the last one.
 

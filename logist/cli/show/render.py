@@ -9,7 +9,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol, TextIO
+from typing import IO, Protocol, TextIO
 
 import click
 
@@ -23,6 +23,7 @@ from logist.errors import LogistError
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
 WIDTH = 80
 """Columns of a terminal of unknown width."""
+HEIGHT = 24
 UNLIMITED = 500
 """Columns of a drawing if the output is a pipe."""
 BADGE_WIDTH = 4
@@ -147,6 +148,29 @@ def print_text(text: str) -> None:
     """Print ASCII on standard output unchanged and immediately."""
     with _ignore_closed_reader(sys.stdout):
         _write_text(sys.stdout, text)
+
+
+def copy_bytes(stream: IO[bytes]) -> None:
+    """Copy a stream to standard output, byte for byte, until its end or until nobody reads any more."""
+    with _ignore_closed_reader(sys.stdout):
+        sys.stdout.flush()
+        while piece := stream.read(1 << 20):
+            sys.stdout.buffer.write(piece)
+
+
+def print_in_pager(lines: Iterable[str]) -> None:
+    """Print lines that are ready for the terminal; in a pager, if there are more than fit on the screen."""
+    from itertools import chain, islice
+
+    rest = iter(lines)
+    height = _get_terminal_height()
+    first = list(islice(rest, height))
+    with _ignore_closed_reader(sys.stdout):
+        if len(first) < height or not sys.stdin.isatty():
+            for line in chain(first, rest):
+                _write_text(sys.stdout, line + "\n")
+        else:
+            click.echo_via_pager(f"{line}\n" for line in chain(first, rest))
 
 
 def show_progress(text: str) -> None:
@@ -335,6 +359,13 @@ def _terminal_width() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
     except (OSError, ValueError):
         return WIDTH
+
+
+def _get_terminal_height() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines or HEIGHT
+    except (OSError, ValueError):
+        return HEIGHT
 
 
 def _build_document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[str, object]:

@@ -104,7 +104,7 @@ def _init_repository(git: Git, job: Git, target: Target) -> None:
     info = git.git_dir / "objects" / "info"
     info.mkdir(exist_ok=True)
     borrowed = (target.common / "objects", job.git_dir / "objects")
-    (info / "alternates").write_bytes(b"".join(_quote_alternate(path) for path in borrowed))
+    (info / "alternates").write_bytes(b"".join(quote_alternate(path) for path in borrowed))
     (git.git_dir / "info").mkdir(exist_ok=True)
     (git.git_dir / "info" / "attributes").write_text(ATTRIBUTES, "ascii")
     for name in ("shallow", "info/exclude"):
@@ -112,7 +112,7 @@ def _init_repository(git: Git, job: Git, target: Target) -> None:
             shutil.copyfile(target.common / name, git.git_dir / name)
 
 
-def _quote_alternate(path: Path) -> bytes:
+def quote_alternate(path: Path) -> bytes:
     """Return a line of the file `alternates`; quoted, because a path can contain any character."""
     raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + raw + b'"\n'
@@ -292,7 +292,7 @@ def borrow_objects(target: Target, made: Scratch) -> Git:
     extra = (
         (
             "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            os.fsdecode(_quote_alternate(made.git.git_dir / "objects")).strip(),
+            os.fsdecode(quote_alternate(made.git.git_dir / "objects")).strip(),
         ),
     )
     return replace(target.git, variables=(*target.git.variables, *extra))

@@ -1,0 +1,117 @@
+"""Chooses what `job diff` compares: the workspace of a job with an earlier state, two states, or two jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from logist.core.history.fold import fold
+from logist.core.model import Interaction, Kind, Phase
+from logist.errors import Refused, UsageError
+from logist.jobs.base.job_reader import read_interactions
+from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.session import load_session
+from logist.store import JobDir
+from logist.workspace.comparison import Comparison, Side, open_comparison
+
+Since = Literal["start", "review", "approval"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What to compare; by default the workspace with where the job began."""
+
+    since: Since = "start"
+    between: tuple[int, int | None] | None = None
+    """Two interactions, each with the workspace after it; 0 is where the job began, None the files on disk."""
+    other: str | None = None
+    """Another job: its workspace is the other side."""
+    paths: tuple[str, ...] = ()
+    """Only these files and directories, relative to the workspace."""
+
+
+@dataclass(frozen=True)
+class JobComparison:
+    """A comparison, and what its sides are."""
+
+    comparison: Comparison
+    before: str
+    after: str
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def compare_job(project: ProjectContext, job_id: str, scope: Scope) -> Iterator[JobComparison]:
+    """Compare what `scope` says. Only reads, takes no lock.
+
+    Raises UsageError for an unknown interaction, Refused if there is no such state, Damaged, StorageError.
+    """
+    job = project.open_job(job_id)
+    jobs = [job]
+    now = Side(project.open_workspace(job))
+    if scope.other is not None:
+        other = project.open_job(scope.other)
+        jobs.append(other)
+        sides = (now, Side(project.open_workspace(other)))
+        labels = (f"workspace of {job.id}", f"workspace of {other.id}")
+    else:
+        before, after = _choose_states(project, job, scope)
+        sides = (now._replace(commit=before[0]), now._replace(commit=after[0]))
+        labels = (before[1], after[1])
+    with open_comparison(*sides, scope.paths) as comparison:
+        yield JobComparison(comparison, *labels, tuple(_describe_work(jobs)))
+
+
+_State = tuple[str | None, str]
+"""A checkpoint, or None for the files on disk; and its name."""
+_ON_DISK: _State = (None, "workspace")
+
+
+def _choose_states(project: ProjectContext, job: JobDir, scope: Scope) -> tuple[_State, _State]:
+    start = load_session(project, job).state.start_checkpoint
+    if start is None:
+        raise Refused(f"no agent has worked on {job.id} yet: nothing to compare", where=str(job.path))
+    if scope.between is None and scope.since == "start":
+        return (start, "start of the job"), _ON_DISK
+    interactions = list(read_interactions(job))
+    if scope.between is None:
+        return _find_last_decision(job, interactions, scope.since), _ON_DISK
+    first, last = scope.between
+    end = _ON_DISK if last is None else _find_state_after(job, interactions, last, start)
+    return _find_state_after(job, interactions, first, start), end
+
+
+def _find_state_after(job: JobDir, interactions: Sequence[Interaction], number: int, start: str) -> _State:
+    if number == 0:
+        return start, "start of the job"
+    if all(entry.sequence != number for entry in interactions):
+        fix = f"to list the interactions: logist job history --job {job.id}"
+        raise UsageError(f"interaction {number} not found in {job.id}", fix=fix)
+    checkpoint = fold([entry for entry in interactions if entry.sequence <= number]).checkpoint
+    return checkpoint or start, f"after #{number}"
+
+
+def _is_review(entry: Interaction) -> bool:
+    return entry.kind is Kind.ASK and entry.observed is not None and entry.observed.phase is Phase.REVIEWER
+
+
+def _is_approval(entry: Interaction) -> bool:
+    return entry.kind is Kind.APPROVE
+
+
+def _find_last_decision(job: JobDir, interactions: Sequence[Interaction], since: Since) -> _State:
+    matches: Callable[[Interaction], bool] = _is_review if since == "review" else _is_approval
+    last = max((entry.sequence for entry in interactions if matches(entry)), default=None)
+    if last is None:
+        done = "reviewed" if since == "review" else "approved"
+        raise Refused(f"{job.id} has not been {done} yet", fix=f"logist job diff --job {job.id}")
+    checkpoint = fold([entry for entry in interactions if entry.sequence <= last]).checkpoint
+    return checkpoint, f"{since} #{last}"
+
+
+def _describe_work(jobs: Sequence[JobDir]) -> Iterator[str]:
+    for job in jobs:
+        if (holder := job.find_lock_holder()) is not None:
+            yield f"{holder} is working on {job.id}: its files may still change"

@@ -63,7 +63,7 @@ class FileDifference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class WorkspaceComparison:
     """Two trees in a scratch repository."""
 
     _git: Git
@@ -98,7 +98,7 @@ class Comparison:
 
 
 @contextmanager
-def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Iterator[Comparison]:
+def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Iterator[WorkspaceComparison]:
     """Compare two sides; `paths`: only these files and directories, relative to the workspace.
 
     Nothing of the jobs is written. Raises Refused if the two can't be compared, Damaged, StorageError.
@@ -115,7 +115,7 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
         commits = [each.commit or each.workspace.write_current(git) for each in (before, after)]
         left_out = _describe_left_out(git, *commits)
         old, new = (_write_tree(git, commit, left_out) for commit in commits)
-        yield Comparison(git, old, new, tuple(paths), _name_first(left_out))
+        yield WorkspaceComparison(git, old, new, tuple(paths), _name_first(left_out))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

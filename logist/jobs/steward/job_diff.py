@@ -14,7 +14,7 @@ from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.store import JobDir
-from logist.workspace.comparison import Comparison, Side, open_comparison
+from logist.workspace.comparison import WorkspaceComparison, Side, open_comparison
 
 Since = Literal["start", "review", "approval"]
 
@@ -36,7 +36,7 @@ class Scope:
 class JobComparison:
     """A comparison, and what its sides are."""
 
-    comparison: Comparison
+    comparison: WorkspaceComparison
     before: str
     after: str
     notes: tuple[str, ...] = ()

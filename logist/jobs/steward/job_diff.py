@@ -14,7 +14,7 @@ from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.store import JobDir
-from logist.workspace.comparison import WorkspaceComparison, Side, open_comparison
+from logist.workspace.comparison import Side, WorkspaceComparison, open_comparison
 
 Since = Literal["start", "review", "approval"]
 

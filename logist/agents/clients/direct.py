@@ -326,16 +326,32 @@ class NotAnAnswer(Exception):
 
 
 def preload() -> None:
-    """Load what a call needs besides the imports, for the fork server."""
+    """Load what a call needs besides the imports, for the fork server: nothing is sent."""
     _get_tls("https://")
+    _get_tls("http://")
+    with httpx.Client(transport=httpx.MockTransport(_answer_nothing), verify=_get_tls("http://")) as client:
+        client.post("http://localhost/", json={}, headers={"accept": "text/event-stream"})
+    for encoding in ("idna", "utf-16-le"):
+        "".encode(encoding)
+
+
+def _answer_nothing(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, stream=httpx.ByteStream(b""))
 
 
 def _get_tls(url: str) -> ssl.SSLContext:
     known = Environment.from_process().build_child_environment()
     if not url.startswith("https:") and not known.keys() & {"HTTP_PROXY", "http_proxy"}:
-        # Loading certificates takes longer than the rest of a local call, and redirects are not followed.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return _create_empty_tls()
     return _create_tls(known.get("SSL_CERT_FILE"), known.get("SSL_CERT_DIR"))
+
+
+@cache
+def _create_empty_tls() -> ssl.SSLContext:
+    """Return a context without certificates, for addresses without TLS: loading certificates takes longer than the rest
+    of a local call, and redirects are not followed.
+    """
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @cache

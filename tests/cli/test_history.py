@@ -107,9 +107,9 @@ def test_two_prompts_part_by_part(told: Desk) -> None:
     assert lines[0] == "#2 Worker -> #5 Supervisor"
     assert "role: Worker -> Supervisor" in lines
     place = lines.index("note: only in #5")
-    assert lines[place + 1 : place + 4] == ["  +## Note from the steward", "  +", "  +Answer in JSON."]
+    assert lines[place + 1 : place + 4] == ["  +## Note from a person", "  +", "  +Answer in JSON."]
     assert "role:Worker: only in #2" in lines
-    assert "equal: task, limits, listing, contract" in lines
+    assert "equal: task, listing, contract" in lines
     again = told("job", "history", "j1", "--diff", "2", "2")
     assert again.out.splitlines()[1:] == [
         "equal: role:Worker, permissions, task, step, limits, listing, contract",
@@ -225,7 +225,7 @@ def test_two_prompts_as_json(told: Desk) -> None:
         "Worker",
         {"job": "j1", "sequence": 5, "role": "Supervisor", "step": "task", "attempt": 1},
     )
-    assert data["equal"] == ["task", "limits", "listing", "contract"]
+    assert data["equal"] == ["task", "listing", "contract"]
     assert data["settings"]["role"] == {"before": "Worker", "after": "Supervisor"}
     note = next(each for each in data["different"] if each["source"] == "note")
     assert (note["change"], note["cause"]) == ("added", "the steward's note: only in #5")

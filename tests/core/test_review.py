@@ -389,9 +389,34 @@ class TestTelling:
         assert "- [ ] ours (error); Logist ran its command" in checklist
         assert "- [ ] eyes (warning); you judge it" in checklist
         assert "off" not in checklist.replace("of", "")
+        assert "the command of a check failed" in checklist
+        assert 'Where it says "you judge it"' in checklist
         assert "- ours (error): the check failed (exit status 2)" in checks
         assert "```\nboom\n```" in checks
         assert diff == "## What was changed\n\n```diff\n+a line\n```"
+
+    @pytest.mark.parametrize(
+        ("checks", "by_command", "by_reviewer"),
+        [
+            ({}, False, False),
+            ({"ours": Check(severity="error", command="make")}, True, False),
+            ({"eyes": Check()}, False, True),
+        ],
+    )
+    def test_the_checklist_explains_only_the_checks_that_it_has(
+        self, checks: dict[str, Check], by_command: bool, by_reviewer: bool
+    ) -> None:
+        checklist = review.reviewer_pieces(spec(checks=checks), state())[1].text
+        assert ("the command of a check failed" in checklist) is by_command
+        assert ('"you judge it"' in checklist) is by_reviewer
+        assert ("Then look at these checks." in checklist) is bool(checks)
+
+    @pytest.mark.parametrize("mode", ["strict", "normal", "yolo"])
+    def test_each_mode_says_when_to_write_which_verdict(self, mode: str) -> None:
+        verdict = review.reviewer_pieces(spec(mode), state())[0].text
+        warnings = "sends the work back" if mode == "strict" else "only warnings, or no issues, write `PASS`"
+        assert warnings in verdict
+        assert "write `FAIL`" in verdict
 
     def test_what_is_not_there_leaves_no_trace(self) -> None:
         assert [bool(piece.text) for piece in review.reviewer_pieces(spec(), state())] == [

@@ -74,14 +74,16 @@ The exit command has this form. Replace each text in <angle brackets> with your 
 
 - `action` (required): one of these three words, in upper case:
   - `COMPLETED`: your part is done.
-  - `RETRY`: this attempt failed, and a new attempt may succeed.
+  - `RETRY`: this attempt failed, and a new attempt may succeed. If you have to answer PASS or FAIL, use \
+`COMPLETED` or `STUCK` instead.
   - `STUCK`: a person must decide something or help.
-- `evidence_files` (required): a list of the files that you created, changed or examined. Each is a path \
-relative to the workspace, without `..`. If there are no such files, write `[]`.
-- `summary_for_supervisor` (required): two or three sentences for the next agent and for people, at most 1000 \
-characters. Say what you did and what the result is.
+- `evidence_files` (required): a list of the files that you created, changed or examined, and that exist when you \
+end. Each is a path relative to the workspace, without `..`. If there are no such files, write `[]`. Name deleted \
+files in the summary.
+- `summary_for_supervisor` (required, whatever your role is): two or three sentences for the next agent and for \
+people, at most 1000 characters. Say what you did and what the result is.
 - `output`: your result, as any JSON value. Required if the text above asks for it, otherwise optional.
-- `metadata` (optional): a JSON object with notes.
+- `metadata`: a JSON object. Required if the text above asks for a value in it; otherwise leave it out.
 
 Use only these five keys. Write any other text first. Then write the exit command on a line of its own, \
 without a code fence, and stop there."""
@@ -194,16 +196,14 @@ def user_pieces(
         UnplacedPart(
             "choices", "rule", _render_choices(spec, state, sections=sections) if phase is Phase.DOER else ""
         ),
-        UnplacedPart(
-            "limits", "rule", f"This is attempt {state.place.attempts + 1} of {spec.limits.max_attempts}."
-        ),
+        UnplacedPart("limits", "rule", _render_attempt(spec, state, phase)),
         UnplacedPart("steps", "given", _render_steps(spec, state)),
         *_build_earlier_parts(state, phase),
         UnplacedPart("answer", "given", _render_last_answer(given)),
         UnplacedPart("plan", "given", _render_plan(state)),
         UnplacedPart("output", "given", _render_reviewed_output(state) if spec.workflow else ""),
         UnplacedPart("results", "given", _render_results(at.results) if at else ""),
-        UnplacedPart("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
+        UnplacedPart("note", "given", f"## Note from a person\n\n{state.note}" if state.note else ""),
         UnplacedPart(
             "changes",
             "given",
@@ -284,7 +284,7 @@ def _render_results(results: Sequence[object]) -> str:
 
 
 def _render_task(spec: EffectiveSpec) -> str:
-    lines = [f"## Task: {spec.title}", *(["", spec.prompt] if spec.prompt else [])]
+    lines = [_render_task_heading(spec), *(["", spec.prompt] if spec.prompt else [])]
     if spec.description:
         lines += ["", "### Description", "", spec.description]
     if spec.acceptance_criteria:
@@ -292,6 +292,12 @@ def _render_task(spec: EffectiveSpec) -> str:
     if spec.task_type or spec.tags:
         lines += ["", f"Type: {spec.task_type or 'N/A'}. Tags: {', '.join(spec.tags) or 'None'}."]
     return "\n".join(lines)
+
+
+def _render_task_heading(spec: EffectiveSpec) -> str:
+    """Render the heading of the task, without the title if the prompt begins with it."""
+    is_repeated = bool(spec.prompt) and spec.prompt.lstrip().startswith(spec.title.removesuffix("..."))
+    return "## Task" if is_repeated else f"## Task: {spec.title}"
 
 
 def _render_assignment(phase: Phase, *, changes: bool) -> str:
@@ -305,12 +311,19 @@ def _render_assignment(phase: Phase, *, changes: bool) -> str:
     if not changes:
         return (
             "## Your part: what your role does for the task\n\n"
-            "Do only this part of the task: you change no file. Name the files that you examined as evidence."
+            "Do the part of the task that the instructions of your role describe, and leave every file unchanged. "
+            "Name the files that you examined as evidence."
         )
     return (
         "## Your part: do the task\n\n"
         "Work in the workspace. Name every file that you create or change as evidence."
     )
+
+
+def _render_attempt(spec: EffectiveSpec, state: State, phase: Phase) -> str:
+    """Say which attempt this is. Attempts count the work: a review has the number of the work that it judges."""
+    what = "The work that you review" if phase is Phase.REVIEWER else "This"
+    return f"{what} is attempt {state.place.attempts + 1} of {spec.limits.max_attempts}."
 
 
 def _render_choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
@@ -398,7 +411,7 @@ def _render_plan(state: State) -> str:
         paragraphs.append(fence_text(_shorten_text("\n".join(plans.render_plan_lines(plan.output)))))
     if plan.approved:
         paragraphs.append(
-            "A steward approved this plan. Your part is to carry it out, or to review how it was carried out."
+            "A person approved this plan. Your part is to carry it out, or to review how it was carried out."
         )
     return "\n\n".join(paragraphs)
 

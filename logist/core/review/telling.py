@@ -10,7 +10,7 @@ from logist.core.answer.findings import (
     is_failed_check,
     to_printable_line,
 )
-from logist.core.model import Approval, CheckResult, EffectiveSpec, State
+from logist.core.model import Approval, Check, CheckResult, EffectiveSpec, State
 from logist.core.review.gate import Mode, get_checks, get_review_mode, is_run_by_logist
 from logist.core.text.fences import fence_text
 from logist.core.text.layers import Layer
@@ -19,7 +19,7 @@ ASPECTS = (
     "Completeness: is every acceptance criterion met? Is anything missing, or only sketched?",
     "Tests: does the new code have tests, and would these tests fail without it?",
     "Patterns: does it follow the patterns of the code around it?",
-    "Security: is there injection, a path outside the allowed directories, a secret in code or logs, a missing check?",
+    "Security: is there injection, a path outside the allowed directories, a secret in code or logs, input that nothing validates?",
     "Evidence: does every named file exist, and does it prove what the summary claims?",
 )
 """What every review looks at."""
@@ -34,11 +34,27 @@ QUESTIONS = {
 """The meaning of the checks whose names Logist knows."""
 
 _RULE: dict[Mode, str] = {
-    "strict": "In this project every issue sends the work back: errors and warnings.",
-    "normal": "In this project errors send the work back. Warnings are reported to a person.",
+    "strict": "In this project every issue sends the work back: errors and warnings. If there is an issue, write "
+    "`FAIL`. Otherwise write `PASS`.",
+    "normal": "In this project errors send the work back. Warnings are reported to a person. If there is an error, "
+    "write `FAIL`. If there are only warnings, or no issues, write `PASS`.",
     "yolo": "In this project errors send the work back. Without an error, it is {accepted}. If something must not be "
-    "accepted, report it as an error.",
+    "accepted, report it as an error. If there is an error, write `FAIL`. If there are only warnings, or no issues, "
+    "write `PASS`.",
 }
+_GENERAL = (
+    "Look at these general points. An issue that belongs only to them has no `check`. Its `severity` is `error` if the "
+    "work is wrong, incomplete or unsafe, otherwise `warning`."
+)
+_NAMED = (
+    "Then look at these checks. An issue that belongs to one of them has its name as `check`, and the word in "
+    "parentheses as `severity`."
+)
+_BY_COMMAND = "If the command of a check failed, Logist already counts that as an issue."
+_BY_REVIEWER = (
+    'Where it says "you judge it", use what you may read and run. If that is not enough to judge a check, report no '
+    "issue for it, and name it in the summary."
+)
 _FORM = (
     '{"verdict": "<PASS or FAIL>", "issues": [{"check": "<name of a check>", "severity": "<error or warning>", '
     '"file": "<path>", "line": 12, "message": "<what is wrong, and how to fix it>"}], "suggestions": ["<text>"]}'
@@ -107,9 +123,9 @@ def _render_verdict_request(spec: EffectiveSpec, *, sections: bool) -> str:
         f"{place}, in this form. Replace each text in <angle brackets> with your own:\n\n{_FORM}\n\n"
         "- `verdict`: `PASS` if the work can be accepted now, `FAIL` if it must go back.\n"
         "- `issues`: all problems that you found, the most serious first; `[]` if there are none. Each has a "
-        "`message`, a `severity` (`error` or `warning`) and the `check` that it belongs to, from the checklist below. "
-        "Add `file` and `line` if it has a place. The agent that fixes the work reads only the issues and your "
-        "summary.\n"
+        "`message` and a `severity` (`error` or `warning`). Add `check`, the name of a check, if the checklist below "
+        "has one for it. Add `file` if it is about a file, and `line` if it is about one line. The agent that fixes "
+        "the work reads only the issues and your summary.\n"
         "- `suggestions`: ideas for improvement; they have no influence on the verdict.\n\n"
         f"{_render_rule(spec)}"
     )
@@ -124,14 +140,21 @@ def _render_rule(spec: EffectiveSpec) -> str:
 
 
 def _render_checklist(spec: EffectiveSpec) -> str:
-    lines = ["## Checklist", "", *(f"- [ ] {aspect}" for aspect in ASPECTS)]
-    for name, check in get_checks(spec).items():
-        if not check.enabled:
-            continue
-        asks = f": {QUESTIONS[name]}" if name in QUESTIONS else ""
-        judge = "Logist ran its command" if is_run_by_logist(check) else "you judge it"
-        lines.append(f"- [ ] {to_printable_line(name)} ({check.severity}){asks}; {judge}")
-    return "\n".join(lines)
+    enabled = {name: check for name, check in get_checks(spec).items() if check.enabled}
+    paragraphs = ["## Checklist", _GENERAL, "\n".join(f"- [ ] {aspect}" for aspect in ASPECTS)]
+    if enabled:
+        by_command = {is_run_by_logist(check) for check in enabled.values()}
+        explanation = [_NAMED, *([_BY_COMMAND] if True in by_command else [])]
+        explanation += [_BY_REVIEWER] if False in by_command else []
+        lines = [_render_check(name, check) for name, check in enabled.items()]
+        paragraphs += [" ".join(explanation), "\n".join(lines)]
+    return "\n\n".join(paragraphs)
+
+
+def _render_check(name: str, check: Check) -> str:
+    asks = f": {QUESTIONS[name]}" if name in QUESTIONS else ""
+    judge = "Logist ran its command" if is_run_by_logist(check) else "you judge it"
+    return f"- [ ] {to_printable_line(name)} ({check.severity}){asks}; {judge}"
 
 
 def _render_results(state: State) -> str:

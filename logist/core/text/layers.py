@@ -49,12 +49,14 @@ The words for Status:
 - BLOCKED: you need something that you can't get.
 - FAILED: the task is impossible.
 
-PARTIAL with CONTINUE starts another attempt. BLOCKED, FAILED, ESCALATE and HOLD stop the job for a person.
+PARTIAL with CONTINUE starts another attempt. If you have to answer PASS or FAIL, use SUCCESS with COMPLETE, or \
+BLOCKED with ESCALATE, instead. BLOCKED, FAILED, ESCALATE and HOLD stop the job for a person.
 
 `confidence` is one number from 0 (a guess) to 1 (certain).
 
-If you created, changed or examined files, add a sixth section at the end, `## Evidence`. It lists these files: one \
-line `- path` for each file, relative to the workspace.
+If you created, changed or examined files, add a sixth section at the end, `## Evidence`. It lists those of these \
+files that exist when you end: one line `- path` for each file, relative to the workspace. Name deleted files in the \
+Summary.
 
 If Status or Next Action is missing or unclear, the job stops and waits for a person."""
 """The instructions for every agent that must answer in sections. A copy of them is not a valid answer."""

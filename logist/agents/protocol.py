@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from logist.config.working import SandboxRules, ToolRules
+from logist.core.answer.thinking import remove_thinking
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
 from logist.core.prompt.prompt import SEPARATOR
 from logist.core.text.outermost_json import measure_depth
@@ -141,6 +142,12 @@ class Ask:
     provider: Provider | None = None
     """Where the built-in client calls the model; None: litellm calls it."""
     work: AgentWork = field(default_factory=AgentWork)
+    form: JsonObject | None = None
+    """What the provider is asked to enforce for the answer: `{"name", "strict", "schema"}`; see core.answer.answer_form."""
+    reask: int = 0
+    """How often the model is asked again if its answer has no valid exit command."""
+    longest_output_tokens: int | None = None
+    """The most output tokens that the provider allows, if that is more than `max_output_tokens`."""
 
 
 class Agent(Protocol):
@@ -160,6 +167,8 @@ class Sending:
     max_output_tokens: int
     may_call: bool = True
     """Whether the model may call tools; False in its last turn."""
+    form: JsonObject | None = None
+    """What the provider is asked to enforce for the answer."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,8 @@ class ToolTurn:
     calls: tuple[Call, ...]
     results: Sequence[JsonObject]
     """One for each call: `{"id", "content"}`."""
+    follow_up: str = ""
+    """What the model was told after an answer without calls; "" after calls."""
 
 
 def build_first_messages(ask: Ask) -> list[JsonObject]:
@@ -215,6 +226,10 @@ def build_conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = Fals
     """Return all chat messages so far: the prompt, and each answer with its calls and their results."""
     chat = build_first_messages(ask)
     for turn in turns:
+        if not turn.calls:
+            text = remove_thinking(turn.text).strip() or "(empty)"
+            chat += [{"role": "assistant", "content": text}, {"role": "user", "content": turn.follow_up}]
+            continue
         calls = [
             {
                 "id": call.id,

@@ -59,6 +59,8 @@ SETTINGS = (
     "agent_timeout_minutes",
     "agents",
     "allow_unknown_price",
+    "answers.constrain",
+    "answers.reask",
     "approval",
     "context.budget_tokens",
     "context.custom_instructions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urlsplit
@@ -49,11 +50,40 @@ LOCAL = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
 """Shipped providers that run on the user's own machine."""
 
 
+_ENFORCES_FORMS = {
+    **dict.fromkeys(("anthropic", "gemini", "mistral", "xai", "llamacpp", "lmstudio", "ollama", "vllm"), ""),
+    "openai": r"(?!gpt-3|gpt-4$|gpt-4-)",
+    "groq": r"openai/gpt-oss|moonshotai/kimi|meta-llama/llama-4",
+}
+"""The providers whose servers form answers by a JSON Schema, each with the beginning of the names of these models, as a
+regular expression.
+"""
+
+
+def enforces_answer_forms(configured: Mapping[str, ProviderEntry], model: Model, agent: str) -> bool:
+    """Whether the server of a model is known to form its answers by a JSON Schema.
+
+    An address that the user has set may belong to any server, except for servers on this machine.
+    """
+    name, _, wire_model = model.provider_model.partition("/")
+    name = OTHER_NAMES.get(name, name)
+    is_elsewhere = model.endpoint is not None or (name in configured and name not in LOCAL)
+    pattern = _ENFORCES_FORMS.get(name)
+    return (
+        agent == "model" and not is_elsewhere and pattern is not None and bool(re.match(pattern, wire_model))
+    )
+
+
+def is_local_server(provider_model: str) -> bool:
+    """Whether the provider of a model is a program that people run themselves, with a key or without."""
+    name = provider_model.partition("/")[0]
+    return OTHER_NAMES.get(name, name) in LOCAL
+
+
 def is_local(configured: Mapping[str, ProviderEntry], provider_model: str) -> bool:
     """Whether a server on this machine, which needs no key, runs the model."""
-    name = provider_model.partition("/")[0]
     entry = find_entry(configured, provider_model)
-    if entry is None or entry.api_key_env or OTHER_NAMES.get(name, name) not in LOCAL:
+    if entry is None or entry.api_key_env or not is_local_server(provider_model):
         return False
     return urlsplit(entry.base_url).hostname in THIS_MACHINE
 

@@ -163,6 +163,15 @@ class ContextRules(Frozen):
     """Instructions about the project for all agents."""
 
 
+class Answers(Frozen):
+    """How models are helped to end with a valid exit command."""
+
+    constrain: Literal["auto", "always", "never"] = "auto"
+    """Whether the provider is asked to enforce the form; auto: if it is known to do so."""
+    reask: Annotated[int, Field(ge=0, le=10)] = 0
+    """How often a model is told what was wrong with its answer, and asked again, before the job is STUCK."""
+
+
 class Retries(Frozen):
     """How often a step tries one paid exchange, the first pause between two tries, and how long a job waits for its
     provider after them.

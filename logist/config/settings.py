@@ -32,6 +32,7 @@ from logist.config.sections import (
     APPROVAL_OF_MODE,
     SHIPPED_MODELS,
     Above,
+    Answers,
     ContextRules,
     Count,
     HistoryRules,
@@ -89,6 +90,7 @@ class Settings(Frozen):
     min_output_tokens: Count = 2048
     allow_unknown_price: bool = False
     retries: Retries = Retries()
+    answers: Answers = Answers()
     tools: ToolRules = ToolRules()
     sandbox: SandboxRules = SandboxRules()
 

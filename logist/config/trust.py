@@ -38,6 +38,7 @@ HARMLESS = frozenset(
         *("models.*.max_output_tokens", "models.*.context_window"),
         *("allow_unknown_price", "min_output_tokens", "max_concurrent_agents"),
         *("agent_timeout_minutes", "poll_interval_seconds"),
+        *("answers.constrain", "answers.reask"),
         *("retries.max_tries", "retries.backoff_seconds", "retries.max_wait_minutes"),
         *("tools.max_turns", "tools.max_unknown_calls", "tools.max_result_chars", "tools.command_seconds"),
         *("review.check_timeout_minutes", "review.checks.*.timeout_minutes"),

@@ -80,7 +80,7 @@ def call_model(
     ask: Ask, key: str | None = KEY, timeout: float = HUNG, turns: Sequence[ToolTurn] = ()
 ) -> Called:
     """Make one exchange; whatever the server does, nothing is raised, and the key is in no message."""
-    coming = plan_next_exchange(ask, turns, 0)
+    coming = plan_next_exchange(ask, turns, 0, form=ask.form)
     assert coming is not None
     pieces: list[str] = []
     answer = DirectClient().call_model(ask, coming.sending, key, timeout, pieces.append)
@@ -1008,3 +1008,45 @@ def test_how_long_a_provider_asks_to_wait(header: str, seconds: float | None) ->
     called = exchange(answering(b"", head=head, status=b"429 Slow"))
     assert called.answer.failure is not None
     assert (called.answer.failure.retry_after, called.answer.failure.again) == (seconds, True)
+
+
+FORM: Json = {"name": "exit_command", "strict": True, "schema": {"type": "object", "properties": {}}}
+
+
+def test_a_form_is_asked_for_as_each_protocol_does() -> None:
+    for protocol in ("openai", "anthropic"):
+        with RawServer(answering(stream("anthropic-text") if protocol == "anthropic" else WELL)) as server:
+            call_model(make_ask(server.url, protocol, form=FORM))
+            body = json.loads(server.asked[0].body)
+        if protocol == "openai":
+            assert body["response_format"] == {"type": "json_schema", "json_schema": FORM}
+        else:
+            assert body["tool_choice"] == {"type": "tool", "name": "exit_command"}
+            assert body["tools"][-1]["input_schema"] == FORM["schema"]
+
+
+def test_the_input_of_the_tool_that_anthropic_must_call_is_the_answer() -> None:
+    events = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 10}}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "tool_use", "id": "t", "name": "exit_command"},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": '{"action": '},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": '"STUCK"}'},
+        },
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    body = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events)
+    with RawServer(answering(body)) as server:
+        called = call_model(make_ask(server.url, "anthropic", form=FORM))
+    assert (called.text, called.answer.finish, called.answer.calls) == ('{"action": "STUCK"}', "stop", ())

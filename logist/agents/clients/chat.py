@@ -52,6 +52,8 @@ def build_body(ask: Ask, sending: Sending) -> JsonObject:
     if sending.tools:
         body["tools"] = list(sending.tools)
         body["tool_choice"] = "auto" if sending.may_call else "none"
+    if sending.form:
+        body["response_format"] = {"type": "json_schema", "json_schema": dict(sending.form)}
     has_fixed_temperature = (
         is_own_address and provider.name == "openai" and _FIXED_TEMPERATURE.match(provider.model)
     )

@@ -10,7 +10,7 @@ import json
 import re
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from html import unescape
 from http import HTTPStatus
@@ -115,7 +115,19 @@ class DirectClient:
         )
         secrets = [api_key] if api_key else []
         exchange = _Exchange(ask, _build_request(ask, sending, api_key), reader, on_text, secrets)
-        return exchange.run(timeout)
+        answer = exchange.run(timeout)
+        return _take_form(answer, sending, on_text) if sending.form else answer
+
+
+def _take_form(answer: ModelAnswer, sending: Sending, on_text: Callable[[str], None]) -> ModelAnswer:
+    """Return the answer with the input of the tool that the model was made to call as its text."""
+    assert sending.form is not None
+    forms = [call for call in answer.calls if call.name == sending.form["name"]]
+    if not forms:
+        return answer
+    on_text("\n".join(call.arguments for call in forms))
+    finish = "stop" if answer.finish == "tool_calls" else answer.finish
+    return replace(answer, calls=(), finish=finish)
 
 
 def _build_request(ask: Ask, sending: Sending, api_key: str | None) -> HttpRequest:

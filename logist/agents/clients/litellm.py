@@ -131,6 +131,8 @@ def _build_arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: f
         arguments["_skip_mcp_handler"] = (
             True  # the locked release needs a package for this that it does not install
         )
+    if sending.form:
+        arguments["response_format"] = {"type": "json_schema", "json_schema": dict(sending.form)}
     if ask.temperature is not None:
         arguments["temperature"] = ask.temperature
     if ask.model.endpoint is not None:

@@ -20,6 +20,7 @@ _FINISH = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
+_FORM = "End your work with this: your exit command."
 _CACHED: JsonObject = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -53,6 +54,11 @@ def build_body(ask: Ask, sending: Sending) -> JsonObject:
         chat[-1]["content"][-1] |= _CACHED
         if system:
             body["system"][-1] |= _CACHED
+    if sending.form:
+        # Anthropic's way: the model must call a tool whose input has the form.
+        tool = {"name": sending.form["name"], "description": _FORM, "input_schema": sending.form["schema"]}
+        body["tools"] = [*body.get("tools", ()), tool]
+        body["tool_choice"] = {"type": "tool", "name": sending.form["name"]}
     if ask.temperature is not None:
         body["temperature"] = min(ask.temperature, 1.0)
     return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
@@ -103,6 +103,9 @@ class RecordedAsk(Ask):
             agent=data.get("agent", LITELLM),
             provider=_provider(data),
             work=AgentWork.read(_optional(data, "work", dict) or {}),
+            form=_optional(data, "form", dict),
+            reask=data.get("reask", 0),
+            longest_output_tokens=data.get("longest_output_tokens"),
             sequence=_number(data, "sequence", least=1),
             after=_optional(data, "after", str),
             started=_optional(data, "started", str),
@@ -144,6 +147,9 @@ class RecordedAsk(Ask):
             "index": self.index,
             "visit": self.visit,
             "work": self.work.data(),
+            **({"form": self.form} if self.form else {}),
+            **({"reask": self.reask} if self.reask else {}),
+            **({"longest_output_tokens": self.longest_output_tokens} if self.longest_output_tokens else {}),
             "spec": self.spec.model_dump(mode="json"),
             **({} if self.restored_from is None else {"restored_from": self.restored_from}),
             **self.newer,
@@ -281,7 +287,8 @@ def _classify_exchanges(
         return Collected("in_doubt", ask, _make_doubtful_reply(exchanges, summed))
     if summed.error is not None and summed.error.kind is ErrorKind.OUTAGE:
         # Turns that were paid for stay in flight until the provider is available; without them, nothing is lost.
-        return Collected("unfinished" if any(each.calls for each in replies) else "unavailable", ask, summed)
+        has_paid_turns = any(each.error is None for each in replies)
+        return Collected("unfinished" if has_paid_turns else "unavailable", ask, summed)
     if last.response is None:
         if not replies:
             return Collected("not_sent", ask)
@@ -377,6 +384,27 @@ def _has_failed(result: JsonObject) -> bool:
     return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
 
 
+def _find_counting_reply(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
+    """Return the last reply; the answer before it, if asking the model again has failed."""
+    last = replies[-1]
+    is_followed_up = any((each.request or {}).get("follow_up") for each in exchanges)
+    if last.error is None or last.error.kind is ErrorKind.OUTAGE or not is_followed_up:
+        return last
+    answers = [reply for reply in replies if reply.error is None]
+    return answers[-1] if answers and not answers[-1].calls else last
+
+
+def _describe_follow_ups(exchanges: Sequence[Exchange]) -> Iterator[str]:
+    """Yield what happened between the first request and the answer that counts."""
+    if any((each.request or {}).get("form") is False for each in exchanges):
+        yield "the provider refused the schema of the answer: asked again without it"
+    for each in exchanges:
+        if follow_up := (each.request or {}).get("follow_up"):
+            yield f"asked again: {follow_up['fault']}"
+            if error := (each.response or {}).get("error"):
+                yield f"asked again without success: {error['message']}"
+
+
 def _sum_replies(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
     """Return the last answer with the usage of all answers, and the results of their tools."""
     worked = [each.tools for each in exchanges if each.tools is not None]
@@ -384,7 +412,7 @@ def _sum_replies(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
     usage = booking.sum_usages([reply.usage for reply in replies])
     seconds = round(usage.seconds + sum(float(each.get("seconds", 0)) for each in worked), 3)
     redactions = sum(reply.redactions for reply in replies)
-    return replies[-1].model_copy(
+    return _find_counting_reply(replies, exchanges).model_copy(
         update={
             "usage": usage.model_copy(update={"seconds": seconds}),
             "refusals": (
@@ -397,6 +425,13 @@ def _sum_replies(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
             or replies[-1].tools,
             "tools_failed": _count_failures(worked) or replies[-1].tools_failed,
             "redactions": redactions + sum(int(each.get("redactions", 0)) for each in worked),
-            "warnings": tuple(dict.fromkeys(text for reply in replies for text in reply.warnings)),
+            "warnings": tuple(
+                dict.fromkeys(
+                    [
+                        *(text for reply in replies for text in reply.warnings),
+                        *_describe_follow_ups(exchanges),
+                    ]
+                )
+            ),
         }
     )

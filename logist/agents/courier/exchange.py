@@ -36,10 +36,10 @@ from threading import Thread
 from logist.agents import tools
 from logist.agents.clients import loading
 from logist.agents.clients.answers import Client, ExchangeFailure, ModelAnswer, find_missing_key
-from logist.agents.courier import booking, shared_limits
+from logist.agents.courier import booking, follow_ups, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
 from logist.agents.courier.reporting import ProgressReport
-from logist.agents.courier.tool_turns import AskProgress, plan_next_exchange
+from logist.agents.courier.tool_turns import AskProgress
 from logist.agents.courier.toolbox import Toolbox, end_by_fault, end_for_unknown_tools, end_out_of_turns
 from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
 from logist.agents.workplace import Workplace
@@ -113,7 +113,7 @@ class Errand:
         )
         self.events: SimpleQueue[Event] = SimpleQueue()
         self.at = AskProgress.from_exchanges(job.read_exchanges())
-        self.coming = plan_next_exchange(ask, self.at.turns, self.at.spent)
+        self.coming = self.at.plan_next(ask)
         self.progress = ProgressReport(job.inflight, ask.role, self.secrets, self.at.usage)
         self.tries = 1
         self.sent = self.over = self.stopped = False
@@ -141,8 +141,41 @@ class Errand:
             self._run_turn(loaded, deadline)
         elif self.at.reply is None and (self._is_reserved() or self._reserve_again(deadline)):
             self._run_turn(loaded, deadline)
-        while not self.stopped and self._run_called_tools(deadline) and self._begin_next(deadline):
+        while not self.stopped and (
+            (self._run_called_tools(deadline) and self._begin_next(deadline))
+            or self._begin_follow_up(deadline)
+        ):
             self._run_turn(loaded, deadline)
+
+    def _begin_follow_up(self, deadline: float) -> bool:
+        """Begin to ask the model again, if its answer is not valid and it may be asked again."""
+        at, reply = self.at, self.at.reply
+        if reply is None or reply.error or reply.calls or self.stopped or time.monotonic() >= deadline:
+            return False
+        has_form = self.ask.form is not None and not at.is_form_refused
+        follow_up = follow_ups.choose_follow_up(self.ask, reply, at.follow_ups, has_form=has_form)
+        if follow_up is None:
+            return False
+        before = at.turns, at.follow_ups, self.coming
+        at.follow_ups = [*at.follow_ups, follow_up]
+        if follow_up.text:
+            at.turns = [*at.turns, ToolTurn(reply.text, (), (), follow_up.text)]
+        if self._begin_exchange(deadline, at.k + 1, follow_up.to_request()) is None and not self.stopped:
+            return True
+        at.turns, at.follow_ups, self.coming = before
+        return False
+
+    def _begin_without_form(self, failure: ExchangeFailure | None, deadline: float) -> bool:
+        """Begin the same exchange without the form, if the provider may have refused it: that costs nothing."""
+        has_form = self.coming is not None and self.coming.sending.form is not None
+        is_refused = (
+            failure is not None and not failure.billed and failure.error.kind is ErrorKind.BAD_REQUEST
+        )
+        if not (has_form and is_refused) or self.stopped:
+            return False
+        self.at.is_form_refused = True
+        self.progress.report(Activity.RETRYING, words="without the schema of the answer, which was refused")
+        return self._begin_exchange(deadline, self.at.k + 1, {"retry_of": self.at.k, "form": False}) is None
 
     def _is_reserved(self) -> bool:
         """Whether cost is already reserved for the current exchange: the step command did so, or the job shares no
@@ -218,7 +251,7 @@ class Errand:
         shares_limits = (
             self.ask.shares_limits_of is not None
         )  # then `_begin_exchange` checks all limits together
-        if not shares_limits and plan_next_exchange(self.ask, self.at.turns, self.at.spent) is None:
+        if not shares_limits and self.at.plan_next(self.ask) is None:
             message = f"after {format_count(len(self.at.turns), 'turn')}, the next exchange could cost more than the job has left"
             return {"kind": Ending.COST.value, "message": message}
         return None
@@ -238,7 +271,7 @@ class Errand:
                 if self._is_dropped():
                     return Ending.SHARED_COST  # no job would count its cost
                 room = min((each.remaining_microcents for each in shared), default=None)
-                self.coming = plan_next_exchange(ask, at.turns, at.spent, room)
+                self.coming = at.plan_next(ask, room)
                 if self.coming is not None:
                     reserved = self.coming.reserved_microcents
                     self.job.begin_exchange(k, {**request, "reserved_microcents": reserved})
@@ -247,9 +280,9 @@ class Errand:
                     return None
                 room = min((each.remaining_after_calls for each in shared), default=None)
             unlimited = replace(ask, allowance_microcents=None)
-            if shared and plan_next_exchange(unlimited, at.turns, at.spent, room) is None:
+            if shared and at.plan_next(unlimited, room) is None:
                 return Ending.SHARED_COST
-            if plan_next_exchange(ask, at.turns, at.spent) is None:
+            if at.plan_next(ask) is None:
                 return Ending.COST
             if time.monotonic() >= deadline:
                 return Ending.SHARED_COST
@@ -277,6 +310,8 @@ class Errand:
         self.tries = 1
         while not self.stopped:
             failure = self._run_exchange(loaded, deadline)
+            if self._begin_without_form(failure, deadline):
+                continue
             pause = self._choose_pause(failure, deadline)
             if pause is not None and failure is not None:
                 self.progress.report(Activity.RETRYING, words=f"in {pause:.0f} s: {failure.error.message}")

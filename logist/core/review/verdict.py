@@ -24,6 +24,31 @@ MOST_CHARACTERS = 2000
 """The most characters to keep of the text of one finding."""
 FINDINGS = "findings"
 """Another name for `issues`, which some models use."""
+OUTPUT_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "issues": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "check": {"type": "string"},
+                    "severity": {"type": "string", "enum": [ERROR, WARNING]},
+                    "file": {"type": ["string", "null"]},
+                    "line": {"type": ["integer", "null"]},
+                    "message": {"type": "string"},
+                },
+                "required": ["check", "severity", "file", "line", "message"],
+                "additionalProperties": False,
+            },
+        },
+        "suggestions": {"type": "array", "items": {"type": "string"}},
+        "verdict": {"type": "string", "enum": [PASS, FAIL]},
+    },
+    "required": ["issues", "suggestions", "verdict"],
+    "additionalProperties": False,
+}
+"""What a provider that enforces forms is asked for; `read_verdict` reads more."""
 _READ = frozenset({"verdict", "issues", FINDINGS, "suggestions"})
 _NAME = 300
 _NAMED = 5

@@ -44,6 +44,8 @@ class StepPlan:
     reserved_microcents: int | None
     """The worst-case cost of one exchange; None if the price is unknown."""
     tools: tuple[Tool, ...] = ()
+    form: JsonObject | None = None
+    """What the provider is asked to enforce for the answer."""
     agent: str = ""
     warnings: tuple[str, ...] = ()
     """Placeholders of the role's and the step's templates that could not be filled."""
@@ -75,17 +77,20 @@ def plan(
     tools: Sequence[Tool] = (),
     agent: str = "",
     shared: Sequence[Shared] = (),
+    form: JsonObject | None = None,
 ) -> StepPlan | Halt:
     """Return the exact request of the next step, or the limit that prevents it.
 
     `tools` are offered to the model; their part of the request is paid for too. `free` agents cost nothing,
     so no price is needed and nothing is reserved. `sent` False: the answer exists already, so no limit
-    applies. `shared`: limits of jobs above that apply too. Raises InvalidFile for a prompt that can't be cut
+    applies. `shared`: limits of jobs above that apply too. `form`: what the provider is asked to enforce for the answer.
+    Raises InvalidFile for a prompt that can't be cut
     to the budget.
     """
     instructions = build_instructions(spec, state, role, given, phase)
     wanted = role.max_output_tokens or model.max_output_tokens
     offer = json.dumps([to_function_schema(tool) for tool in tools]) if tools else ""
+    offer += json.dumps(form) if form else ""
     system, system_redactions = prompt_parts.redact_pieces(instructions.system, bounds.redact)
     user, user_redactions = prompt_parts.redact_pieces(instructions.user, bounds.redact)
     allowed = _choose_budget(model, bounds, wanted, offer)
@@ -119,6 +124,8 @@ def plan(
         "permissions": role.permissions.list_names(),
         "tools": [tool.name for tool in tools],
     }
+    if form:
+        metadata["answer_form"] = form
     if fitted.cut or role.context_requirements is not None:
         metadata["context"] = [row.to_json() for row in fitted.rows]
     request = Request(
@@ -133,6 +140,7 @@ def plan(
         max_output_tokens=most,
         reserved_microcents=reserved,
         tools=tuple(tools),
+        form=form,
         agent=agent,
         warnings=instructions.warnings,
         table=tuple(fitted.rows),

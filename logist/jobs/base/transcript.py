@@ -32,7 +32,7 @@ def write_transcript(session: Session) -> None:
 
 def _describe_turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
     """Describe each exchange of a model that worked with tools; a single answer is in the history already."""
-    if all(each.tools is None for each in exchanges):
+    if all(each.tools is None and not (each.request or {}).get("follow_up") for each in exchanges):
         return
     for each in exchanges:
         response = each.response or {}
@@ -43,6 +43,7 @@ def _describe_turns(exchanges: list[Exchange]) -> Iterator[JsonObject]:
             "error": response.get("error"),
             "usage": response.get("usage"),
             "tools": each.tools,
+            **({"follow_up": follow_up} if (follow_up := (each.request or {}).get("follow_up")) else {}),
         }
 
 

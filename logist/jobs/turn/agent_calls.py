@@ -13,6 +13,7 @@ from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.fork_server import ForkServer, Kind
 from logist.agents.courier.process import CourierProcess
 from logist.agents.protocol import MODEL, MODEL_AGENTS, Agent, AgentWork, CodePaths
+from logist.config.prices import find_known_model
 from logist.config.providers import find_provider
 from logist.core.answer import exit_command
 from logist.core.machine import limits
@@ -84,9 +85,19 @@ def build_ask(
         min_output_tokens=settings.min_output_tokens,
         index=session.state.asked,
         visit=(session.state.asked_at or {}).get(session.state.step, 0),
+        form=plan.form,
+        reask=settings.answers.reask if plan.agent in MODEL_AGENTS else 0,
+        longest_output_tokens=_find_longest_output(plan) if settings.answers.reask else None,
         work=describe_agent_work(session, plan.agent, plan.role, plan.tools),
         spec=spec,
     )
+
+
+def _find_longest_output(plan: StepPlan) -> int | None:
+    """Return how many output tokens the provider allows; None if that is unknown, or no more than are asked for."""
+    known = find_known_model(plan.model.provider_model)
+    longest = known.max_output_tokens if known else None
+    return longest if longest and longest > plan.max_output_tokens else None
 
 
 def _find_provider(project: ProjectContext, agent: str, model: Model) -> Provider | None:

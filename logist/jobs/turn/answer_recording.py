@@ -27,6 +27,7 @@ from logist.jobs.base import transcript
 from logist.jobs.base.session import Session
 from logist.jobs.turn import (
     agent_calls,
+    answer_forms,
     check_runs,
     doubtful_payments,
     observation,
@@ -66,6 +67,7 @@ def record_pending_answer(
     if step.find_due_phase(session.state) is None:
         return []  # the job has ended or is suspended: the answer stays until the job is resumed
     ask = collected.ask
+    answer_forms.remember_refusal(session.project, ask, session.job.read_exchanges())
     answered = Answered(ask, collected.reply)
     # The search reads all processes of the machine several times: milliseconds that most answers don't need.
     if not just_answered or agent_calls.may_run_programs(ask.agent, ask.work.permissions):

@@ -41,7 +41,7 @@ from logist.errors import InvalidFile, Refused
 from logist.jobs.base import model_choice, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
-from logist.jobs.turn import answer_recording, surroundings
+from logist.jobs.turn import answer_forms, answer_recording, surroundings
 from logist.workspace import Workspace
 from logist.workspace.files.agent_files import escape_surrogates
 
@@ -201,6 +201,11 @@ def plan_request(
         tools=list_offered_tools(session.project, turn),
         agent=turn.agent.partition(":")[0],
         shared=shared,
+        form=answer_forms.choose_answer_form(
+            project, turn.spec, session.state.step, turn.role, turn.model, turn.agent, turn.phase
+        )
+        if turn.sent
+        else None,
     )
     if isinstance(planned, Halt):
         return planned

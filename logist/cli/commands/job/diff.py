@@ -106,7 +106,9 @@ def _parse_scope(
     if option and len(jobs) == 1 and jobs[0] != option:
         jobs.insert(0, option)
     if len(jobs) > 2 or len(ranges) > 1:
-        raise UsageError("too many arguments", where=" ".join(names), fix="logist job diff --help")
+        raise UsageError(
+            "too many arguments", where=" ".join(names), fix="name at most two jobs and one A..B"
+        )
     other = jobs[1] if len(jobs) == 2 else None
     chosen = [
         name for name, is_set in (("A..B", ranges), ("OTHER", other), ("--since", since != "start")) if is_set

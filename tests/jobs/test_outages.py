@@ -193,6 +193,21 @@ def test_without_litellm_nothing_is_recorded(bench: MakeBench, monkeypatch: pyte
     assert len(b.history()) == 1
 
 
+def test_a_provider_that_litellm_does_not_know_is_not_recorded(bench: MakeBench) -> None:
+    b = impatient(bench(), NOWHERE)
+    entry = {"provider_model": "nowhere/x", "price": "free"}
+    values = b.project.settings.model_dump(mode="json", exclude_unset=True) | {
+        "models": {"grok-code-fast-1": entry}
+    }
+    b.change(agent="litellm", settings=Settings.model_validate(values))
+    b.create()
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="unknown provider `nowhere` of the model nowhere/x: neither"):
+            b.step()
+    assert len(b.history()) == 1
+    assert b.state().status is Status.PENDING
+
+
 # -- pauses
 
 

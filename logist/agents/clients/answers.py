@@ -136,6 +136,10 @@ class CallPieces:
         )
 
 
+class UnknownProvider(Exception):
+    """No client knows the provider of a model."""
+
+
 def describe_missing_key(model: Model, api_key: str | None) -> str:
     """Return what to do if the provider needs a key that is not set; "" for a model with an endpoint."""
     wanted = model.api_key_env

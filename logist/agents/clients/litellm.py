@@ -18,6 +18,7 @@ from logist.agents.clients.answers import (
     ExchangeFailure,
     ModelAnswer,
     Tokens,
+    UnknownProvider,
     classify_status,
     make_cut_failure,
     make_failure,
@@ -73,6 +74,19 @@ def load_litellm(*, late_too: bool = False) -> Any:
 
 
 _LATE_IMPORTS = ()
+
+
+def require_provider(litellm: Any, ask: Ask) -> None:
+    """Raise UnknownProvider if litellm doesn't know the provider of a model: nothing is sent for that."""
+    name = ask.model.provider_model
+    try:
+        litellm.get_llm_provider(model=name, api_base=ask.model.endpoint)
+    except Exception as error:
+        provider = name.partition("/")[0]
+        raise UnknownProvider(
+            f"unknown provider `{provider}` of the model {name}: neither Logist nor litellm knows it; check the name, or "
+            f"describe the provider: providers.{provider}"
+        ) from error
 
 
 @dataclass(frozen=True)

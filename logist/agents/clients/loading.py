@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logist.agents.clients.answers import Client, ExchangeFailure, make_failure
+from logist.agents.clients.answers import Client, ExchangeFailure, UnknownProvider, make_failure
 from logist.agents.protocol import Ask
 from logist.core.model import ErrorKind
 
@@ -11,14 +11,18 @@ INSTALL = "install Logist with the extra `litellm`: see Install in its README"
 
 
 def load_client(ask: Ask) -> Client:
-    """Return the client for an ask. Raises any exception if litellm is needed and can't be loaded."""
+    """Return the client for an ask. Raises any exception if litellm is needed and can't be loaded, or
+    doesn't know the provider.
+    """
     if ask.provider is not None:
         from logist.agents.clients.direct import DirectClient
 
         return DirectClient()
     from logist.agents.clients import litellm
 
-    return litellm.LitellmClient(litellm.load_litellm())
+    loaded = litellm.load_litellm()
+    litellm.require_provider(loaded, ask)
+    return litellm.LitellmClient(loaded)
 
 
 def preload_litellm() -> None:
@@ -30,5 +34,7 @@ def preload_litellm() -> None:
 
 def explain_missing(error: Exception) -> ExchangeFailure:
     """Return the failure for a client that can't be loaded, with how to install it; nothing was sent."""
+    if isinstance(error, UnknownProvider):
+        return make_failure(ErrorKind.BAD_REQUEST, str(error), billed=False)
     why = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
     return make_failure(ErrorKind.BAD_REQUEST, f"can't import litellm ({why}); {INSTALL}", billed=False)

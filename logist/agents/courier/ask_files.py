@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, Field, ValidationError
 
 from logist.agents.courier import booking
-from logist.agents.protocol import LITELLM, AgentWork, Ask
+from logist.agents.protocol import LITELLM, MODEL_AGENTS, AgentWork, Ask
 from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import (
     Call,
@@ -209,7 +209,7 @@ class Collected:
     """The files of an ask, interpreted."""
 
     kind: Literal["none", "not_sent", "unavailable", "unfinished", "answered", "in_doubt"]
-    """`unavailable`: the provider is not available, and nothing was answered or charged.
+    """`not_sent`: also if the courier knew before that it would fail, and why is in the reply. `unavailable`: the provider is not available, and nothing was answered or charged.
     `unfinished`: the model called tools, and the courier ended before it could continue.
     """
     ask: RecordedAsk | None = None
@@ -293,6 +293,8 @@ def _classify_exchanges(
         if not replies:
             return Collected("not_sent", ask)
         return Collected("unfinished" if replies[-1].calls else "answered", ask, summed)
+    if not last.sent and last.k == 1 and summed.error is not None and ask.agent in MODEL_AGENTS:
+        return Collected("not_sent", ask, summed)  # known before anything was sent
     if not replies[-1].calls:
         return Collected("answered", ask, summed)
     end = last.tools.get("end") if last.tools else None

@@ -223,17 +223,20 @@ def record_courier_answer(session: Session) -> Interaction:
     if collected is not None and collected.kind == "unfinished":
         raise _cut_off_error(session, collected.ask)
     unsent = is_unsent(session)
-    was_unavailable = ask_files.collect_ask(session.job.read_exchanges()).outage is not None
+    before = ask_files.collect_ask(session.job.read_exchanges())
     entries = record_pending_answer(session, just_answered=True)
     if session.project.stopping() == INTERRUPTED:
-        raise _interrupted_error(session, entries, was_unavailable=was_unavailable)
+        raise _interrupted_error(session, entries, was_unavailable=before.outage is not None)
     if not entries:
-        raise _nothing_to_record_error(session, unsent=unsent)
+        raise _nothing_to_record_error(session, before, unsent=unsent)
     return entries[0]
 
 
-def _nothing_to_record_error(session: Session, *, unsent: bool) -> ProviderError:
+def _nothing_to_record_error(session: Session, got: ask_files.Collected, *, unsent: bool) -> ProviderError:
     log, job_id = str(session.job.logs / "courier.log"), session.job.id
+    if unsent and got.reply.error is not None:
+        fix = "then run the command again; nothing was sent or recorded"
+        return ProviderError(session.project.redact_text(got.reply.error.message), fix=fix)
     if unsent:
         message = "the agent was stopped, or failed to start, before a request was sent; nothing was charged"
         return ProviderError(

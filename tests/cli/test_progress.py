@@ -321,3 +321,17 @@ def test_what_a_killed_courier_left_is_no_damage(desk: Desk) -> None:
     assert (job.inflight / NAME).stat().st_size <= MOST_BYTES
     assert NAME not in desk("doctor").out
     assert desk("job", "verify", "j1").code == 0
+
+
+def test_a_model_that_is_asked_again_is_told_what_was_wrong_and_so_is_the_person(desk: Desk) -> None:
+    prose: Json = {"text": "I have done it.", "usage": {"input": 1000, "output": 100}}
+    with Loopback(prose, DONE) as server:
+        prepare(desk, server)
+        desk.settings((desk.home / "config.yaml").read_text("utf-8") + "answers: {reask: 1}\n")
+        with Terminal(desk, "job", "step", "j1", env=paid(desk)) as terminal:
+            assert terminal.wait() == 11
+    assert "#2 Worker: COMPLETED" in terminal.screen
+    assert "asked again: no exit command" in terminal.screen
+    assert "Your answer can't be used: no exit command" in server.requests[1].body["messages"][-1]["content"]
+    assert desk("job", "verify", "j1").code == 0
+    assert desk("job", "replay", "j1").code == 0

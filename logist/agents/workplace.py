@@ -28,11 +28,15 @@ class Workplace:
     """The allow-list environment of the courier."""
 
     @classmethod
-    def for_job(cls, job: JobDir, environment: dict[str, str]) -> Workplace:
-        """Return the workplace of a job; its private directory is created if it is missing."""
+    def for_job(cls, job: JobDir, environment: dict[str, str], *, is_private: bool = True) -> Workplace:
+        """Return the workplace of a job.
+
+        `is_private`: the private directory is created if it is missing; who runs no programs needs none.
+        """
         top = Path(os.path.realpath(job.path))
         scratch = top / job.inflight.name / RUN
-        (scratch / "home").mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_private:
+            (scratch / "home").mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(top / job.workspace.name, scratch, environment)
 
     def clear_home(self) -> None:

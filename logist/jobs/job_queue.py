@@ -130,16 +130,21 @@ def _run_children(
     return [*codes.values(), family.waiting_exit_code(project, state)]
 
 
-def list_ready_jobs(project: ProjectContext) -> list[str]:
+def list_ready_jobs(project: ProjectContext, skipped: Container[str] = ()) -> list[str]:
     """The ids of the jobs that an agent could work on now, by rank, then age, then id.
 
-    Jobs that wait for a provider that is not available are left out until their next try.
+    Jobs that wait for a provider that is not available are left out until their next try. `skipped`: jobs whose state
+    is not even read.
 
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
     a limit is not: find_held_up_jobs has the parent.
     """
     halted: dict[str, bool] = {}
-    places = (_find_queue_place(project, job_id, halted) for job_id in list_jobs(project.jobs_dir))
+    places = (
+        _find_queue_place(project, job_id, halted)
+        for job_id in list_jobs(project.jobs_dir)
+        if job_id not in skipped
+    )
     return [job_id for _, _, job_id in sorted(filter(None, places))]
 
 
@@ -353,10 +358,8 @@ class _ReadyJobs:
                 job_id = self._listed.popleft()
                 if job_id not in begun and self._is_ready(job_id):
                     return job_id
-        ids = list_ready_jobs(self._project)
-        self._listed = deque(
-            each for each in ids if each not in begun and each not in self._leave and self._only(each)
-        )
+        ids = list_ready_jobs(self._project, begun)
+        self._listed = deque(each for each in ids if each not in self._leave and self._only(each))
         self._valid_until = now + LISTED_SECONDS
         return self._listed.popleft() if self._listed else None
 

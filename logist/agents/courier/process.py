@@ -188,7 +188,9 @@ def _create_errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
         Workplace,  # imported here because it is slow, and the process that starts the courier doesn't need it
     )
 
-    place = Workplace.for_job(job, Environment.from_process().build_child_environment())
+    runs_programs = bool(ask.work.tools) or ask.agent not in MODEL_AGENTS
+    environment = Environment.from_process().build_child_environment()
+    place = Workplace.for_job(job, environment, is_private=runs_programs)
     arguments = (job, ask, private["api_key"], private["secrets"], place)
     if ask.agent in MODEL_AGENTS:
         from logist.agents.courier.exchange import Errand

@@ -112,7 +112,7 @@ def _resume_answer(session: Session, got: ask_files.Collected) -> ask_files.Coll
     collected = _collect_unrecorded(session)
     if collected is not None and collected.kind == "unfinished":
         if not session.project.stopping():
-            outages.raise_for_outage(session)
+            outages.raise_for_outage(session, ask_files.collect_ask(session.job.read_exchanges()))
         raise _cut_off_error(session, ask)
     return collected
 
@@ -139,11 +139,12 @@ def _end_leftover_processes(ask: RecordedAsk) -> None:
 
 def _collect_unrecorded(session: Session) -> ask_files.Collected | None:
     """Collect what is in flight and not recorded yet; None if nothing is, or nothing was sent."""
-    collected = ask_files.collect_ask(session.job.read_exchanges())
-    nothing_charged = collected.kind in ("not_sent", "unavailable")
-    if collected.ask is None or nothing_charged or is_recorded(session, collected.ask):
-        return None
-    return collected
+    return _find_unrecorded(session, ask_files.collect_ask(session.job.read_exchanges()))
+
+
+def _find_unrecorded(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
+    nothing_charged = got.kind in ("not_sent", "unavailable")
+    return None if got.ask is None or nothing_charged or is_recorded(session, got.ask) else got
 
 
 def is_recorded(session: Session, ask: RecordedAsk) -> bool:
@@ -179,10 +180,11 @@ def is_unsent(session: Session) -> bool:
     """True if a courier ended before it sent its request; then no other
     command recorded an outcome either.
     """
-    collected = ask_files.collect_ask(session.job.read_exchanges())
-    return (
-        collected.kind == "not_sent" and collected.ask is not None and not is_recorded(session, collected.ask)
-    )
+    return _is_unsent(session, ask_files.collect_ask(session.job.read_exchanges()))
+
+
+def _is_unsent(session: Session, got: ask_files.Collected) -> bool:
+    return got.kind == "not_sent" and got.ask is not None and not is_recorded(session, got.ask)
 
 
 def record_pending_first(
@@ -217,18 +219,18 @@ def record_courier_answer(session: Session) -> Interaction:
     After Ctrl-C, what is known is recorded, and Stopped says so.
     """
     session.require_unmoved()
+    got = ask_files.collect_ask(session.job.read_exchanges())
     if not session.project.stopping():
-        outages.raise_for_outage(session)
-    collected = _collect_unrecorded(session)
+        outages.raise_for_outage(session, got)
+    collected = _find_unrecorded(session, got)
     if collected is not None and collected.kind == "unfinished":
         raise _cut_off_error(session, collected.ask)
-    unsent = is_unsent(session)
-    before = ask_files.collect_ask(session.job.read_exchanges())
+    unsent = _is_unsent(session, got)
     entries = record_pending_answer(session, just_answered=True)
     if session.project.stopping() == INTERRUPTED:
-        raise _interrupted_error(session, entries, was_unavailable=before.outage is not None)
+        raise _interrupted_error(session, entries, was_unavailable=got.outage is not None)
     if not entries:
-        raise _nothing_to_record_error(session, before, unsent=unsent)
+        raise _nothing_to_record_error(session, got, unsent=unsent)
     return entries[0]
 
 

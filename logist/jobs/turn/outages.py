@@ -52,9 +52,8 @@ def _get_host(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def raise_for_outage(session: Session) -> None:
+def raise_for_outage(session: Session, collected: ask_files.Collected) -> None:
     """Raise Outage if that is how the courier ended; a request without paid turns is removed."""
-    collected = ask_files.collect_ask(session.job.read_exchanges())
     if collected.outage is None or collected.ask is None:
         return
     if collected.kind == "unavailable":

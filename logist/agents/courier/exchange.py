@@ -54,6 +54,8 @@ LOAD_SECONDS = 120.0
 """How long a client may take to load; the deadline of the ask starts after it."""
 LOOK_SECONDS = 0.2
 """Seconds between two checks whether calls of other jobs have left enough of a shared limit."""
+REFUSED_FORM = (400, 422)
+"""The statuses with which servers refuse a form that they don't support; others have other reasons."""
 LONGEST_PAUSE = 60.0
 """Maximum seconds between two tries; if a provider wants longer, a later step tries again."""
 
@@ -168,9 +170,7 @@ class Errand:
     def _begin_without_form(self, failure: ExchangeFailure | None, deadline: float) -> bool:
         """Begin the same exchange without the form, if the provider may have refused it: that costs nothing."""
         has_form = self.coming is not None and self.coming.sending.form is not None
-        is_refused = (
-            failure is not None and not failure.billed and failure.error.kind is ErrorKind.BAD_REQUEST
-        )
+        is_refused = failure is not None and not failure.billed and failure.error.http_status in REFUSED_FORM
         if not (has_form and is_refused) or self.stopped:
             return False
         self.at.is_form_refused = True

@@ -57,30 +57,41 @@ class LoadedJob(NamedTuple):
     """The bytes of an interrupted append; the next append saves them in logs/ and removes them."""
 
 
+class _PathInside:
+    """An attribute with the path of a file in a job's directory.
+
+    Made when it is used: a run looks at all jobs once a second, and needs one or two of these paths of each.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, job: JobDir, owner: type[JobDir]) -> Path:
+        return job.path / self._name
+
+
 class JobDir:
     """One job's directory. Only this class knows the names of its files; it
     takes and returns JSON objects.
     """
 
+    spec_file = _PathInside("job.yaml")
+    workflow_file = _PathInside("workflow.json")
+    state_file = _PathInside("state.json")
+    history_file = _PathInside(HISTORY)
+    lock_file = _PathInside(locks.SIGNATURES)
+    workspace = _PathInside("workspace")
+    git_dir = _PathInside("git")
+    attachments = _PathInside("attachments")
+    logs = _PathInside("logs")
+    inflight = _PathInside("inflight")
+    restoring = _PathInside("restoring")
+    wait_file = _PathInside(provider_wait.NAME)
+    setup_file = _PathInside("setup.json")
+
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
-        self._set_paths(path)
-
-    def _set_paths(self, path: Path) -> None:
         self.path = path
-        self.spec_file = path / "job.yaml"
-        self.workflow_file = path / "workflow.json"
-        self.state_file = path / "state.json"
-        self.history_file = path / HISTORY
-        self.lock_file = path / locks.SIGNATURES
-        self.workspace = path / "workspace"
-        self.git_dir = path / "git"
-        self.attachments = path / "attachments"
-        self.logs = path / "logs"
-        self.inflight = path / "inflight"
-        self.restoring = path / "restoring"
-        self.wait_file = path / provider_wait.NAME
-        self.setup_file = path / "setup.json"
 
     @classmethod
     @contextmanager
@@ -111,7 +122,7 @@ class JobDir:
                 with suppress(StorageError):  # report the first error, not this one
                     files.remove_tree(job.path)
                 raise
-        job._set_paths(final)
+        job.path = final
 
     def _create_files(self) -> None:
         files.make_directory(self.logs)

@@ -202,3 +202,29 @@ def test_an_answer_of_endless_empty_calls_is_refused(more: dict[str, str]) -> No
     )
     with pytest.raises(OverflowError, match="longer than 16,777,216 characters"):
         list(_iter_text(chunks, CallPieces()))
+
+
+FORKED = """
+import json, os, sys
+from logist.agents.clients import litellm
+from logist.agents.protocol import Ask
+from logist.agents.courier.tool_turns import plan_next_exchange
+from logist.core.model import Model, Request
+
+client = litellm.LitellmClient(litellm.load_litellm(late_too=True))
+print(len(os.listdir("/proc/self/task")))
+loaded = set(sys.modules)
+model = Model(name="m", provider_model="openai/m", endpoint=sys.argv[1])
+ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50)
+answer = client.call_model(ask, plan_next_exchange(ask, [], 0).sending, "sk-dummy", 60.0, lambda text: None)
+assert answer.failure is None, answer
+print(*sorted(set(sys.modules) - loaded))
+"""
+
+
+def test_a_process_that_forks_couriers_has_all_that_the_first_call_loads_and_one_thread() -> None:
+    with Loopback({"text": LONG}) as loopback:
+        argv = [sys.executable, "-P", "-c", FORKED, loopback.url]
+        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(ROOT)}
+        ran = subprocess.run(argv, check=True, capture_output=True, text=True, env=environment)
+    assert ran.stdout == "1\n\n"

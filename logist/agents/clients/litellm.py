@@ -48,10 +48,43 @@ _FIRST_CALL_IMPORTS = ("openai.resources.chat", "httpcore", "litellm.proxy._type
 a kill is less likely to leave a call in doubt."""
 
 
+_LATE_IMPORTS = (
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.llms.litellm_proxy.chat.transformation",
+    "litellm.llms.openai.chat.gpt_audio_transformation",
+    "litellm.llms.openai_like.dynamic_config",
+    "litellm.llms.vertex_ai.vertex_ai_partner_models.anthropic.transformation",
+    "litellm.proxy.openai_files_endpoints.common_utils",
+    "litellm.types.litellm_core_utils.streaming_chunk_builder_utils",
+    "litellm._service_logger",
+    "tiktoken_ext.openai_public",
+)
+"""More modules that the first call imports; these take a quarter of a second. To find those of another release,
+compare `sys.modules` before and after a call."""
+_LATE_MODELS = {
+    "litellm.types.router": ("GenericLiteLLMParams", "LiteLLM_Params"),
+    "litellm.types.services": ("ServiceLoggerPayload",),
+    "litellm.types.utils": (
+        "Message",
+        "Choices",
+        "ModelResponse",
+        "Usage",
+        "ModelResponseStream",
+        "StreamingChoices",
+        "Delta",
+        "CompletionTokensDetailsWrapper",
+        "PromptTokensDetailsWrapper",
+    ),
+    "openai.types.chat.chat_completion_chunk": ("ChatCompletionChunk", "Choice", "ChoiceDelta"),
+    "openai.types.completion_usage": ("CompletionUsage",),
+}
+"""Pydantic models that the first call would complete, which takes a tenth of a second."""
+
+
 def load_litellm(*, late_too: bool = False) -> Any:
     """Return the litellm package, silenced: no telemetry, no callbacks, no .env files, no price downloads.
 
-    `late_too`: also import what it would import in its first call, for a process that forks couriers.
+    `late_too`: also load what it would load in its first call, for a process that forks couriers.
 
     Takes seconds. Raises ImportError if it is not installed.
     """
@@ -63,6 +96,8 @@ def load_litellm(*, late_too: bool = False) -> Any:
         for name in (*_FIRST_CALL_IMPORTS, *(_LATE_IMPORTS if late_too else ())):
             with suppress(ImportError):
                 import_module(name)
+        if late_too:
+            _complete_models()
     finally:
         gc.enable()
         gc.freeze()
@@ -71,9 +106,6 @@ def load_litellm(*, late_too: bool = False) -> Any:
     litellm.disable_streaming_logging = True
     litellm.callbacks = []
     return litellm
-
-
-_LATE_IMPORTS = ()
 
 
 def require_provider(litellm: Any, ask: Ask) -> None:
@@ -87,6 +119,13 @@ def require_provider(litellm: Any, ask: Ask) -> None:
             f"unknown provider `{provider}` of the model {name}: neither Logist nor litellm knows it; check the name, or "
             f"describe the provider: providers.{provider}"
         ) from error
+
+
+def _complete_models() -> None:
+    for module, names in _LATE_MODELS.items():
+        for name in names:
+            with suppress(ImportError, AttributeError):  # another release: a call completes it
+                getattr(import_module(module), name).model_rebuild()
 
 
 @dataclass(frozen=True)

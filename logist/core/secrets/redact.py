@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from logist.core.secrets import secrets_table, spellings
 from logist.core.secrets.secrets_table import Match
@@ -45,25 +47,42 @@ def _find_all(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
     """Yield the secrets in all readings of the text, in any order, known values first; they may overlap."""
     readings = list(spellings.list_readings(text, wanted))
     if wanted:
-        forms = {form: kind for secret, kind in wanted.items() for form in spellings.list_forms(secret)}
-        yield from _find_values(text, forms)
+        known = _spell_secrets(tuple(wanted.items()))
+        yield from _find_values(text, known.forms)
         for reading in readings:
-            yield from _map_to_original(reading, _find_values(reading.text, forms))
+            yield from _map_to_original(reading, _find_values(reading.text, known.forms))
         percent = spellings.decode_percents(text)
-        yield from _map_to_original(
-            percent, _find_values(percent.text, {_to_latin(s): kind for s, kind in wanted.items()})
-        )
-        lines = {
-            form: kind
-            for secret, kind in wanted.items()
-            for form in spellings.list_wrapped_forms(secret)
-            if len(form) >= MIN_SECRET
-        }
+        yield from _map_to_original(percent, _find_values(percent.text, known.bytes_as_latin))
         unbroken = spellings.join_lines(text)
-        yield from _map_to_original(unbroken, _find_values(unbroken.text, lines))
+        yield from _map_to_original(unbroken, _find_values(unbroken.text, known.wrapped))
     yield from secrets_table.find_by_pattern(text)
     for reading in readings:
         yield from _map_to_original(reading, secrets_table.find_by_pattern(reading.text))
+
+
+class _Spellings(NamedTuple):
+    """All spellings of some secrets, each with the kind of its secret."""
+
+    forms: Mapping[str, str]
+    bytes_as_latin: Mapping[str, str]
+    """For a text with decoded percent signs."""
+    wrapped: Mapping[str, str]
+    """For a text without line breaks."""
+
+
+# A command looks for the same secrets in dozens of texts for each step, and spelling them out takes longer than looking.
+@lru_cache(maxsize=8)
+def _spell_secrets(wanted: tuple[tuple[str, str], ...]) -> _Spellings:
+    return _Spellings(
+        {form: kind for secret, kind in wanted for form in spellings.list_forms(secret)},
+        {_to_latin(secret): kind for secret, kind in wanted},
+        {
+            form: kind
+            for secret, kind in wanted
+            for form in spellings.list_wrapped_forms(secret)
+            if len(form) >= MIN_SECRET
+        },
+    )
 
 
 def _to_latin(secret: str) -> str:

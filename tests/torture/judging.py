@@ -197,6 +197,8 @@ def _paid_twice(recorded: int, flight: ask_files.Collected, promise: Promise) ->
     """What would make the next step pay for an ask again, or forget its answer."""
     if recorded >= promise.sent:
         return
+    if flight.outage is not None:
+        return  # refused at no cost: it is sent again once the provider is available
     if not _open(flight, recorded):
         yield f"ask {promise.sent} was sent, and counts as {flight.kind}"
     elif promise.answered and flight.kind != "answered":

@@ -113,7 +113,7 @@ def require_provider(litellm: Any, ask: Ask) -> None:
     name = ask.model.provider_model
     try:
         litellm.get_llm_provider(model=name, api_base=ask.model.endpoint)
-    except Exception as error:
+    except litellm.BadRequestError as error:
         provider = name.partition("/")[0]
         raise UnknownProvider(
             f"unknown provider `{provider}` of the model {name}: neither Logist nor litellm knows it; check the name, or "

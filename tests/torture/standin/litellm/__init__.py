@@ -46,6 +46,18 @@ class HTTPStatusError(Exception):
         self.response = response
 
 
+class BadRequestError(Exception):
+    """The provider of a model is not known."""
+
+
+def get_llm_provider(model: str, api_base: str | None) -> tuple[str, str, None, str | None]:
+    """Tell the provider of a model: the only one here is the one that the loopback server speaks as."""
+    provider, _, name = model.partition("/")
+    if provider != "openai":
+        raise BadRequestError(f"LLM Provider NOT provided: {model}")
+    return name, provider, None, api_base
+
+
 class Stream:
     """The pieces of an answer, as they come in; then what was told with them."""
 

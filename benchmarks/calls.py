@@ -41,10 +41,12 @@ RATES = {8: 30.0}
 """The fewest calls a second."""
 AGENTS = {"model": 20.0, "litellm": 200.0}
 """The agents of `logist run`, and the most milliseconds of CPU that a courier of the fork server may use."""
+SERVE = "--serve"
+"""In the command line of a fork server."""
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER: what outlives its parent becomes a child of this process, so that its CPU counts."""
 WATCH = """
-import os, signal
+import os, signal, sys
 _fsync, _signal, _log = os.fsync, signal.signal, os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
 def fsync(descriptor):
     import time
@@ -57,8 +59,11 @@ def set_handler(number, handler):
     if (number, handler) != (signal.SIGCHLD, signal.SIG_IGN):
         return _signal(number, handler)
 os.fsync, signal.signal = fsync, set_handler
+if {serve!r} not in sys.orig_argv:
+    import atexit, time
+    atexit.register(lambda: os.write(_log, b"cpu %.6f\\n" % time.process_time()))
 """
-"""Makes every Python process of the run write down how long each fsync took.
+"""Makes every Python process of the run write down how long each fsync took, and at its end the CPU that it used itself.
 
 The fork server leaves it to the kernel to remove its couriers, and then nobody learns what CPU they used. Here it doesn't:
 when the server has ended, they become children of the benchmark.
@@ -76,6 +81,8 @@ class Spent(NamedTuple):
     """Of it CPU seconds of the start."""
     couriers: float = 0.0
     """Of it CPU seconds of the forked couriers: from the fork to the removal of the process."""
+    command: float = 0.0
+    """Of it CPU seconds of `logist run` itself; the rest are those of its fork servers."""
     fsyncs: tuple[float, ...] = ()
     """How long each took."""
 
@@ -107,7 +114,9 @@ def main() -> None:
         "fsyncs a call",
         "ms of them",
         "CPU ms a call",
-        "of it courier",
+        "command",
+        "fork server",
+        "courier",
         "start ms",
     ]
     rows: list[list[object]] = [head]
@@ -126,7 +135,8 @@ def main() -> None:
                     row(f"{way}, asyncio", options.jobs, parallel, run_loop(way, options.jobs, parallel, url))
                 )
     table(rows)
-    print("\nwithout the start, which is apart: the imports of a loop, a `logist run` without ready jobs")
+    print("\nwithout the start, which is apart: the imports of a loop, a `logist run` without ready jobs;")
+    print("the fork server's CPU includes its start")
     print(*goals, sep="\n")
     return None
 
@@ -136,9 +146,27 @@ def row(name: str, jobs: int, parallel: int, spent: Spent) -> list[object]:
     rate, ideal = jobs / spent.seconds, parallel / (DELAY + flushing)
     counted = [len(spent.fsyncs) / jobs, flushing * 1000] if spent.fsyncs else ["", ""]
     calling = (spent.cpu - spent.starting) / jobs * 1000
-    couriers = spent.couriers / jobs * 1000 if spent.couriers else ""
     share = f"{rate / ideal:.0%}"
-    return [name, str(parallel), rate, ideal, share, *counted, calling, couriers, spent.starting * 1000]
+    return [
+        name,
+        str(parallel),
+        rate,
+        ideal,
+        share,
+        *counted,
+        calling,
+        *parts(jobs, spent),
+        spent.starting * 1000,
+    ]
+
+
+def parts(jobs: int, spent: Spent) -> list[object]:
+    """Milliseconds of CPU a call: of the command, of the fork server with its start, of the courier."""
+    if not spent.command:
+        return ["", "", ""]
+    command = spent.command - spent.starting
+    server = spent.cpu - spent.command - spent.couriers
+    return [each / jobs * 1000 for each in (command, server, spent.couriers)]
 
 
 def judge(agent: str, jobs: int, parallel: int, spent: Spent) -> Iterator[str]:
@@ -162,7 +190,7 @@ def watched_python(place: Path, log: Path) -> str:
     """An interpreter like this one that writes down its fsyncs, and so do the processes that it starts."""
     venv.create(place, symlinks=True, with_pip=False)
     site = next(place.glob("lib/python*/site-packages"))
-    (site / "fsync_watch.py").write_text(WATCH.format(log=str(log)), "utf-8")
+    (site / "fsync_watch.py").write_text(WATCH.format(log=str(log), serve=SERVE), "utf-8")
     ours = [path for path in sys.path if path.endswith("site-packages")]
     (site / "others.pth").write_text("\n".join([*ours, str(ROOT), "import fsync_watch"]) + "\n", "utf-8")
     return str(place / "bin" / "python")
@@ -203,7 +231,11 @@ class Run(NamedTuple):
             json.loads(path.read_bytes()) for path in (self.place / ".logist" / "jobs").glob("*/state.json")
         ]
         assert [state["status"] for state in states] == ["SUCCESS"] * jobs, "not every job ended well"
-        return spent._replace(fsyncs=tuple(map(float, self.log.read_text("ascii").split())))
+        lines = self.log.read_text("ascii").splitlines()
+        own = sum(float(line.split()[1]) for line in lines if line.startswith("cpu"))
+        return spent._replace(
+            fsyncs=tuple(float(line) for line in lines if not line.startswith("cpu")), command=own
+        )
 
 
 ROLE = """

@@ -7,6 +7,9 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+COURIER = "logist.agents.courier"
+"""The module that a courier process runs. Other versions of Logist recognize a courier by this name, so keep it."""
+
 
 def add_package_path(environment: dict[str, str]) -> dict[str, str]:
     """Return the environment, with this package importable when it runs from a checkout."""

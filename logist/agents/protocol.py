@@ -16,8 +16,6 @@ from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, 
 from logist.core.prompt.prompt import SEPARATOR
 from logist.core.text.outermost_json import measure_depth
 
-COURIER = "logist.agents.courier"
-"""The module that a courier process runs. Other versions of Logist recognize a courier by this name, so keep it."""
 GRACE = 3.0
 """Seconds that a courier still waits for an answer after it was stopped: the answer may be almost complete."""
 DEEPEST_EXTRA_CONTENT = 64

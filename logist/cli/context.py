@@ -33,13 +33,17 @@ def open_job(
 
 
 def open_project(
-    environment: Environment, jobs_dir: str | None = None, agent: str | None = None
+    environment: Environment,
+    jobs_dir: str | None = None,
+    agent: str | None = None,
+    couriers: ForkServers | None = None,
 ) -> ProjectContext:
     """Return the project around the current directory. Raises InvalidFile for an invalid config or role."""
-    command = click.get_current_context(silent=True)  # None in the pytest plugin
-    couriers = ForkServers(enabled=command is not None)
-    if command is not None:
-        command.call_on_close(couriers.close)
+    if couriers is None:
+        command = click.get_current_context(silent=True)  # None in the pytest plugin
+        couriers = ForkServers(enabled=command is not None)
+        if command is not None:
+            command.call_on_close(couriers.close)
     return project_opening.open_project(
         environment,
         Path(get_current_directory()),

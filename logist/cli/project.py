@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any
 
 import click
@@ -18,8 +18,11 @@ def on_job(command: Callable[..., Output]) -> Callable[..., Output]:
     return job_options(hand_over_job(command))
 
 
-def hand_over_job(command: Callable[..., Output]) -> Callable[..., Output]:
-    """The same for a command that already has the options."""
+def hand_over_job(command: Callable[..., Output], *, asks: bool = False) -> Callable[..., Output]:
+    """The same for a command that already has the options.
+
+    `asks`: the command calls agents, so the client of its couriers is loaded at the same time as the project.
+    """
 
     @click.pass_obj
     def with_job(
@@ -31,9 +34,16 @@ def hand_over_job(command: Callable[..., Output]) -> Callable[..., Output]:
         agent: str | None = None,
         **options: Any,
     ) -> Output:
-        from logist.cli.context import open_project
+        from logist.cli import early_couriers
 
         chosen = choose_job_id(environment, job_argument, job_option)
-        return command(open_project(environment, jobs_dir, agent), chosen, **options)
+        couriers = early_couriers.begin_to_load(environment, jobs_dir, agent, chosen) if asks else None
+        from logist.cli.context import open_project
+
+        return command(open_project(environment, jobs_dir, agent, couriers), chosen, **options)
 
     return update_wrapper(with_job, command)
+
+
+hand_over_asking_job = partial(hand_over_job, asks=True)
+"""The same for a command that calls agents."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from logist.agents.courier.ending import end_courier
-from logist.agents.protocol import COURIER
+from logist.agents.own_process import COURIER
 from logist.config.environment import Environment
 from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Kind, Status

@@ -8,7 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from logist.agents.protocol import COURIER, GRACE
+from logist.agents.own_process import COURIER
+from logist.agents.protocol import GRACE
 from logist.store import LockProcess
 from logist.store.lock import is_at_work, read_host_name
 

@@ -1,10 +1,10 @@
 """Forks couriers from a process that has loaded the client once, so that a call doesn't pay for the imports.
 
 `python -m logist.agents.courier --serve SOCKET_FD KIND`. The command sends a job and three descriptors over
-the socket: the job's lock, its log, and a pipe. The server forks; the child starts its own session, answers with its
-pid, and reads its environment, key and secrets from the pipe. These never pass through the server, so no other courier
-has them in its memory. The command writes them only after the answer: a child whose command knows nothing of it reads
-an empty pipe, and ends before anything is sent.
+the socket: the job's lock, its log, and a pipe. The server forks and answers with the pid of the child, which starts its
+own session and reads its environment, key and secrets from the pipe. These never pass through the server, so no other
+courier has them in its memory. The command writes them only after the answer: a child whose command knows nothing of it
+reads an empty pipe, and ends before anything is sent.
 
 The server has one thread and makes no call: a fork copies only one thread, and a client that has been used has more.
 It ends when the command does; its couriers don't.
@@ -27,8 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from logist.agents.own_process import add_package_path
-from logist.agents.protocol import COURIER
+from logist.agents.own_process import COURIER, add_package_path
 
 SERVE = "--serve"
 Kind = Literal["direct", "litellm"]
@@ -106,16 +105,20 @@ def serve(descriptor: int, kind: Kind) -> NoReturn:
         message, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 3, socket.MSG_CMSG_CLOEXEC)
         if not message:
             os._exit(0)
-        if len(os.listdir("/proc/self/task")) > 1:
-            connection.send(b"0")
-        elif os.fork() == 0:
-            _become_courier(connection, json.loads(message), *descriptors)
+        pid = 0
+        if len(os.listdir("/proc/self/task")) == 1:
+            pid = os.fork()
+            if pid == 0:
+                _become_courier(connection, json.loads(message), *descriptors)
+        connection.send(str(pid).encode())
         for each in descriptors:
             os.close(each)
 
 
 def _load(kind: Kind) -> None:
     """Import what couriers need, and keep the garbage collector from touching it: that would copy the memory."""
+    # httpx without its command line, which imports rich and click: a tenth of the time to load. httpx allows for that.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from logist.agents.clients import direct, loading
     from logist.agents.courier import exchange
 
@@ -145,7 +148,6 @@ def _become_courier(
             os.dup2(descriptor, number)
         os.close(private)
         os.close(log)
-        connection.send(str(os.getpid()).encode())
         connection.close()
         process.run_courier(Path(job), lock)
     except BaseException:  # noqa: BLE001  nothing of the server may run in the child
@@ -160,21 +162,21 @@ class ForkServers:
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._enabled = enabled
-        self._servers: dict[Kind, ForkServer] = {}
+        self.servers: dict[Kind, ForkServer] = {}
         self._one_at_a_time = threading.Lock()
 
     def get(self, kind: Kind, environment: dict[str, str]) -> ForkServer | None:
         """Return the server, which may still be loading; None without one."""
         with self._one_at_a_time:
-            server = self._servers.get(kind)
+            server = self.servers.get(kind)
             if self._enabled and (server is None or server.is_closed):
                 with suppress(OSError):
-                    server = self._servers[kind] = ForkServer.start(kind, environment)
+                    server = self.servers[kind] = ForkServer.start(kind, environment)
             return server
 
     def close(self) -> None:
         """End the servers; couriers that work go on. A later call starts a server again."""
         with self._one_at_a_time:
-            for server in self._servers.values():
+            for server in self.servers.values():
                 server.close()
-            self._servers.clear()
+            self.servers.clear()

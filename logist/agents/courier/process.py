@@ -20,8 +20,8 @@ from typing import NoReturn, Protocol, TextIO
 from logist.agents.courier import booking, fork_server
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.fork_server import ForkServer
-from logist.agents.own_process import add_package_path
-from logist.agents.protocol import COURIER, MODEL_AGENTS, Ask
+from logist.agents.own_process import COURIER, add_package_path
+from logist.agents.protocol import MODEL_AGENTS, Ask
 from logist.config.environment import Environment, replace_process_environment
 from logist.core.model import JsonObject
 from logist.core.secrets.redact import redact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -90,16 +91,20 @@ def run(
     Ctrl-C. Jobs that wait for a person also count, even if they were not run: 10 (damaged), 3 (STUCK), 7
     (limit), 11 (approval).
     """
+    from logist.cli import early_couriers
+
+    couriers = early_couriers.begin_to_load(environment, jobs_dir, agent)
     from logist.cli import context
     from logist.cli.show.agent_progress import show_progress_of
     from logist.jobs.base.breakers import ProviderBreakers
     from logist.jobs.job_queue import choose_exit_code, find_held_up_jobs, is_left_behind
     from logist.jobs.turn.next_request import Choice
 
-    project = context.open_project(environment, jobs_dir, agent)
+    project = context.open_project(environment, jobs_dir, agent, couriers)
     project.trust.require_to_run()
     project = show_progress_of(project, quiet=quiet, as_json=as_json)
     display = _RunDisplay(environment, quiet=as_json)
+    gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     project = replace(project, breakers=ProviderBreakers(project.clock.monotonic, is_watching=watch))
     choice = Choice(model=model, command="run", provider_wait=0.0 if watch else choose_provider_wait(wait))
     _run_rounds(project, parallel or project.settings.max_concurrent_agents, watch, display, choice)

@@ -17,7 +17,7 @@ from logist.cli.options import (
     provider_wait_option,
     quiet_option,
 )
-from logist.cli.project import hand_over_job
+from logist.cli.project import hand_over_asking_job
 from logist.cli.show import render
 from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @detach_option
 @job_and_dir_options
 @json_flag
-@hand_over_job
+@hand_over_asking_job
 def run(
     project: ProjectContext,
     job_id: str,

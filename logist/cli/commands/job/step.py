@@ -17,7 +17,7 @@ from logist.cli.options import (
     quiet_option,
     step_wait_option,
 )
-from logist.cli.project import hand_over_job
+from logist.cli.project import hand_over_asking_job
 from logist.cli.shell_values import complete_role
 from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @detach_option
 @job_and_dir_options
 @json_flag
-@hand_over_job
+@hand_over_asking_job
 def step(
     project: ProjectContext,
     job_id: str,

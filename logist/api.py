@@ -271,7 +271,7 @@ class Job:
 
     @property
     def next_command(self) -> str:
-        """The command that goes on with this job, such as `logist job step --job hello`."""
+        """The command that continues this job, such as `logist job step --job hello`."""
         return CommandResult(self.id, self.state).next_command
 
     def preview(self, *, role: str | None = None, model: str | None = None) -> str:

@@ -88,7 +88,7 @@ class ProgramEntry(Frozen):
         ):
             if unknown := sorted(set(_list_placeholders(values)) - COMMON - more):
                 known = ", ".join(sorted(COMMON | more))
-                raise ValueError(f"has in `{place}` the unknown placeholder {{{unknown[0]}}}; known: {known}")
+                raise ValueError(f"has the unknown placeholder {{{unknown[0]}}} in `{place}`; known: {known}")
         if self.prompt == "file" and "prompt_file" not in _list_placeholders(self.list_texts()):
             raise ValueError("with `prompt: file` must have {prompt_file} in `argv`")
         return self

@@ -97,7 +97,7 @@ def find_entry(configured: Mapping[str, ProviderEntry], provider_model: str) -> 
 def find_provider(configured: Mapping[str, ProviderEntry], model: Model) -> Provider | None:
     """Return where and how the built-in client calls a model; None if only litellm can call it.
 
-    An `endpoint` of the model takes the place of the provider's address.
+    An `endpoint` of the model overrides the provider's address.
     """
     entry = find_entry(configured, model.provider_model)
     if entry is None:

@@ -312,7 +312,7 @@ def has_known_address(settings: Settings, name: str) -> bool:
 
 
 def _add_key_name(settings: Settings, model: Model) -> Model:
-    """Return the model with the key of its provider, unless it names one, or has an address of its own."""
+    """Return the model with the key of its provider, unless it names one, or has a separate address."""
     if model.api_key_env or model.endpoint:
         return model
     entry = find_entry(settings.providers, model.provider_model)

@@ -25,7 +25,7 @@ from logist.store import JobDir, list_jobs
 from logist.store.provider_wait import ProviderWait
 
 RUN = Choice(command="run")
-"""What each step of a run does if nobody has chosen more."""
+"""What each step of a run does by default."""
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
 HOLDING = {
     Status.STUCK: "a steward",

@@ -300,7 +300,7 @@ def _record_supplied_answer(
     phase = step.find_owing_phase(session.state)
     if phase is None:
         fix = next_command(session.state, session.job.id)
-        raise Refused(f"can't take an answer: the job is {session.state.status}", fix=fix)
+        raise Refused(f"can't accept an answer: the job is {session.state.status}", fix=fix)
     spec, changed = session.detect_spec_change()
     step.find_judged_place(spec, session.state, session.job.id)
     turn = next_request.plan_turn(session, spec, phase, choice, sent=False)

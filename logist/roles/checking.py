@@ -30,7 +30,7 @@ KEYS = (*Role.model_fields, "base")
 OUTPUT_SCHEMAS = ("plan", "assignments", "feedback", "test-report")
 """The output schemas that ship with Logist; a role file can use their names."""
 MAX_BADGE = 2
-"""The most characters of a badge: an emoji, or two letters."""
+"""The maximum number of characters of a badge: an emoji, or two letters."""
 
 _DELEGATES = "can_delegate_to_roles"
 _PERMISSIONS = "permissions"

@@ -28,7 +28,7 @@ from logist.store import files
 
 CLOSING = b"]}\n"
 LONGEST = MOST
-"""The most bytes of a line, including comma and newline: longer lines are neither written nor read in one piece.
+"""The maximum number of bytes of a line, including comma and newline: longer lines are neither written nor read in one piece.
 
 The longest answer has 16 Mi characters, and JSON writes a control character as six bytes; the rest is for the
 prompt and the other fields."""
@@ -39,10 +39,10 @@ the entry is complete, its append was interrupted."""
 CLOSINGS = (b"", b"]", b"]}")
 """The closing line, complete or in part, without whitespace."""
 MOST_TORN = LONGEST + len(b"\n" + CLOSING)
-"""The most bytes of an interrupted append: only one entry at a time is written in place."""
+"""The maximum number of bytes of an interrupted append: only one entry at a time is written in place."""
 
 _SHORT = 1000
-"""The most bytes of a closing line, including whitespace."""
+"""The maximum number of bytes of a closing line, including whitespace."""
 _HEADER = re.compile(
     rb'\{"version":(\d{1,9}),"segment":([1-9]\d{0,9}),"first_sequence":([1-9]\d{0,18}),'
     rb'"previous":(?:null|"([0-9a-f]{64})"),"interactions": \[\n'

@@ -20,7 +20,7 @@ from logist.store import history
 
 LIST = "interactions"
 LONGEST = 64 << 20
-"""The most characters of one entry, or of another value next to the list."""
+"""The maximum number of characters of one entry, or of another value next to the list."""
 
 _BEGIN = b'{"version":'
 _SIGNS = (_BEGIN, b',"segment":', b',"first_sequence":', b',"previous":', b',"interactions": [')

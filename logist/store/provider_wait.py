@@ -27,11 +27,11 @@ class ProviderWait(NamedTuple):
     revision: int
     """The revision of the job's state: once the job has moved on, the wait is over."""
     tries: int = 0
-    """How many steps have tried in vain."""
+    """How many steps have tried without success."""
     reason: str = ""
     """The HTTP status, or `no connection`."""
     message: str = ""
-    """What the provider said."""
+    """The message of the provider."""
     role: str = ""
     began: float = 0.0
     """When this pause began, in seconds since 1970."""

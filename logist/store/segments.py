@@ -91,7 +91,7 @@ def find_later_segments(history: Path, number: int) -> list[int]:
 def has_later_entries(history: Path, number: int, last: int) -> bool:
     """True if segments hold entries that a live file of this number, ending with interaction `last`, lacks.
 
-    These are segments with that number or a higher one; such a segment is no leftover, and must not be
+    These are segments with that number or a higher one; such a segment is not a leftover, and must not be
     overwritten.
     """
     if find_later_segments(history, number):

@@ -157,7 +157,7 @@ def test_ctrl_c_in_tail_stops_only_tail(desk: Desk) -> None:
             terminal.wait_for("turn 1 (")
             terminal.type(CTRL_C)
             assert terminal.wait() == 130
-        assert "stopped watching; the agent goes on" in terminal.screen
+        assert "stopped watching; the agent continues its work" in terminal.screen
         assert "j1 is RUNNING\n" in terminal.screen
         server.go.release()
         assert step.wait() == 11

@@ -311,7 +311,7 @@ def test_a_merge_into_the_repository_of_the_user_shows_it(tmp_path: Path) -> Non
     assert problems(b) == []
     when = b.history()[-2].timestamp
     cut(b, 2)
-    brought = f"{tmp_path / 'repo'} has its work from {when} on the branch logist/j"
+    brought = f"{tmp_path / 'repo'} has work of this job from {when} on the branch logist/j"
     assert problems(b) == [f"{brought}, but the history has no such interaction"]
 
 

@@ -267,7 +267,7 @@ class _Exchange:
         return ""
 
     def _get_setting(self, field: str = "base_url") -> str:
-        """Return the name of the setting of a provider, or of a model that has an address of its own."""
+        """Return the name of the setting of a provider, or of a model with a separate address."""
         model, provider = self.ask.model, self.ask.provider
         assert provider is not None
         if model.endpoint:

@@ -55,7 +55,7 @@ class ForkServer:
 
     @classmethod
     def start(cls, kind: Kind, environment: dict[str, str]) -> ForkServer:
-        """Start a server; it loads while the caller goes on. Raises OSError if it can't be started.
+        """Start a server; it loads while the caller continues. Raises OSError if it can't be started.
 
         `environment`: complete; only the path of this package is added.
         """

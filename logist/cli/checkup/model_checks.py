@@ -22,7 +22,7 @@ from logist.jobs.doctor.checks import Finding, invalid, warning
 from logist.roles import LoadedRole, Roles
 
 NAMED = 3
-"""The most roles that a line names."""
+"""The maximum number of roles that a line names."""
 
 
 @dataclass(frozen=True)

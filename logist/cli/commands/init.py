@@ -16,7 +16,7 @@ from logist.errors import UsageError
 from logist.store import require_local
 
 ASKED = 12
-"""The most models of a provider that are listed."""
+"""The maximum number of models of a provider that are listed."""
 
 
 @click.command("init")

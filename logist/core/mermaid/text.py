@@ -9,7 +9,7 @@ from logist.core.mermaid.source import BLANKS, ENTITY_CLOSE, ENTITY_OPEN
 
 _ENTITY = re.compile(rf"{ENTITY_OPEN}(\w+){ENTITY_CLOSE}|&#?\w+;", re.ASCII)
 _LARGEST = 7
-"""The most digits that the number of a character can have."""
+"""The maximum number of digits that the number of a character can have."""
 _WINDOWS = range(0x80, 0xA0)
 _SURROGATES = range(0xD800, 0xE000)
 _UNSAFE = re.compile(

@@ -1,5 +1,5 @@
 """Renders a role's `prompt_template`, its own description of the work;
-each value remains a part of its own.
+each value remains a separate part.
 """
 
 from __future__ import annotations

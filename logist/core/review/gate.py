@@ -41,7 +41,7 @@ class Gate:
     """The result of a review, including the checks."""
 
     blocked: bool
-    """The work goes back."""
+    """The work is sent back."""
     verdict: str | None
     """The final PASS or FAIL; None if the reviewer gave none and no check ran."""
     findings: tuple[JsonObject, ...] = ()

@@ -384,7 +384,7 @@ def _get_stated_reason(command: exit_command.ExitCommand) -> str | None:
 
 
 def _is_last_check(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:
-    """Whether nobody checks the work after this phase: no reviewer after the doer, no steward after the reviewer."""
+    """Whether no one checks the work after this phase: no reviewer after the doer, no steward after the reviewer."""
     return not is_step_reviewed(spec, here.step) if phase is Phase.DOER else spec.approval is Approval.NONE
 
 

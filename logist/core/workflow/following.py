@@ -84,7 +84,7 @@ class _GuidanceWalk:
                 return due_step
             idle = 0 if self.left.total() < before else idle + 1
             if idle > patience:
-                message = f"`{workflow.name}` loops forever from `{here}` on: no step is left to do"
+                message = f"`{workflow.name}` loops forever from `{here}`: the loop has no step left to do"
                 raise Refused(message, fix="add the result of the last step to the context")
             here = self._choose_target(step, workflow, names)
         return None

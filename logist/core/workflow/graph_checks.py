@@ -97,7 +97,7 @@ def _check_reachability(
         fix = "connect it, or remove it"
         if workflow.start in find_reachable([name], ways):
             how = _choose_fix(places, name, f"`start: {name}`", f'`"start": true` only at `{name}`')
-            fix = f"{fix}, or start with it: {how}"
+            fix = f"{fix}, or make it the start: {how}"
         yield make_problem("error", "several_starts", message, places.locate_step(name), fix)
     seen = find_reachable([workflow.start, *others], ways)
     for step in workflow.steps:

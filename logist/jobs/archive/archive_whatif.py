@@ -160,7 +160,7 @@ def rules_of(
             if name in may and may[name] != permitted:
                 message = f"conflicting permissions for the role {name}"
                 raise UsageError(
-                    message, where="--role-file", fix="use either --role-file or --permissions for it"
+                    message, where="--role-file", fix="use either --role-file or --permissions for this role"
                 )
             may[name], hashes[name] = permitted, told
     return ChangedRules(schema, settings, workflow, may, hashes, today)

@@ -152,7 +152,7 @@ def _compare_replays(
         raise redaction.changed_entry_error(
             differences[0].sequence,
             differences[0].field,
-            "only the original replays with a different result than recorded",
+            "the original replays with a different result than recorded, but the copy does not",
         )
     return differences, copy
 

@@ -132,7 +132,7 @@ def import_history(project: ProjectContext, path: Path, *, new_id: str | None = 
 
     The job gets a new chain and an empty workspace; the file is only read, and kept in `attachments/` byte
     for byte, unless it contains a secret. The job appears complete, or not at all. Raises UsageError, Damaged
-    for a file that is no history, Refused for an id that is taken and for a job that waits for others.
+    for a file that is not a history, Refused for an id that is taken and for a job that waits for others.
     """
     archive = recorded_jobs.find_history(Path(os.path.realpath(path)))
     if format_error := recorded_jobs.find_format_error(archive.path):

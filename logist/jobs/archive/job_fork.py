@@ -216,7 +216,7 @@ def _build_fork_entry(
     beginning: _Beginning,
     note: str | None,
 ) -> Interaction:
-    """The `fork` interaction. For the fork of a child it has a new spec, because the fork is no child."""
+    """The `fork` interaction. For the fork of a child it has a new spec, because the fork is not a child."""
     state, spec, last = beginning.state, beginning.spec, beginning.last
     command = ForkCommand(from_job=origin.id, at=last.sequence, head=last.checksum, note=note or None)
     after = steward.apply_command(Kind.FORK, state.place, command, spec)

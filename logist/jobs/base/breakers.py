@@ -19,7 +19,7 @@ class ProviderBreakers:
     def __init__(self, monotonic: Callable[[], float], *, is_watching: bool = False) -> None:
         self._monotonic = monotonic
         self.is_watching = is_watching
-        """The run goes on without a person: it tries a job that gave up only from time to time."""
+        """The run continues without a person: a job that gave up is tried only from time to time."""
         self._closed_until: dict[str, float] = {}
         self._lock = Lock()
 

@@ -366,7 +366,7 @@ def _check_merge_commit(job: JobDir, history: VerifiedHistory) -> Iterator[Histo
             return
     if merge_commit.parent in starts and merge_commit.commit not in starts:
         yield HistoryProblem(
-            f"{state.source} has its work from {when} on the branch logist/{job.id}, "
+            f"{state.source} has work of this job from {when} on the branch logist/{job.id}, "
             "but the history has no such interaction"
         )
 

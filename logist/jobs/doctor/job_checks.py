@@ -48,9 +48,9 @@ from logist.workspace.checkpoint import leftovers, objects, packs
 from logist.workspace.git import Git
 
 NAMED = 4
-"""The most files that a message names; the others are counted."""
+"""The maximum number of files that a message names; the others are counted."""
 EDITS_NAMED = 5
-"""The most changes of a workspace that a finding names."""
+"""The maximum number of changes of a workspace that a finding names."""
 CLOCK_TOLERANCE = timedelta(minutes=1)
 FROM_BACKUP = "restore it from a backup"
 

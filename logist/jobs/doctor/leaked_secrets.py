@@ -22,7 +22,7 @@ from logist.workspace.git import Git
 BLOCK = 1 << 18
 """Bytes that are read at a time."""
 MOST = 1000
-"""The most leaks that are listed; the rest are counted."""
+"""The maximum number of leaks that are listed; the rest are counted."""
 WORK = (b"workspace", b"attachments", b"git")
 """Files of people and agents, and their checkpoints: Logist does not redact these."""
 OBJECTS = b"git/objects"

@@ -23,7 +23,7 @@ from logist.workspace.prepared import SetupStamp
 
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
-"""The most packages that a note names."""
+"""The maximum number of packages that a note names."""
 LOGIST = "logist_jobs"
 """The name of our distribution in `.dist-info`. Another project may also have a package named `logist`."""
 LOGIST_PARTS = ("logist", "schemas", "roles", "fixtures")

@@ -41,7 +41,7 @@ TAIL_BYTES = 1 << 20
 SHOWN_LINES = 10
 """The last lines of the output of a failed command that the terminal shows."""
 MOST_NAMED_LOCK_FILES = 3
-"""The most lock files that a note names."""
+"""The maximum number of lock files that a note names."""
 SECONDS_OF_MINUTE = 60
 WAIT_SECONDS = 0.1
 INTERPRETERS = ("python3", "python", "node")

@@ -35,7 +35,7 @@ from logist.workspace.merge import JobWork, Person, Published, Target
 PATIENCE_SECONDS = 60.0
 """How long a merge waits for the merge of another job into the same repository."""
 MOST_NAMED_FILES = 100
-"""The most files that are recorded in the history."""
+"""The maximum number of files that are recorded in the history."""
 SETTINGS = frozenset({".logist", ".coven"})
 """Directories with the settings of work, review and merge: only a person may merge changes of these."""
 

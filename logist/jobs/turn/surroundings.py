@@ -32,11 +32,11 @@ from logist.store import JobDir
 from logist.store.listing import Glance, list_job_ids, read_glances
 
 FINDINGS = 10
-"""The most findings of one review."""
+"""The maximum number of findings of one review."""
 OTHERS = 10
 RELATED = 5
 LOOKED_AT = 5_000
-"""The most jobs that are read; if there are more, those that changed last."""
+"""The maximum number of jobs that are read; if there are more, those that changed last."""
 LONGEST_TITLE = 120
 LONGEST_SUMMARY = 300
 

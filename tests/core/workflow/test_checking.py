@@ -340,7 +340,7 @@ def test_the_advice_for_several_starts_cures_them(name: str, text: str, cured: s
         return [p.fix for p in check_workflow(read.workflow, None, read.places) if p.severity == "error"]
 
     (fix,) = fixes(text)
-    assert fix.startswith("connect it, or remove it, or start with it: ")
+    assert fix.startswith("connect it, or remove it, or make it the start: ")
     assert ("`start: b`" if name == "w.yaml" else '`"start": true` only at `b`') in fix
     assert fixes(text + cured if name == "w.yaml" else cured) == []
 

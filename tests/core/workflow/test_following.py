@@ -190,7 +190,7 @@ def test_going_round_in_circles_ends() -> None:
         {"id": "d", "stepType": "decision", "branches": [], "defaultBranch": "e"},
         {"id": "e", "stepType": "decision", "branches": [], "defaultBranch": "d"},
     ]
-    with pytest.raises(Refused, match="loops forever from `d` on: no step is left to do"):
+    with pytest.raises(Refused, match="loops forever from `d`: the loop has no step left to do"):
         find_next_step(flow({"name": "W", "steps": steps}), [], {})
 
 

@@ -51,7 +51,7 @@ def run(
     """Run a job until it waits for a person, ends, or its provider fails.
 
     Shows what the agents do while they work. With --detach, the first agent continues in the background; the next
-    run waits for its answer, records it and goes on.
+    run waits for its answer, records it and continues.
 
     If a provider is not available (429, 5xx, no connection), the run waits for it up to --wait at each step, then ends
     with exit code 6 and the time of the next try.

@@ -53,7 +53,7 @@ def tail(
         render.print_message(f"watching {holder}; press Ctrl-C to stop watching", environment)
     records = _follow(job, environment, quiet=as_json) if is_busy else []
     if get_stop_code():
-        note = "stopped watching; the agent goes on"
+        note = "stopped watching; the agent continues its work"
         return _build_output(job, records, (Diagnostic("info", "note", note),), get_stop_code())
     note = "no agent is working"
     return _build_output(job, records, () if is_busy else (Diagnostic("info", "note", note),))

@@ -70,7 +70,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """One line a case: what was checked, how many, what failed."""
+    """One line per case: what was checked, how many, what failed."""
     rows = [("part", "case", "checked", "failed", "seconds", "")]
     for r in results:
         note = f"skipped: {r.skipped}" if r.skipped else "; ".join(r.notes)

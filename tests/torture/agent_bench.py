@@ -1,4 +1,4 @@
-"""Real agent programs: where they come from, and one run of one against a model on this machine."""
+"""Real agent programs: installs them, and runs one against a model server on this machine."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.torture.suite import Skip
 
 KEY = "dummy-key-for-tests-0001"
 DIRECTORY = "LOGIST_AGENTS"
-"""The variable that names where programs are installed."""
+"""The environment variable with the directory where programs are installed."""
 BUNDLED = "lib/python3*/site-packages/claude_agent_sdk/_bundled"
-"""Where a package has `claude` itself."""
+"""The path of the `claude` binary in its package."""
 INSTALLING = 1800.0
-"""Seconds an installation may take."""
+"""Maximum seconds for an installation."""
 
 
 class Recipe(NamedTuple):
@@ -55,16 +55,18 @@ class Place:
     path: str
     """PATH, to find it."""
     roots: tuple[Path, ...]
-    """Directories that have to be readable."""
+    """Directories that must be readable."""
 
 
 def directory() -> Path:
-    """Where programs are installed: one directory for all runs."""
+    """The directory where programs are installed, the same for all runs."""
     return Path(os.environ.get(DIRECTORY) or ROOT / ".venv-agents" / "more")
 
 
 def installed(name: str, stub: bool = False) -> Place:
-    """A program, installed now if it is not; Skip where that can't be. `stub`: without its install scripts."""
+    """Return a program; install it if necessary. Raises Skip if that is impossible. `stub`: without its
+    install scripts.
+    """
     if stub:
         place = directory() / "npm" / f"{name}-stub"
         _npm(place, ("--ignore-scripts", *RECIPES[name].packages))
@@ -151,7 +153,7 @@ def run_of(scratch: Path, place: Place, endpoint: str, prompt: str, **more: obje
 
 
 def environment(run: Run, invocation: Invocation) -> dict[str, str]:
-    """All of the environment, as the courier makes it."""
+    """The complete environment, as the courier builds it."""
     temporary = run.home / "tmp"
     temporary.mkdir(exist_ok=True)
     own = {"PATH": run.path, "HOME": str(run.home), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
@@ -159,25 +161,25 @@ def environment(run: Run, invocation: Invocation) -> dict[str, str]:
 
 
 def write_files(home: Path, files: Mapping[str, bytes]) -> None:
-    """What a program has to find in its home."""
+    """Files that a program needs in its home directory."""
     for name, data in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_bytes(data)
 
 
 def results(home: Path, names: tuple[str, ...]) -> dict[str, str]:
-    """What it left there for `read`."""
+    """The files that it left there for `read`."""
     found = {name: home / name for name in names}
     return {name: path.read_text("utf-8", "replace") for name, path in found.items() if path.is_file()}
 
 
 def finished(program: Program, run: Run, seconds: float) -> Finished:
-    """One run without a sandbox, in a process group of its own that is ended at the deadline."""
+    """Run once without a sandbox, in a separate process group that is killed at the deadline."""
     invocation = program.invocation(run)
     write_files(run.home, invocation.files)
     argv = [shutil.which(invocation.argv[0], path=run.path) or invocation.argv[0], *invocation.argv[1:]]
     if Path(argv[0]).is_file() and Path(argv[0]).read_bytes()[:2] not in (b"#!", b"\x7fE"):
-        argv.insert(0, "/bin/sh")  # as a shell does with what is no program
+        argv.insert(0, "/bin/sh")  # as a shell does with a file that is not a program
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         argv,

@@ -1,7 +1,7 @@
-"""Takes the captures again that test how output is read: `python -m tests.torture.agent_captures [PROGRAM[/CASE]]...`.
+"""Records again the captures that test how output is read: `python -m tests.torture.agent_captures [PROGRAM[/CASE]]...`.
 
-Each program is run for real against a model on this machine. What it printed is kept, with paths, ports,
-ids and times made the same every time, and cut where it is long.
+Runs each real program against a model server on this machine and saves its output. Paths, ports,
+ids and times are replaced by constant values, and long output is cut.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONTEXT = (
 
 
 def ok(name: str) -> list[dict[str, Any]]:
-    """The steps of a whole run: a file written, and the exit command said."""
+    """The steps of a complete run: write a file, then answer with the exit command."""
     if name == "llm":
         return [SAYS]
     if name == "aider":
@@ -51,7 +51,7 @@ def ok(name: str) -> list[dict[str, Any]]:
 
 
 def steps(name: str, case: str) -> list[dict[str, Any]]:
-    """What the model says in a case."""
+    """The answers of the model in a case."""
     every: dict[str, list[dict[str, Any]]] = {
         "ok": ok(name),
         "denied": ok(name),
@@ -92,13 +92,13 @@ CASES = (
     "hang",
 )
 CONFINED = ("claude", "opencode", "gemini")
-"""Those that themselves keep a write inside of the workspace, and tell it."""
+"""Programs that refuse to write outside the workspace, and report it."""
 LIMITED = ("claude", "mini")
-"""Those with a limit of cost."""
+"""Programs with a cost limit."""
 STUBS = ("claude", "opencode")
-"""Those that leave a stub behind if they are installed without install scripts."""
+"""Programs that install only a stub if they are installed without install scripts."""
 TURNS = ("goose",)
-"""Those that Logist gives a limit of turns."""
+"""Programs for which Logist sets a limit of turns."""
 ONLY = {"outside": CONFINED, "budget": LIMITED, "stub": STUBS, "turns": TURNS}
 PROFILES: dict[str, Profile] = {"denied": "read", "outside": "edit"}
 SECONDS = {"hang": 8.0}
@@ -127,7 +127,7 @@ class Changed:
 
 @contextmanager
 def endpoint(name: str, case: str, workspace: Path) -> Iterator[tuple[Endpoint, str]]:
-    """The model of a case, and the address that the program is told."""
+    """The model server of a case, and the address that the program gets."""
     with Endpoint(*steps(name, case), workspace=str(workspace)) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # and never listens
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -150,20 +150,20 @@ def taken(name: str, case: str, scratch: Path) -> Finished:
 
 
 def same(text: str, scratch: Path) -> str:
-    """Without what differs from run to run."""
+    """Remove everything that differs between runs."""
     text = text.replace(str(scratch), "/run").replace(str(ROOT), "/logist")
-    text = re.sub(r"(?<=\$bunfs/)\w+", "inner", text)  # inside of the program, not of this machine
+    text = re.sub(r"(?<=\$bunfs/)\w+", "inner", text)  # inside the program, not on this machine
     text = re.sub(r"(?:/[\w.@+-]+)+?(?=/(?:node_modules|lib/python3[.0-9]*)/)", "/installed", text)
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8000", text)
 
 
 TAILS = {"mini": ("stdout", "stderr"), "aider": ("llm.history",), "llm": ()}
-"""Where it is long, and only the end is read."""
+"""Cut long output of which only the end is read."""
 TAIL = 3000
 
 
 def small(name: str, capture: dict[str, Any]) -> dict[str, Any]:
-    """Without what nobody reads: prompts and tool definitions that belong to the program."""
+    """Remove what no test reads: the program's own prompts and tool definitions."""
     for place in (capture, capture["files"]):
         for key in TAILS.get(name, ()):
             if key in place and "RemoteProtocolError" not in place[key]:
@@ -178,7 +178,7 @@ def small(name: str, capture: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(wanted: list[str]) -> int:
-    """Takes those named, or all."""
+    """Record the named captures, or all."""
     for name in RECIPES:
         for case in CASES:
             if wanted and name not in wanted and f"{name}/{case}" not in wanted:

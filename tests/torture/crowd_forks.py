@@ -1,7 +1,7 @@
-"""Processes forked from a prepared one: a command in a process of its own, without half a second of imports.
+"""Processes forked from a prepared one: each command has a separate process, without half a second of imports.
 
-`Forks` is the suite's end. The prepared process reads one request as a line of JSON, does it, replies with
-one line. It alone ends and reaps its children, so a pid never names another process.
+`Forks` is the side of the suite. The prepared process reads one request as a line of JSON, runs it, and replies with
+one line. Only this process kills and reaps its children, so a pid is never reused for another process.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ Json = dict[str, Any]
 
 
 class Forks:
-    """A prepared process inside `with`, for one thread. `python`: its interpreter, and that of any courier."""
+    """A prepared process, as a context manager, for one thread. `python`: its interpreter, and that of its
+    couriers.
+    """
 
     def __init__(self, log: Path, python: str = sys.executable) -> None:
         self.log = log
-        """What the children write to their standard error."""
+        """The standard error of the children."""
         self.python = python
 
     def __enter__(self) -> Forks:
@@ -48,23 +50,29 @@ class Forks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.communicate()  # at the end of its input it kills what is left of its children
+        self.process.communicate()  # at the end of its input, it kills all its remaining children
 
     def call(self, function: str, *args: Any) -> int:
-        """Runs `module:function` of this package, which gives the exit code, in a child: its pid."""
+        """Run `module:function` of this package in a child; return its pid. The function returns the exit
+        code.
+        """
         return int(self._ask({"do": "fork", "function": function, "args": args}))
 
     def logist(self, world: World, *args: str) -> int:
-        """Runs `logist ARGS` in a child: its pid."""
+        """Run `logist ARGS` in a child; return its pid."""
         return self.call("crowd_forks:command", str(world.place), world.env, args)
 
     def wait(self, pid: int, seconds: float | None = None) -> int | None:
-        """The exit code, or minus the signal; None if the child still runs after `seconds`."""
+        """Return the exit code, or the signal as a negative number; None if the child still runs after
+        `seconds`.
+        """
         code = self._ask({"do": "wait", "pid": pid, "seconds": seconds})
         return None if code is None else int(code)
 
     def kill(self, pid: int) -> int:
-        """SIGKILL. The exit code, or minus the signal; of a child that was over already, its own."""
+        """Send SIGKILL; return the exit code, or the signal as a negative number. If the child had ended
+        before: its result.
+        """
         return int(self._ask({"do": "kill", "pid": pid}))
 
     def _ask(self, request: Json) -> Any:
@@ -78,7 +86,7 @@ class Forks:
 
 
 def command(place: str, environment: dict[str, str], args: list[str]) -> int:
-    """`logist ARGS` at a place, in this process."""
+    """Run `logist ARGS` in a directory, in this process."""
     from logist.cli import main
 
     os.environ.clear()
@@ -91,7 +99,7 @@ def command(place: str, environment: dict[str, str], args: list[str]) -> int:
 
 
 def main() -> None:
-    """The prepared process, until its input ends."""
+    """Run the prepared process until its input ends."""
     _import_everything()
     codes: dict[int, int | None] = {}
     for line in sys.stdin:
@@ -128,7 +136,7 @@ def _forked(request: Json) -> int:
 
 
 def _be_child(function: Callable[..., int], args: list[Any]) -> None:
-    code = 120  # what no command ends with
+    code = 120  # an exit code that no command uses
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)

@@ -1,4 +1,4 @@
-"""What each process of a crowd does: step one job, append to one history, and tell what it was told."""
+"""The work of each process in a crowd: step one job, append to one history, and log what was acknowledged."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.torture.lab import JOB, World
 Json = dict[str, Any]
 
 LIMITS = "limits: {max_attempts: 1000000, max_allowed_iterations: 1000000, time_threshold_minutes: 1000000}\n"
-"""So that a worker may be asked for ever."""
+"""Limits high enough that the worker can be called without end."""
 
 
 def step_until(place: str, log: str, revisions: int, seed: int) -> int:
-    """Steps, and changes of rank, until the job has so many revisions; 0.
+    """Step the job and change its rank until it has this many revisions; return 0.
 
-    Each interaction goes to `log` once the call that made it has returned: it is acknowledged.
+    Each interaction is written to `log` when the call that created it has returned: it is acknowledged.
     """
     project, chance = World(Path(place)).project(), random.Random(seed)
     waits = 60.0 if seed % 2 else 0.0
@@ -53,13 +53,15 @@ def _revision(project: ProjectContext) -> int:
 
 
 def told(logs: Path) -> list[Json]:
-    """What the processes wrote, each entry as `{"sequence": n, "checksum": "..."}`; of a cut line, nothing."""
+    """Return what the processes logged, each entry as `{"sequence": n, "checksum": "..."}`; incomplete lines
+    are skipped.
+    """
     lines = [line for log in sorted(logs.iterdir()) for line in log.read_bytes().split(b"\n")[:-1]]
     return [{"sequence": sequence, "checksum": checksum} for sequence, checksum in map(json.loads, lines)]
 
 
 def append_for_ever(jobs: str, size: int, most: int) -> int:
-    """Appends entries of about `size` bytes, and replaces the state after each, until the file has `most` bytes."""
+    """Append entries of about `size` bytes and replace the state after each, until the file has `most` bytes."""
     job = JobDir.open(Path(jobs), JOB)
     while job.history_file.stat().st_size < most:
         with job.hold_lock(command="append", since="", wait=60.0):
@@ -68,7 +70,7 @@ def append_for_ever(jobs: str, size: int, most: int) -> int:
 
 
 def append_one(job: JobDir, entry: Json, replace_below: int = REPLACE_BELOW) -> None:
-    """Appends an entry as a step does, under a lock that the caller has."""
+    """Append an entry as a step does; the caller holds the lock."""
     loaded = job.load()
     done = job.append_entries(loaded.position, [entry], loaded.torn, replace_below=replace_below)
     sequence, digest, offset = done.position

@@ -1,6 +1,6 @@
-"""Real power cuts: a file system in a file is shut down by the kernel, nothing more reaches it, and it is mounted again.
+"""Real power cuts: the kernel shuts down a file system in a file, so no more writes reach it; then it is mounted again.
 
-`python -m tests.torture.cuts PLACE [VARIANT,...]` works on the job there for ever and prints what it has recorded.
+`python -m tests.torture.cuts PLACE [VARIANT,...]` works on the job there without end and prints what it has recorded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.torture.tracer import Call, kill_before, trace
 
 KINDS = ("ext4", "xfs", "btrfs")
 SIZE = 512 << 20
-"""Of the image, which is sparse; xfs takes no less than 300 MB."""
+"""The size of the sparse image; xfs needs at least 300 MB."""
 
 _SHUTDOWN = 0x8004587D
 """_IOR('X', 125, __u32): EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN and the same number elsewhere."""
@@ -44,11 +44,11 @@ _PATIENCE = 60
 
 
 class CannotMount(Exception):
-    """A program of the system refused; the text says why."""
+    """A system program failed; the text says why."""
 
 
 class Mounted:
-    """A fresh file system of its own, mounted on a directory of its own."""
+    """A new file system, mounted on a separate directory."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
@@ -56,7 +56,7 @@ class Mounted:
         self.place = folder / "mounted"
 
     def make(self) -> None:
-        """Skip where the kernel or a container does not allow it."""
+        """Raises Skip if the kernel or a container does not allow it."""
         self.place.mkdir()
         with self.image.open("wb") as image:
             image.truncate(SIZE)
@@ -70,7 +70,9 @@ class Mounted:
         _must("mount", "-o", "loop", "-t", self.kind, str(self.image), str(self.place))
 
     def unmount(self) -> None:
-        """Gone for good: while another name space still has it, what is mounted next would be the same, still shut down."""
+        """Unmount completely: while another namespace still has it mounted, the next mount would be the same
+        file system, still shut down.
+        """
         deadline = time.monotonic() + _PATIENCE
         while not self._unmounted():  # a process that was killed a moment ago still has it open
             assert time.monotonic() < deadline, f"{self.place} is busy {_PATIENCE} s after the cut"
@@ -86,7 +88,7 @@ class Mounted:
         return done.returncode == 0
 
     def is_mounted(self) -> bool:
-        """By the kernel's list: a disk that was cut can't be asked."""
+        """Read from the kernel's list of mounts, because a disk that was cut can't answer."""
         lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
         return any(line.split()[4] == str(self.place) for line in lines)
 
@@ -95,7 +97,9 @@ class Mounted:
         return any(_text(device) == str(self.image) for device in devices)
 
     def cut(self) -> None:
-        """From now on nothing reaches the disk: not even the journal is written out. Skip where that can't be had."""
+        """Cut the power: from now on nothing reaches the disk, not even the journal. Raises Skip if that is
+        impossible.
+        """
         with _directory(self.place) as descriptor:
             try:
                 fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -103,12 +107,12 @@ class Mounted:
                 raise Skip(f"{self.kind} can't be shut down here: {error.strerror}") from error
 
     def sync(self) -> None:
-        """Everything is on disk, of this file system alone."""
+        """Sync this file system only."""
         with _directory(self.place) as descriptor:
             ctypes.CDLL(None, use_errno=True).syncfs(descriptor)
 
     def again(self) -> None:
-        """After a cut: what the disk kept."""
+        """Mount again after a cut, to see what the disk kept."""
         self.unmount()
         self.mount()
 
@@ -117,7 +121,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
-        return ""  # the device has just been let go
+        return ""  # the device was released a moment ago
 
 
 @contextmanager
@@ -137,7 +141,7 @@ def _must(*argv: str) -> None:
 
 @contextmanager
 def mounted(kind: str) -> Iterator[Mounted]:
-    """A new file system; it is gone afterwards, whatever happened. Skip where that can't be."""
+    """A new file system, always removed afterwards. Raises Skip if that is impossible."""
     if os.geteuid() != 0:
         raise Skip("only root can mount")
     if shutil.which(f"mkfs.{kind}") is None:
@@ -154,15 +158,17 @@ def mounted(kind: str) -> Iterator[Mounted]:
 
 
 class Cut(NamedTuple):
-    """When the power fails: before one call of a command, after it, or somewhere in a process that goes on and on."""
+    """When the power fails: before one call of a command, after the command, or anywhere in a process that
+    runs without end.
+    """
 
     command: tuple[str, ...]
-    """What is run; () for the process that goes on."""
+    """The command to run; () for the process that runs without end."""
     variants: tuple[str, ...]
     at: int | None
-    """The call; None: after the command."""
+    """The number of the call; None: after the command."""
     seconds: float = 0.0
-    """Of the process that goes on, from its first word."""
+    """For the process that runs without end: seconds from its first output."""
 
     def __str__(self) -> str:
         what = " ".join(self.command[:2]) or "many commands"
@@ -178,14 +184,16 @@ COMMANDS = (
 
 
 class Cutter:
-    """Cuts the power of one file system, again and again."""
+    """Cuts the power of one file system repeatedly."""
 
     def __init__(self, disk: Mounted, template: Path) -> None:
         """`template`: a world with a job, and one without, to be copied for each cut."""
         self.disk, self.template = disk, template
 
     def cuts(self, chance: Random, most: int) -> list[Cut]:
-        """At most so many moments: a quarter each for creating, stepping, appending in place, and at random."""
+        """Yield at most this many moments: a quarter each for creating, stepping, appending in place, and
+        random ones.
+        """
         few = max(1, most // 4)
         chosen = []
         for command, variants in COMMANDS:
@@ -197,7 +205,7 @@ class Cutter:
         return chosen
 
     def _calls(self, command: Sequence[str], variants: Sequence[str]) -> list[int]:
-        """The calls of a command that change the disk, found by a run of it."""
+        """Return the calls of a command that change the disk, from a recorded run."""
         world = self._world("dry", command)
         done = trace(_argv(world, command, variants), cwd=world.place, env=_env(world))
         return [call.index for call in done.calls if _changes(call, world.place)]
@@ -210,7 +218,7 @@ class Cutter:
         return world
 
     def problems(self, cut: Cut) -> list[str]:
-        """What is wrong after one cut."""
+        """Return the problems after one cut."""
         world = self._world("cut", cut.command)
         told = self._run(world, cut)
         self.disk.again()
@@ -219,7 +227,7 @@ class Cutter:
         return found
 
     def _run(self, world: World, cut: Cut) -> list[Entry]:
-        """Works until the cut; returns what was acknowledged before it."""
+        """Work until the cut; return what was acknowledged before it."""
         if not cut.command:
             return self._go_on(world, cut)
         before = _recorded(world)
@@ -268,7 +276,7 @@ def _recorded(world: World) -> list[Entry]:
 
 
 def _wrong(world: World, told: Sequence[Entry]) -> Iterator[str]:
-    """What is wrong with the job after the cut, and after the next commands."""
+    """Yield the problems of the job after the cut, and after the next commands."""
     if not world.folder.is_dir():
         yield from ["the job is gone"] * bool(told)
         world.create()
@@ -283,7 +291,7 @@ def _wrong(world: World, told: Sequence[Entry]) -> Iterator[str]:
 
 
 def templates(place: Path) -> None:
-    """A world without a job, and one with a job that has been through a step."""
+    """A world without a job, and one with a job after one step."""
     answers = [{"text": lab.command(), "files": {"table.txt": f"{n}\n"}} for n in range(2000)]
     scenarios.answering(World.made(place / "empty"), *answers)
     world = (
@@ -294,7 +302,7 @@ def templates(place: Path) -> None:
 
 
 def cut_power(run: Run, kind: str, most: int) -> None:
-    """Some cuts of one kind of file system. Skip where they can't be made."""
+    """Make some cuts on one kind of file system. Raises Skip if that is impossible."""
     with mounted(kind) as disk:
         templates(run.scratch / kind)
         cutter = Cutter(disk, run.scratch / kind)
@@ -303,7 +311,7 @@ def cut_power(run: Run, kind: str, most: int) -> None:
 
 
 def main() -> None:
-    """The process that goes on: steps, reviews, refusals; each is printed once it is recorded."""
+    """The process that runs without end: steps, reviews, refusals; each is printed when it is recorded."""
     with mutants.applied([name for name in sys.argv[2].split(",") if name]):
         world = World(Path(sys.argv[1]))
         os.environ.update(world.env)

@@ -1,4 +1,4 @@
-"""A disk that refuses a call, once or from then on, or takes less than it was given; and what must hold then."""
+"""A disk that fails a call, once or from then on, or that writes too little; and what must be true then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_FSYNC = (errno.EROFS, errno.EDQUOT)
 
 
 class Fault(NamedTuple):
-    """What is done to a call, and the call as it is undisturbed."""
+    """The fault of a call, and the call without the fault."""
 
     act: Action
     call: Call
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 
 def of(call: Call) -> Iterator[Fault]:
-    """Every fault that a disk can have at a call; none where it is not the disk's."""
+    """Yield every fault that a disk can cause at a call; none for a call that does not use the disk."""
     if not call.paths or not all(path.startswith("/") for path in call.paths):
         return
     for error in ERRORS:
@@ -57,7 +57,7 @@ def _can_refuse(call: Call, error: int) -> bool:
 
 
 def struck(subject: Subject, reference: Reference, base: World, place: Path, fault: Fault) -> Tried:
-    """Runs the command on the faulty disk, then everything on a sound one."""
+    """Run the command on the faulty disk, then everything on a working one."""
     world = base.copied(place)
     ran = subjects.traced(world, subject.args, fault.act)
     where = f"{subject.name}, {fault}"
@@ -70,7 +70,7 @@ def struck(subject: Subject, reference: Reference, base: World, place: Path, fau
 
 
 def paid_struck(paid: Paid, place: Path, fault: Fault) -> Tried:
-    """The same with a paid step: whatever could not be written, nothing is paid twice without a word."""
+    """The same with a paid step: whatever could not be written, nothing is paid twice without a report."""
     with paid_server() as server:
         world = paid.base.copied(place).paid_by(server.url)
         ran = subjects.traced(world, subjects.AGAIN, fault.act)
@@ -86,10 +86,10 @@ def _recorded(world: World, reference: Reference) -> bool:
 
 
 def told(ran: Trace, world: World, recorded: bool) -> Iterator[str]:
-    """What failed is said, with a path and what to do; success is only said of what is recorded."""
+    """Every failure is reported, with a path and a fix; success is reported only for what is recorded."""
     said = ran.err.decode("utf-8", "replace")
     if re.search("^error: standard output: ", said, re.M):
-        return  # the number of git's calls varies by a few, and so it was our last call, the result
+        return  # the number of git's calls varies a little, so this was our last call, which prints the result
     if ran.code == 0 and not recorded:
         yield f"it ends with 0, and nothing is recorded: {said}"
     if ran.code not in WAITING and not re.search(rf"^error: .*{re.escape(str(world.place))}", said, re.M):
@@ -99,7 +99,7 @@ def told(ran: Trace, world: World, recorded: bool) -> Iterator[str]:
 
 
 def _is_the_agents(call: Call, subject: Subject) -> bool:
-    """A scripted agent writes in our process; that it could not is its answer, and no trouble of ours."""
+    """A scripted agent writes in our process; if it can't write, that is its answer, not an error of Logist."""
     return (
         subject.args[1] == "step" and call.process == 0 and all("/workspace/" in path for path in call.paths)
     )

@@ -1,4 +1,4 @@
-"""Steps on a file system that is full, has a little room, and is free again."""
+"""Steps on a file system that is full, then has a little space, then has enough space again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.torture.tracer import Trace
 
 _ENDED_WELL = 0
 _ROOM = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
-"""Blocks that are free when a step begins; with the most of them it can be done."""
+"""Free blocks when a step begins; with the largest number, the step succeeds."""
 
 
 def world_on(place: Path) -> World:
@@ -32,7 +32,9 @@ def world_on(place: Path) -> World:
 
 
 def starve(run: Run, world: World, failures: int) -> None:
-    """Steps with too little room until so many commands have failed; each is judged, and so is the one after."""
+    """Step with too little space until this many commands have failed; check each one, and the command after
+    it.
+    """
     filler, chance = Filler(world.place / "filler"), run.random("room")
     failed = rounds = 0
     while failed < failures and rounds < 4 * failures:

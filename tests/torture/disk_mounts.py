@@ -1,4 +1,4 @@
-"""Small file systems of their own, mounted for a while, and filled to the last block."""
+"""Small separate file systems, mounted temporarily and filled to the last block."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ BLOCK = 4096
 _MEBIBYTE = 1 << 20
 _MAKE = {
     "ext4": (16, ("mkfs.ext4", "-q", "-m", "0", "-F")),
-    "xfs": (300, ("mkfs.xfs", "-q")),  # it makes none that is smaller
+    "xfs": (300, ("mkfs.xfs", "-q")),  # the minimum size that it supports
 }
 
 _CLEAN = 'cat; rm -f "$2"; umount --lazy "$1"'
-"""Waits for the end of whoever holds its standard input."""
+"""Waits until its standard input closes."""
 
 
 @contextmanager
 def mounted(kind: str, scratch: Path) -> Iterator[Path]:
-    """A directory on a new file system, "tmpfs", "ext4" or "xfs"; Skip where that can't be had.
+    """A directory on a new file system, "tmpfs", "ext4" or "xfs". Raises Skip if that is impossible.
 
-    It is gone when the block is left, and when this process is killed.
+    It is removed at the end of the block, and when this process is killed.
     """
     if os.geteuid() != 0:
         raise Skip("only root may mount")
@@ -65,7 +65,7 @@ def _must(*command: str) -> None:
 
 
 class Filler:
-    """A file that takes whatever a file system has left."""
+    """A file that fills the rest of a file system."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,12 +79,12 @@ class Filler:
                     while True:
                         os.posix_fallocate(file.fileno(), size, piece)
                         size += piece
-            # What was allocated and not counted, when the last try failed half way, is given back.
+            # Free what the last try allocated but did not count when it failed.
             file.truncate(size)
         _drain(self.path)
 
     def give_back(self, blocks: int) -> None:
-        """So many blocks are free again."""
+        """Free this many blocks."""
         with self.path.open("rb+") as file:
             file.truncate(max(0, self.path.stat().st_size - blocks * BLOCK))
 
@@ -98,7 +98,7 @@ def _pieces() -> Sequence[int]:
 
 
 def _drain(path: Path) -> None:
-    """Allocating does not always get the last blocks: writing does."""
+    """Write, because fallocate does not always get the last blocks."""
     with path.open("ab", buffering=0) as file:
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Recordings gone through state by state, in processes of their own where all of it is wanted."""
+"""Examines recordings state by state; a full run uses several processes."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ Made = TypeVar("Made")
 WORKERS = 2
 SHOWN = 20
 PER_KIND = 4
-"""So many states of each kind are kept, to be recovered from call by call."""
+"""Number of states of each kind to keep, for recoveries that are cut at every call."""
 STEP_EVERY, COMMANDS_EVERY = 60, 900
-"""Every so many states a whole step is made, or the whole command line looks."""
+"""After this many states, run a complete step, or all reading commands."""
 
 
 class Plan(NamedTuple):
-    """How closely a recording is looked at."""
+    """How thoroughly a recording is examined."""
 
     seed: str
     most: int
-    """States by chance at each call, beside the plain ones."""
+    """Random states at each call, in addition to the plain ones."""
     pick: int | None = None
-    """No more states than this at each call."""
+    """Maximum states at each call."""
     until_caught: bool = False
     part: int = 0
     parts: int = 1
-    """Which piece of the recording, of so many."""
+    """Which piece of the recording, and the number of pieces."""
 
 
 @dataclass
 class Found:
-    """What came of one recording, or of a piece of one."""
+    """The result for one recording, or for a piece of one."""
 
     name: str
     states: set[bytes] = field(default_factory=set)
@@ -54,11 +54,11 @@ class Found:
     failures: list[str] = field(default_factory=list)
     """The first ones."""
     samples: dict[str, list[tuple[Tree, Promise]]] = field(default_factory=dict)
-    """A few states of each kind that could be recovered from."""
+    """A few states of each kind, for later recoveries."""
 
 
 def examine(recording: Recording, place: Path, plan: Plan) -> Found:
-    """Checks the states that a power cut may leave, each once for each promise."""
+    """Checks each state that a power cut may leave, once for each promise."""
     found = Found(recording.name)
     judge = Judge(place, may_refuse=bool(recording.stale))
     scripted = "answers.json" in recording.base
@@ -79,7 +79,7 @@ def examine(recording: Recording, place: Path, plan: Plan) -> Found:
 
 
 def _different(recording: Recording, plan: Plan) -> Iterator[tuple[str, Tree, Promise]]:
-    """States that were not there before, with what is promised in them."""
+    """Yield new states, with what is promised in them."""
     size = -(-len(recording) // plan.parts)
     seen: set[tuple[bytes, Promise]] = set()
     before: Promise | None = None
@@ -87,7 +87,7 @@ def _different(recording: Recording, plan: Plan) -> Iterator[tuple[str, Tree, Pr
         if number // size != plan.part:
             continue
         chance = Random(f"{plan.seed} {number}")
-        # Where more is promised than before, the old states have to keep it too.
+        # If more is promised than before, the old states must keep that too.
         trees: Iterable[Tree] = disk.states(chance, plan.most, anew=promise != before)
         before = promise
         if plan.pick is not None:

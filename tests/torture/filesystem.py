@@ -15,18 +15,18 @@ from random import Random
 from tests.torture.versions import Resize, Step, Write, by_chance, done, versions
 
 Content = bytes | str | None
-"""Of a file; the target of a link; None is a directory."""
+"""The content of a file, or the target of a link; None for a directory."""
 
 Tree = dict[str, Content]
-"""By path below the root; a directory stands before what is in it."""
+"""By path below the root; a directory comes before its content."""
 
 RECENT = 5
-"""So many of the latest names are tried in every combination; older ones all, none, or by chance."""
+"""This many of the latest names are tried in every combination; older ones all, none, or at random."""
 
 
 @dataclass(eq=False)
 class Node:
-    """A file, link or directory: as processes see it, and as it surely is on disk."""
+    """A file, link or directory: as processes see it, and as it is guaranteed to be on disk."""
 
     content: Content = None
     kept: bytes = b""
@@ -37,16 +37,18 @@ class Node:
 
 @dataclass(eq=False)
 class Naming:
-    """The names that one call gave or took: kept together, or lost together."""
+    """The names that one call added or removed: they are kept together, or lost together."""
 
     entries: tuple[tuple[Node, str, Node | None], ...]
     durable: bool = False
     journaled: bool = False
-    """A later one is durable, so that a journal has this one too."""
+    """A later change is durable, so a journal also has this one."""
 
 
 class Disk:
-    """A directory tree that calls change. `stale`: by a file's name, what lies on the disk where it grows."""
+    """A directory tree that calls change. `stale`: by file name, the old bytes on the disk where the file
+    grows.
+    """
 
     def __init__(self, tree: Tree | None = None, stale: Mapping[str, bytes] | None = None) -> None:
         self.root = Node()
@@ -59,7 +61,7 @@ class Disk:
         self.adopt(tree or {})
 
     def adopt(self, tree: Tree) -> None:
-        """Everything is as in `tree` from now on, durably: what people did between two commands."""
+        """Set everything durably to `tree`: what people did between two commands."""
         self.root, self.namings = Node(), []
         for path, content in tree.items():
             parent, name = self._parent(path)
@@ -67,11 +69,11 @@ class Disk:
             parent.names[name] = parent.kept_names[name] = Node(content, kept)
 
     def tree(self) -> Tree:
-        """What processes see."""
+        """Return the tree that processes see."""
         return {path: node.content for path, node in _walked(self.root, lambda node: node.names)}
 
     def find(self, path: str) -> Node | None:
-        """What has this name now."""
+        """Return the object that has this name now."""
         node: Node | None = self.root
         for name in path.split("/") if path else ():
             node = node.names.get(name) if node else None
@@ -136,7 +138,7 @@ class Disk:
         self.adopt(self.tree())
 
     def _settle(self) -> None:
-        """What is durable, and whose names nothing before it may still change, is on disk."""
+        """Drop the durable changes whose names no earlier change can still affect: they are on disk."""
         left: list[Naming] = []
         unsure: set[tuple[Node, str]] = set()
         for naming in self.namings:
@@ -152,9 +154,9 @@ class Disk:
         self.namings = left
 
     def states(self, chance: Random, most: int, *, anew: bool = True) -> Iterator[Tree]:
-        """Trees that a power cut may leave now: the plain ones, then about `most` by chance; not all different.
+        """Yield the trees that a power cut may leave now: the plain ones, then about `most` random ones; some may be equal.
 
-        Not `anew`: those are left out that could have been there before the last call, but for a few.
+        If not `anew`: leave out most of those that were possible before the last call.
         """
         grown = self.namings[-1:] != self.last_seen
         self.last_seen = self.namings[-1:]
@@ -168,7 +170,7 @@ class Disk:
             yield self._mixed(chance.choice(plans), chance)
 
     def _found(self, plan: Sequence[Naming]) -> list[tuple[str, Node]]:
-        """What has a name if only `plan` is kept."""
+        """Return the names and their objects if only `plan` is kept."""
         names: dict[Node, dict[str, Node]] = {}
 
         def view(node: Node) -> dict[str, Node]:
@@ -182,7 +184,7 @@ class Disk:
         return list(_walked(self.root, view))
 
     def _versions_of_last(self, plans: list[list[Naming]], chance: Random, most: int) -> Iterator[Tree]:
-        """The file that was written last in all its versions, with all names kept and with fewer."""
+        """Yield all versions of the file that was written last, with all names kept and with fewer."""
         several = [plans[0], *chance.sample(plans, min(2, len(plans)))]
         for number, plan in enumerate(several):
             found = self._found(plan)
@@ -199,7 +201,7 @@ class Disk:
         return self.stale.get(path.rpartition("/")[2], b"")
 
     def _mixed(self, plan: list[Naming], chance: Random) -> Tree:
-        """Every file in one of its versions, by chance."""
+        """Choose a random version of every file."""
         tree: Tree = {}
         for path, node in self._found(plan):
             tree[path] = node.content
@@ -230,7 +232,9 @@ def _surely(node: Node) -> Content:
 
 
 def _plans(namings: list[Naming], chance: Random, *, anew: bool) -> Iterator[list[Naming]]:
-    """Which names are kept, all of them first. Those that are durable always are; not `anew`, the last one too."""
+    """Yield which names are kept, beginning with all. Durable ones are always kept; if not `anew`, also the
+    last one.
+    """
     yield list(namings)
     sure = [number for number, naming in enumerate(namings, 1) if naming.durable or naming.journaled]
     ends = range(sure[-1] if sure else 0, len(namings))

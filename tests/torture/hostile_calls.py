@@ -1,4 +1,4 @@
-"""What a model tries that works with tools in a job: its answers, one after the other.
+"""What a hostile model with tools tries in a job: its answers in order.
 
 `$OUTSIDE`, `$JOB`, `$OTHERJOB`, `$USERHOME` and `$NAP` in them are as in `hostile_site.Site.told`.
 """
@@ -28,12 +28,12 @@ def turn(*calls: Json, text: str = "", **more: object) -> Json:
 
 
 def shell(*lines: str) -> tuple[Json, ...]:
-    """Each line as a command, in one answer each, and then the end."""
+    """Each line as a command in a separate answer, then the final answer."""
     return (*(turn(call("execute_command", command=line)) for line in lines), END)
 
 
 def files(*paths: str) -> tuple[Json, ...]:
-    """Every tool that takes a path, with these."""
+    """Call every tool that takes a path, with these paths."""
     more: dict[str, Json] = {
         "read_file": {},
         "list_directory": {"depth": 3},
@@ -113,7 +113,7 @@ FORGERIES = (
 
 
 def _refused(role: str, name: str, **arguments: object) -> Attempt:
-    """A call to a tool that the role has not: refused at once, and never asked again."""
+    """A call to a tool that the role doesn't have: refused at once, and the model is not called again."""
     return Attempt(
         f"{role.lower()}-calls-{name}",
         steps=(turn(call(name, **arguments)), END),

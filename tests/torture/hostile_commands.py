@@ -1,10 +1,10 @@
 """What a hostile program tries, as shell scripts: a table for the ordinary tests and for the torture suite.
 
-A script runs in the workspace. It tells that it got what it wanted by printing OUT, or the world shows it: a
+A script runs in the workspace. It prints OUT if the attack succeeded, or the world shows it: a
 canary in its output, a change outside, a word that reached a server, a dead victim, a process that is left
 (`tests.torture.hostile_stage` looks). Names in the environment: OUTSIDE (a directory with `secret`), JOB (a job's
 directory), USERHOME, VICTIM and LOGIST (process numbers), TCP and UDP (ports), SOCK and ABSTRACT (unix sockets),
-NAME (a file name that is nowhere yet), NAP (seconds that only a process left behind sleeps), SEGMENT and QUEUE (the
+NAME (an unused file name), NAP (seconds that only a process left behind sleeps), SEGMENT and QUEUE (the
 numbers of a shared memory segment and a message queue), MQUEUE (the name of a POSIX message queue).
 """
 
@@ -19,17 +19,17 @@ NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Attempt:
-    """One script, and how its run has to end."""
+    """One script, and how its run must end."""
 
     name: str
     script: str
     how: str = "exited"
     gaps: frozenset[str] = NONE
-    """Kinds of sandbox that are known to let it pass (docs/sandbox.md)."""
+    """Kinds of sandbox that are known not to prevent it (docs/sandbox.md)."""
     control: bool = False
-    """Unconfined it works for everybody, and harms nothing: that shows that the attempt is real."""
+    """Without a sandbox it succeeds for every user, and harms nothing: this shows that the attack is real."""
     quick: bool = False
-    """Of the slice in the ordinary tests."""
+    """Part of the slice in the ordinary tests."""
     writable: bool = True
     deadline: float = 20.0
     idle: float | None = None
@@ -280,7 +280,7 @@ TUNING = (
         quick=True,
     ),
 )
-"""Other processes are not signalled, and made useless."""
+"""Attacks that make other processes useless without a signal."""
 
 SHARING = (
     Attempt(
@@ -300,7 +300,7 @@ SHARING = (
         control=True,
     ),
 )
-"""What a machine knows by a number or a name that is no path, removed."""
+"""Attacks that remove objects which the machine knows by a number or a name, not by a path."""
 
 _BOMB = {"processes": 40}
 

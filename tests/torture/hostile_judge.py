@@ -1,4 +1,4 @@
-"""What an agent at work in a job came to: an attempt, an honest step after it, and all that is wrong then."""
+"""The result of a hostile agent in a job: runs an attempt, then an honest step, and lists the problems."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from tests.torture.hostile_texts import faults
 from tests.torture.lab import JOB, KEY, broken, broken_files
 
 CODES = {REVIEW: 0, PERMISSION: 3, STUCK: 3, AGAIN: 6, DOUBT: 3, HALTED: 7}
-"""What `job step` ends with, by where it leaves the job."""
+"""The exit codes of `job step`, by the status of the job afterwards."""
 SHOWN = 12
-"""How many names are told of what was changed."""
+"""How many names of changed files a problem lists."""
 HUNG = 200.0
-"""Seconds after which a step is taken for hung."""
+"""Seconds after which a step counts as hung."""
 HONEST = """
 for path in ("../../logs", JOB): tried(os.listdir, path)
 left = set(os.listdir(HOME)) - {"tmp"}
 if left: found.append(f"OUT: HOME has {left}")
 """
-"""An agent program that only looks whether an earlier one left it something."""
+"""An agent program that only checks whether an earlier one left something for it."""
 
 
 def attempted(site: Site, forks: Forks, attempt: Attempt, *, mode: str, ends: Sequence[str]) -> Iterator[str]:
-    """Lets an agent try it in the job, then an honest one go on; what is wrong after each."""
+    """Run a hostile agent in the job, then an honest one; return the problems after each."""
     script = json.loads(filled(json.dumps(attempt.steps), site.told()))
     with Loopback(*(script or [{"text": DONE}])) as server:
         site.settle_on(attempt, server.url if script else NOWHERE, mode)
@@ -67,12 +67,12 @@ def attempted(site: Site, forks: Forks, attempt: Attempt, *, mode: str, ends: Se
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:
-    """A text with the values of `$NAME`s; what is not known stays."""
+    """Replace each `$NAME` in a text by its value; unknown names remain."""
     return re.sub(r"\$([A-Z]+)", lambda found: names.get(found[1], found[0]), text)
 
 
 def _ours(site: Site) -> dict[str, Any]:
-    """What this module itself has written meanwhile."""
+    """The files that this module itself has written."""
     paths = (site.place / "program" / "agent.py", site.config)
     return {str(path.relative_to(site.place)): look(path) for path in paths}
 
@@ -86,7 +86,7 @@ def _command(site: Site, forks: Forks, *args: str) -> int | None:
 
 
 def _moved(site: Site, code: int | None, ends: Sequence[str]) -> Iterator[str]:
-    """The job went one step along the table, to where it has to be."""
+    """Check that the job made one step of the state machine, to the expected state."""
     history, state = site.history(), site.state()
     stuck = state.get("stuck")
     at = state["status"] + (f"/{stuck['kind']}" if stuck else "")
@@ -106,7 +106,7 @@ def _moved(site: Site, code: int | None, ends: Sequence[str]) -> Iterator[str]:
 
 
 def _harm(site: Site, before: Mapping[str, Any], asked: str) -> Iterator[str]:
-    """What was read, changed or left; and what does not work any more."""
+    """Yield what was read, changed or left behind, and what no longer works."""
     after = site.outside()
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
@@ -129,7 +129,7 @@ def _harm(site: Site, before: Mapping[str, Any], asked: str) -> Iterator[str]:
 
 
 def shown(site: Site) -> Iterator[str]:
-    """Every command that looks works, and shows nothing that steers a terminal."""
+    """Check that every reading command works, and prints nothing that controls a terminal."""
     yield from broken(site)
     for args in (("job", "history", JOB), ("job", "status", JOB, "-v"), ("job", "list")):
         ran = site.run(*args)
@@ -163,13 +163,13 @@ def _changed(site: Site, attempt: Attempt, before: Mapping[str, Any]) -> Iterato
         yield f"it is not said why: {state['stuck']} {refusals[:2]}"
     held = (
         attempt.role != "Tester" or CACHE not in attempt.lost
-    )  # a cache is held against who may run nothing
+    )  # a cache counts as a change by a role that may not run commands
     if attempt.lost and held and differ.intersection(before) and all(each["undone"] for each in refusals):
         yield f"it is not said that the change could not be undone: {refusals[:3]}"
 
 
 def _goes_on(site: Site, forks: Forks, attempt: Attempt, ends: Sequence[str]) -> Iterator[str]:
-    """The next command does its work: a steward takes the job up, an honest agent answers."""
+    """Check that the next command works: a steward resubmits the job, and an honest agent answers."""
     state = site.state()
     in_review = state["status"] == REVIEW
     site.write_program(HONEST, TESTED if attempt.role == "Tester" and not in_review else DONE)
@@ -179,7 +179,7 @@ def _goes_on(site: Site, forks: Forks, attempt: Attempt, ends: Sequence[str]) ->
         if ran.code:
             yield f"resubmit ends with {ran.code}: {ran.err}"
     wanted = [(11, "APPROVAL_REQUIRED") if in_review else (0, REVIEW)]
-    wanted += [(7, HALTED)] if HALTED in ends else []  # what it said it had used may have been too much
+    wanted += [(7, HALTED)] if HALTED in ends else []  # the usage that it claimed may be above the limit
     config = json.loads(site.config.read_text("utf-8"))
     described = config["agents"]["hostile"] | {"read_from": None, "output": "json"}
     config |= {"agent": "hostile", "agents": {"hostile": described}, "agent_timeout_minutes": 1}
@@ -191,7 +191,7 @@ def _goes_on(site: Site, forks: Forks, attempt: Attempt, ends: Sequence[str]) ->
 
 
 def processes(*marks: str) -> Iterator[str]:
-    """Command lines of processes that have one of these marks in it, or in their environment."""
+    """Return the processes with one of these marks in their command line or environment."""
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue

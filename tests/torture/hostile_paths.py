@@ -1,6 +1,6 @@
-"""Paths that try to leave a workspace, and odd ones that do not; with the traps that some of them need.
+"""Paths that try to leave a workspace, and unusual ones that do not; with the traps that some of them need.
 
-`plant` makes the traps and the canaries beside the workspace; `canaries` is what must still be there, byte by byte.
+`plant` creates the traps, and the canaries next to the workspace; `canaries` returns what must stay the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import socket
 from pathlib import Path
 
 TOP = "root"
-"""Where a process has its root directory, in /proc."""
+"""The root directory of a process in /proc."""
 CANARY = "canary-4c1d-that-nobody-may-see"
-"""In every file outside of the workspace."""
+"""The text in every file outside the workspace."""
 
 _ABOVE = [
     "..",
@@ -113,7 +113,7 @@ _GIT = [
 _NOT_TEXT = ["\ud800", "src/\udcff", "\udc2e\udc2e/outside/secret", "a\ud83d"]
 
 NEVER = [*_ABOVE, *_ABSOLUTE, *_NUL, *_EMPTY, *_LONG, *_GIT, *_NOT_TEXT]
-"""Refused by their spelling, whatever is there."""
+"""Refused because of their spelling, whatever exists there."""
 
 TRAPS = [
     "linked",
@@ -152,7 +152,7 @@ TRAPS = [
     "socket/x",
     "device-link",
 ]
-"""Refused for what `plant` put there: links, files with a second name outside, pipes and sockets."""
+"""Refused because of what `plant` created: links, files with a second name outside, pipes and sockets."""
 
 ODD = [
     "-x",
@@ -239,13 +239,13 @@ ODD = [
     "README.MD",
     "readme.md",
 ]
-"""Plain names in a workspace, however they look: what is opened for them lies inside."""
+"""Plain names in a workspace, although they look unusual: they open files inside."""
 
 EVERY = [*NEVER, *TRAPS, *ODD]
 
 
 def plant(workspace: Path, outside: Path) -> None:
-    """A workspace with one honest file and all traps, and canaries in `outside`, which lies beside it."""
+    """Create a workspace with one ordinary file and all traps, and canaries in `outside` next to it."""
     (workspace / "src").mkdir(parents=True)
     (workspace / "src" / "app.py").write_text("ANSWER = 42\n")
     (workspace / ".git").mkdir()
@@ -285,7 +285,7 @@ def _links(workspace: Path, outside: Path) -> dict[str, str]:
 
 
 def _bind(workspace: Path, name: str) -> None:
-    """A path of a socket has about a hundred bytes at most, so it is bound from within."""
+    """The path of a socket has about 100 bytes at most, so bind it from inside the directory."""
     before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.chdir(workspace)

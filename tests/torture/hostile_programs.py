@@ -1,4 +1,4 @@
-"""What an agent program tries at work in a job: Python, with the names that `hostile_site.AGENT` gives it."""
+"""What a hostile agent program tries in a job: Python code that uses the names of `hostile_site.AGENT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What roles try that may not: each change is refused or taken back, and the job stops for its steward."""
+"""What roles try without permission: each change is refused or undone, and the job stops for its steward."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHANGES = {
     "nested-repository": 'sh("git init -q src; cd src && echo x > app.py && git add -A && git -c user.name=x -c user.email=x commit -qm x")',
     "deep": 'shutil.rmtree("src"); os.mkdir("src"); os.chdir("src")\nfor n in range(1500): os.mkdir("d"); os.chdir("d")',
 }  # fmt: skip
-"""Each changes or deletes what is there."""
+"""Each changes or deletes existing files."""
 
 MAKING = {
     "create": 'spoil("new.txt", "src/new.txt")',
@@ -51,7 +51,7 @@ MAKING = {
     "create-repository": 'sh("git init -q new; cd new && echo x > f && git add -A && git -c user.name=x -c user.email=x commit -qm x")',
     "create-many": 'os.mkdir("m")\nfor n in range(1500): Path(f"m/{n}").touch()',
 }  # fmt: skip
-"""Each makes something new."""
+"""Each creates something new."""
 
 CACHES = {
     "cache": 'spoil("node_modules/pkg/index.js", "node_modules/new.js")',
@@ -59,11 +59,11 @@ CACHES = {
     "cache-for-file": 'os.rename("src", "node_modules/src")',
 }
 SMALL = {"workspace": {"max_checkpoint_bytes": 200_000}}
-"""So that `big.bin` is too big for a checkpoint."""
+"""Makes `big.bin` too large for a checkpoint."""
 
 
 def _attempt(role: str, name: str, body: str, *, boxed: str, quick: bool = False) -> Attempt:
-    """A try of a role. `boxed`: where it ends in a sandbox; without one it is always found and taken back."""
+    """An attempt of a role. `boxed`: the result in a sandbox; without one it is always detected and undone."""
     huge = SMALL if "huge" in name else {}
     lost = ("big.bin",) if huge else (CACHE,) if "cache" in name or name == "empty" else ()
     return Attempt(
@@ -100,6 +100,6 @@ ALLOWED = (
     Attempt("tester-may-leave-caches", 'spoil("node_modules/new.js")', role="Tester", same=True, plus=("node_modules/new.js",), free=(REVIEW,)),
     Attempt("reviewer-may-look", 'steal("kept.txt", "ignored/old.txt")', role="Reviewer", same=True, free=(REVIEW,)),
 )  # fmt: skip
-"""What they may do is not taken for a breach."""
+"""What the roles may do does not count as a breach."""
 
 ATTEMPTS = (*_all(), *ALLOWED)

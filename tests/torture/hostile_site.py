@@ -1,4 +1,4 @@
-"""A project with things to steal and to spoil, where a hostile agent works in a real job."""
+"""A project with things to steal and to damage, in which a hostile agent works in a real job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = "other"
 NOWHERE = "http://127.0.0.1:9/v1"
 DONE = command()
 TESTED = command(output={"passed": True, "commands": []})
-"""What a Tester ends with: its role has to give an output."""
+"""The answer of a Tester: its role requires an output."""
 REVIEW, PERMISSION, STUCK, AGAIN = "REVIEW_REQUIRED", "STUCK/permission", "STUCK/agent", "PENDING"
 DOUBT, HALTED = "STUCK/in_doubt", "HALTED_COST"
 
@@ -36,7 +36,7 @@ FILES = {
     "node_modules/pkg/index.js": "0\n",
     "big.bin": "b" * 300_000,
 }
-"""What lies in the workspace at first; `big.bin` is more than a checkpoint takes where that is made small."""
+"""The first content of the workspace; `big.bin` is too large for a checkpoint if the limit is set low."""
 
 AGENT = """
 import json, os, shutil, signal, socket, subprocess, sys, time
@@ -75,31 +75,35 @@ print(json.dumps({{"result": says, "found": found, "usage": usage, "cost": cost,
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one agent tries in a job, and where that has to leave the job."""
+    """What one agent tries in a job, and the status that the job must have afterwards."""
 
     name: str
     body: str = ""
-    """Python, of an agent program."""
+    """The Python code of an agent program."""
     steps: tuple[Json, ...] = ()
-    """Or the answers of a model with tools; `$NAME` in them is as in the environment of a program."""
+    """Or the answers of a model with tools; `$NAME` in them has the same value as in a program's environment.
+    """
     ends: tuple[str, ...] = (REVIEW,)
     says: str = DONE
     role: str = "Worker"
     same: bool = False
-    """The workspace is as it was."""
+    """Whether the workspace must be unchanged."""
     plus: tuple[str, ...] = ()
-    """What else lies there, where it is as it was otherwise; `ANYTHING` for a role that may create."""
+    """New files that are allowed in an otherwise unchanged workspace; `ANYTHING` for a role that may create
+    files.
+    """
     lost: tuple[str, ...] = ()
-    """What no checkpoint holds: there a change is noticed, and can't be taken back."""
+    """Files that no checkpoint contains: a change of these is detected, but can't be undone."""
     free: tuple[str, ...] = ()
-    """Where it ends without a sandbox; () is not tried so, for then a program is whoever runs it."""
+    """The status without a sandbox; () if it is not tried, because such a program has all rights of the user.
+    """
     quick: bool = False
     boxed: bool = False
-    """Only in namespaces of its own: it would harm this machine."""
+    """Only in separate namespaces: it would harm this machine."""
     entry: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     requests: int | None = None
-    """How often the model is asked."""
+    """How often the model is called."""
 
 
 class Site(World):
@@ -119,7 +123,7 @@ class Site(World):
 
     @classmethod
     def of(cls, template: World, to: Path, role: str) -> Site:
-        """A copy of it, with canaries of its own, and a job for this role."""
+        """Return a copy with different canaries, and a job for this role."""
         template.copied(to)
         site = cls(to)
         if role != "Worker":
@@ -131,13 +135,13 @@ class Site(World):
 
     @property
     def env(self) -> dict[str, str]:
-        """As of any world, and a key that is nobody's business."""
+        """Return the environment of any world, plus a secret key."""
         own = {"XDG_CONFIG_HOME": str(self.place / "home" / ".config")}
         return {**super().env, **own, **({"PLANTED_API_KEY": self.planted} if self.planted else {})}
 
     @property
     def config(self) -> Path:
-        """The user's own config: what a project's says of programs has to be trusted first."""
+        """The user's config, because settings of a project about programs need trust first."""
         return self.place / "home" / ".config" / "logist" / "config.yaml"
 
     @property
@@ -146,13 +150,13 @@ class Site(World):
         return self.folder / "workspace"
 
     def told(self) -> dict[str, str]:
-        """What an attempt is told about this world."""
+        """Return the facts about this world that an attempt can use."""
         names = {"OUTSIDE": "outside", "USERHOME": "home", "JOB": f".logist/jobs/{JOB}"}
         more = {"OTHERJOB": f".logist/jobs/{OTHER}"}
         return {name: str(self.place / path) for name, path in (names | more).items()} | {"NAP": self.nap()}
 
     def nap(self) -> str:
-        """Seconds that only a process of this attempt sleeps."""
+        """Seconds of sleep by which a process of this attempt is recognized."""
         return f"9{int(self.canary[-8:], 16) % 10**8:08}"
 
     def _plant(self) -> None:
@@ -210,26 +214,26 @@ class Site(World):
         self.config.write_text(json.dumps(config), "utf-8")
 
     def write_program(self, body: str, says: str = DONE) -> None:
-        """What the agent program is from now on."""
+        """Set the code of the agent program."""
         path = self.place / "program" / "agent.py"
         path.parent.mkdir(exist_ok=True)
         lines = "\n".join(f"    {line}" for line in (body or "pass").strip().splitlines())
         path.write_text(AGENT.format(body=lines, says=repr(says)), "utf-8")
 
     def outside(self) -> dict[str, Any]:
-        """All that no agent may change: everything but the one job, and what rules that."""
+        """Everything that no agent may change: all files except the job, and the files that control it."""
         kept = dict(_everything(self.place, skipping=self.folder))
         kept |= {name: look(self.folder / name) for name in ("job.yaml", "logs/earlier.txt", "git/config")}
         return kept | {"hooks": (self.folder / "git" / "hooks").exists()}
 
     def inside(self) -> dict[str, Any]:
-        """The workspace, but for git's own directory."""
+        """The workspace, except git's directory."""
         seen = dict(_everything(self.workspace, skipping=self.workspace / ".git"))
         return {name: _as_kept(look) for name, look in seen.items()}
 
 
 def _everything(top: Path, skipping: Path) -> Iterator[tuple[str, Any]]:
-    """Every name below `top` with what is there; without recursion, for agents make deep directories."""
+    """Return every name below `top` with its content; not recursive, because agents create deep directories."""
     left = [top]
     while left:
         for path in left.pop().iterdir():
@@ -240,7 +244,7 @@ def _everything(top: Path, skipping: Path) -> Iterator[tuple[str, Any]]:
 
 
 def look(path: Path) -> Any:
-    """Kind, mode, names and content of a file; never through a link."""
+    """Return kind, mode, number of names and content of a file, without following links."""
     seen = path.lstat()
     if stat.S_ISLNK(seen.st_mode):
         return "link", os.readlink(path)
@@ -250,7 +254,7 @@ def look(path: Path) -> Any:
 
 
 def _as_kept(look: Any) -> Any:
-    """What a checkpoint keeps of a file: of its mode, whether it is a program."""
+    """Return what a checkpoint saves of a file: only the executable bit of its mode."""
     if isinstance(look, int):
         return stat.S_IFMT(look)
     mode, *rest = look

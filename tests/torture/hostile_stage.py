@@ -1,4 +1,4 @@
-"""A world for hostile commands, with things to steal and to spoil in it, and what each attempt did to it.
+"""A world for hostile commands, with things to steal and to damage, and a check of what each attempt did.
 
 As a program, `python -m tests.torture.hostile_stage KIND NAME...` tries the attempts as whoever runs it, and writes
 one JSON line for each: the tests start it with a key in its environment, and as another user.
@@ -30,7 +30,7 @@ from logist.agents.sandbox import Confinement, Means, ProgramEnd, running
 from tests.torture.hostile_commands import ATTEMPTS, Attempt
 
 KEY = "LOGIST_STAGE_API_KEY"
-"""The variable of this program that no attempt may see."""
+"""The environment variable of this program that no attempt may see."""
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/usr/lib", "/usr/local/bin", "/etc", "/opt", "/")
 DEFAULTS = {
@@ -43,7 +43,7 @@ DEFAULTS = {
 
 _IPC_PRIVATE, _IPC_CREAT, _IPC_RMID = 0, 0o1000, 0
 SHORT = "/tmp"
-"""The path of a unix socket may have 107 characters: the stage stands where names are short."""
+"""The path of a unix socket can have 107 characters, so the stage is in a directory with a short path."""
 
 
 class Listener:
@@ -73,7 +73,7 @@ class Listener:
                 self.heard.append(name)
 
     def close(self) -> None:
-        """Nobody listens any more."""
+        """Close the sockets."""
         for each in (self.tcp, self.udp, self.named, self.abstract):
             each.close()
 
@@ -89,7 +89,7 @@ class Shared:
         self._open = self._librt.mq_open(self.queue_name.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
 
     def close(self) -> None:
-        """Removes what nobody else has removed."""
+        """Remove what still exists."""
         self._libc.shmctl(self.segment, _IPC_RMID, None)
         self._libc.msgctl(self.queue, _IPC_RMID, None)
         self._librt.mq_unlink(self.queue_name.encode())
@@ -118,7 +118,7 @@ class Stage:
         return self.place / "workspace"
 
     def environment(self) -> dict[str, str]:
-        """What a script is told."""
+        """Return the environment of a script."""
         return {
             "PATH": PATH,
             "HOME": str(self.place / "private"),
@@ -142,7 +142,7 @@ class Stage:
 
 @contextmanager
 def stage(place: Path) -> Iterator[Stage]:
-    """Everything that an attempt may look for, below `place`; gone afterwards."""
+    """Create everything that an attempt may look for, below `place`; it is removed afterwards."""
     canary = os.environ.get(KEY) or secrets.token_hex(8)
     name, nap = f"logist-{secrets.token_hex(6)}", f"9{secrets.randbelow(10**8):08}"
     files = {
@@ -181,7 +181,7 @@ def stage(place: Path) -> Iterator[Stage]:
 
 
 def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[ProgramEnd, list[str]]:
-    """Runs one attempt, and says what it got."""
+    """Run one attempt; return what it achieved."""
     for path in (stage.workspace, stage.place / "private"):
         shutil.rmtree(path)
         path.mkdir()
@@ -211,7 +211,7 @@ def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[ProgramEnd, l
         )
     problems = [*_gained(stage, out, err), *_spoiled(stage, before)]
     said = err.read_text("utf-8", "replace")[-300:]
-    # The system may refuse a process too many before anybody counts them: then it ends by itself.
+    # The system may refuse another process before the watch counts them: then the program ends by itself.
     refused = attempt.how == "limit" and ended.how == "exited" and "Cannot fork" in said
     if ended.how != attempt.how and not refused:
         problems.append(f"it ended as {ended.how}, not as {attempt.how}: {said}")
@@ -220,7 +220,7 @@ def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[ProgramEnd, l
 
 @contextmanager
 def by(kind: str) -> Iterator[None]:
-    """Confined by this kind, where a machine could do better."""
+    """Return a sandbox of this kind, also if the machine has a better one."""
     found = sandbox.detect_sandbox()
     if kind == "landlock":
         found = Means("landlock")
@@ -259,7 +259,7 @@ def _spoiled(stage: Stage, before: dict[str, Any]) -> Iterator[str]:
 
 
 def _snapshot(stage: Stage) -> dict[str, Any]:
-    """All that an attempt may not change: contents, modes, owners, times, links, attributes."""
+    """Everything that an attempt may not change: contents, modes, owners, times, links, attributes."""
     found: dict[str, Any] = {}
     ours = {stage.workspace, stage.place / "private", stage.place / "stdout", stage.place / "stderr"}
     for top in ("outside", "user", "job"):
@@ -284,7 +284,7 @@ def _sleepers(nap: str) -> Iterator[int]:
 
 
 def main(kind: str, names: list[str]) -> None:
-    """Tries those named, each in a world of its own, and writes what they got."""
+    """Run the named attempts, each in a separate world, and write what they achieved."""
     for attempt in ATTEMPTS:
         if attempt.name in names:
             with (

@@ -1,4 +1,6 @@
-"""Texts that steer a terminal, hide or forge: what an agent, a file or a person's shell may hand to a listing."""
+"""Texts that control a terminal, hide or forge output: an agent, a file or a shell may put them into a
+listing.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,9 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def faults(shown: bytes, *, lines: bool = True) -> Iterator[str]:
-    """What in the output of a command could steer a terminal or hide from a person.
+    """Return the parts of an output that could control a terminal or hide text from a person.
 
-    Colours as Logist writes them are none. `lines`: no field may begin a line of its own.
+    The colors of Logist are allowed. `lines`: no field may begin a new line.
     """
     try:
         text = shown.decode("utf-8")

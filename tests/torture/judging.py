@@ -1,4 +1,6 @@
-"""What must hold in a disk state that a power cut left: read it, write to it as the next command would, read again."""
+"""Checks a disk state after a power cut: reads it, writes to it as the next command would, and reads it
+again.
+"""
 
 from __future__ import annotations
 
@@ -32,32 +34,35 @@ from tests.torture.shelf import Shelf, digest
 Json = dict[str, Any]
 
 FIXED = Clock(now=lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic=lambda: 0.0)
-"""The same recovery leaves the same bytes, so that most of what it leaves is known already."""
+"""The same recovery leaves the same bytes, so most of its results are known already."""
 
 NO_JOB = "no job"
 
 
 class Judge:
-    """Lays one disk state after the other out at `place` and says what is wrong with each."""
+    """Writes one disk state after the other to `place`, and lists the problems of each."""
 
     def __init__(self, place: Path, *, may_refuse: bool = False) -> None:
-        """`may_refuse`: the disk broke its word, so a job may be called damaged; it may never be read wrongly."""
+        """`may_refuse`: the disk lost durable data, so a job may be reported as damaged; but it may never be
+        read wrongly.
+        """
         self.shelf = Shelf(place)
         self.world = World(place)
         self.may_refuse = may_refuse
         self.kind = ""
-        """What was found in the last state, in words: states with the same words are alike."""
+        """What was found in the last state, as text: states with the same text are alike."""
         self.said: list[str] = []
         self.sound: set[tuple[bytes, bytes]] = set()
         """Histories with their states that were verified before."""
         self.repositories: dict[tuple[bytes, tuple[str, ...]], str] = {}
-        """By digest of a repository and the checkpoints that are named: what is wrong with it, "" for nothing."""
+        """The problem of a repository, by the digest of it and of the named checkpoints; "" for no problem.
+        """
         self._project: ProjectContext | None = None
 
     def problems(
         self, tree: Tree, promise: Promise, *, step: bool = False, commands: bool = False
     ) -> list[str]:
-        """What is wrong with one state. `step`: a whole step is made in it; `commands`: it is looked at by the
+        """Return the problems of one state. `step`: also run a complete step in it; `commands`: also read it with the
         command line too.
         """
         self.shelf.put(tree)
@@ -75,7 +80,7 @@ class Judge:
 
     @property
     def project(self) -> ProjectContext:
-        """Of this place: the clock stands still, and what it says is kept."""
+        """The project at this place, with a fixed clock; its messages are saved."""
         if self._project is None:
             self._project = replace(self.world.project(), clock=FIXED, say=self.said.append)
         return self._project
@@ -102,7 +107,7 @@ class Judge:
     def _after_next(
         self, job: JobDir, before: list[Entry], flight: ask_files.Collected, step: bool
     ) -> Iterator[str]:
-        """What is wrong after the next command that writes."""
+        """Yield the problems after the next command that writes."""
         self._next(step)
         yield from (
             f"the next command said: {each}"
@@ -131,7 +136,7 @@ class Judge:
             steward_decisions.record_decision(self.project, JOB, Kind.CANCEL)
 
     def _bad_checkpoints(self, tree: Tree, entries: list[Json]) -> Iterator[str]:
-        """Checkpoints that the history names, and that the repository has not, or not whole."""
+        """Checkpoints that the history names, and that are missing or incomplete in the repository."""
         top = f".logist/jobs/{JOB}/git/"
         skipped = ("logist-", "tmp_")
         own = {
@@ -160,14 +165,14 @@ def _fsck(world: World, commits: Sequence[str]) -> str:
 
 
 def bad_checkpoints(world: World) -> Iterator[str]:
-    """What the history names, and the repository does not have."""
+    """Return what the history names and the repository does not have."""
     wrong = _fsck(world, _named(world.history()))
     if wrong:
         yield f"checkpoints: {wrong}"
 
 
 def _told(entries: Sequence[Json]) -> list[Entry]:
-    """What a history says, by checksums that are computed here: what it says of itself proves nothing."""
+    """Return the entries of a history, with checksums that are computed here: the stored ones prove nothing."""
     return [(entry["sequence"], _checksum(entry)) for entry in entries]
 
 
@@ -177,7 +182,7 @@ def _checksum(entry: Json) -> str:
 
 
 def lost(entries: Sequence[Json], promised: Sequence[Entry]) -> Iterator[str]:
-    """What was promised, and is not there."""
+    """Yield what was promised and is missing."""
     return _missing(_told(entries), promised)
 
 
@@ -187,14 +192,14 @@ def _missing(told: Sequence[Entry], promised: Sequence[Entry]) -> Iterator[str]:
 
 
 def _open(flight: ask_files.Collected, recorded: int) -> bool:
-    """Whether something in flight is to be concluded."""
+    """Whether an unfinished call must be concluded."""
     if flight.ask is None or flight.kind not in ("answered", "in_doubt"):
         return False
     return flight.ask.sequence > recorded
 
 
 def _paid_twice(recorded: int, flight: ask_files.Collected, promise: Promise) -> Iterator[str]:
-    """What would make the next step pay for an ask again, or forget its answer."""
+    """Yield what would make the next step pay for an ask again, or lose its answer."""
     if recorded >= promise.sent:
         return
     if flight.outage is not None:
@@ -212,7 +217,7 @@ def _not_concluded(new: Sequence[Json], flight: ask_files.Collected) -> Iterator
 
 
 def unreadable(world: World) -> Iterator[str]:
-    """Commands that only look, and fail."""
+    """Yield the reading commands that fail."""
     for name in lab.READING:
         ran = world.run("job", name, JOB)
         if ran.code not in lab.WAITING:
@@ -221,7 +226,7 @@ def unreadable(world: World) -> Iterator[str]:
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """fsync does nothing inside: what a judge writes need not last."""
+    """Disable fsync: what a judge writes does not have to be durable."""
     real = os.fsync
     os.fsync = lambda fd: None
     try:

@@ -1,4 +1,4 @@
-"""What must hold after a command was killed, and after the commands that come then."""
+"""Checks what must be true after a command was killed, and after the next commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.torture.tracer import Action, Trace
 
 
 def struck(subject: Subject, reference: Reference, world: World, acts: Sequence[Action]) -> list[str]:
-    """Runs the command once for each action, each time with that mishap, and judges what is there then."""
+    """Run the command once for each action, with that fault, and check the result."""
     for act in acts:
         ran = subjects.traced(world, _next(subject, reference, world), act)
         problems = [*crashed(ran), *at_once(subject, reference, world, ran)]
@@ -28,7 +28,7 @@ def _next(subject: Subject, reference: Reference, world: World) -> tuple[str, ..
 
 
 def _is_done(reference: Reference, world: World) -> bool:
-    """Whether the command was carried out, and must not be given again."""
+    """Whether the command was carried out, so it must not be run again."""
     if not world.folder.exists() or len(world.history()) < len(reference.history):
         return False
     changed = reference.spec_before not in (b"", reference.spec)
@@ -36,7 +36,7 @@ def _is_done(reference: Reference, world: World) -> bool:
 
 
 def crashed(ran: Trace) -> list[str]:
-    """A process of the command was killed, not the command itself: it says so like any other trouble."""
+    """A child process of the command was killed: the command must report this like any other error."""
     said = ran.err.decode("utf-8", "replace")
     problems = []
     if "Traceback" in said or "bug in Logist" in said:
@@ -47,7 +47,7 @@ def crashed(ran: Trace) -> list[str]:
 
 
 def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) -> list[str]:
-    """Nothing acknowledged is lost, nothing invented, every command that looks works."""
+    """Check that nothing acknowledged is lost, nothing is invented, and every reading command works."""
     if not world.folder.exists():
         gone = ["the job is gone"] if reference.before else []
         told = ["a job was told of that is not there"] if ran.out else []
@@ -70,7 +70,9 @@ def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) ->
 
 
 def afterwards(subject: Subject, reference: Reference, world: World) -> Iterator[str]:
-    """The command can be given again if it was not carried out, and the next one works as if nothing had been."""
+    """Check that the command can be run again if it was not carried out, and that the next one works as if
+    nothing had happened.
+    """
     if not _is_done(reference, world):
         yield from _never_mind(subject, reference, world)
         ran = world.run(*subject.args)
@@ -82,14 +84,14 @@ def afterwards(subject: Subject, reference: Reference, world: World) -> Iterator
         if ran.code != reference.then_code:
             yield f"{' '.join(subject.then)} ends with {ran.code}: {ran.err}"
             return
-    else:  # the one that was killed last had done all but clear up; the next one that writes does
+    else:  # the last killed command had done everything except its cleanup; the next one that writes does that
         with world.job.hold_lock(command="logist", since="2026-01-02T03:04:05Z"):
             pass
     yield from as_if_nothing_had_been(reference, world)
 
 
 def _never_mind(subject: Subject, reference: Reference, world: World) -> Iterator[str]:
-    """Whoever does something else then finds the files as they were before."""
+    """Check that a different command finds the files as they were before."""
     if not subject.instead:
         return
     other = world.copied(world.place.with_name(f"{world.place.name}-instead"))
@@ -103,7 +105,7 @@ def _never_mind(subject: Subject, reference: Reference, world: World) -> Iterato
 
 
 def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:
-    """History, state, files and checkpoints are those of an undisturbed run."""
+    """Check that history, state, files and checkpoints are the same as after a run without a kill."""
     yield from broken(world)
     if subjects.stable(world.history()) != subjects.stable(reference.end):
         yield f"the history ends up as {subjects.stable(world.history())}"
@@ -117,7 +119,7 @@ def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:
 
 
 def _state_differs(reference: Reference, world: World) -> Iterator[str]:
-    """Unless it is behind, which is sound: then `job verify` has seen that the history gives it."""
+    """Compare the state, unless it is behind the history: then `job verify` has checked that it matches."""
     if world.state()["revision"] < len(reference.end):
         return
     state, wanted = subjects.stable_state(world.state()), subjects.stable_state(reference.state)

@@ -1,4 +1,4 @@
-"""A paid step that is killed: one charge, one interaction, or a doubt that is told and never paid again."""
+"""A paid step that is killed: one charge and one interaction, or a reported doubt that is never paid again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.torture.tracer import Action, Call, Trace
 SERVED = "REVIEW_REQUIRED"
 
 Outcomes = frozenset[str]
-"""The kinds of interaction of which one may be recorded: the answer, or that nobody knows."""
+"""The kinds of interaction of which one may be recorded: the answer, or the doubt."""
 ANSWERED: Outcomes = frozenset({"ask"})
 EITHER: Outcomes = frozenset({"ask", "recover"})
 
@@ -31,17 +31,17 @@ class Paid(NamedTuple):
     base: World
     before: list[Json]
     agent: str = MODEL
-    """Who calls the model."""
+    """The client that calls the model."""
 
 
 class Blow(NamedTuple):
-    """Kills, one command after the other; the commands are `job step`."""
+    """Kills for one command after the other; the commands are `job step`."""
 
     acts: tuple[Action, ...]
 
 
 def prepared(place: Path, python: str = sys.executable) -> Paid:
-    """The world before a worker is paid to change files."""
+    """The world before a paid step in which a worker changes files."""
     world = World.made(place, ["never used"])
     (place / "tmp").mkdir()
     world.python = python
@@ -51,7 +51,7 @@ def prepared(place: Path, python: str = sys.executable) -> Paid:
 
 
 def settled_calls(paid: Paid, place: Path) -> list[Call]:
-    """The calls of a paid step, the courier's among them, once all of Python's caches are there."""
+    """Return the calls of a paid step, including the courier's, when all of Python's caches exist."""
     calls = _undisturbed(paid, place)
     caching = any("__pycache__" in path for call in calls for path in call.paths)
     return _undisturbed(paid, place) if caching else calls
@@ -69,7 +69,7 @@ def _undisturbed(paid: Paid, place: Path) -> list[Call]:
 
 
 def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
-    """Kills a paid step, and the commands after it as often as there are blows; then all is done in peace."""
+    """Kill a paid step, then the next commands while there are kills left; then finish without kills."""
     reached, outcomes, where = True, ANSWERED, ""
     with paid_server() as server:
         world = at_home(paid, place, server)
@@ -92,9 +92,9 @@ def at_home(paid: Paid, place: Path, server: Loopback) -> World:
 
 
 def _outcomes(act: Action, ran: Trace, before: Outcomes) -> Outcomes:
-    """A doubt only where the courier died, and surely where it had said it would send and had no answer.
+    """Check the doubts: only if the courier died, and always if it had recorded the send and had no answer.
 
-    A stepper's death is no reason for one.
+    The death of a stepper is not a reason for a doubt.
     """
     courier_died = act.whom != "first" and (act.whom == "all" or ran.calls[act.n].process > 0)
     if not courier_died or not _calls_of(ran, "/1.sent"):
@@ -109,14 +109,14 @@ def _calls_of(ran: Trace, name: str) -> list[Call]:
 
 
 def at_once(paid: Paid, world: World, outcomes: Outcomes) -> Iterator[str]:
-    """Nothing is lost, and no more is recorded than one outcome; of those there may be."""
+    """Check that nothing is lost, and that at most one outcome is recorded, of an allowed kind."""
     yield from broken(world)
     yield from lost(world, paid.before)
     yield from wrongly_recorded(_new(paid, world), outcomes)
 
 
 def wrongly_recorded(kinds: Sequence[str], outcomes: Outcomes) -> Iterator[str]:
-    """One outcome at most, and one of those there may be."""
+    """Check for at most one outcome, of an allowed kind."""
     if len(kinds) > 1 or not outcomes.issuperset(kinds):
         yield f"the history has {[*kinds]} more, and may have one of {sorted(outcomes)}"
 
@@ -126,7 +126,9 @@ def _new(paid: Paid, world: World) -> list[str]:
 
 
 def finished(paid: Paid, world: World, server: Loopback, outcomes: Outcomes) -> Iterator[str]:
-    """The next step waits for nothing and records what there is; only then is anything asked again."""
+    """Check that the next step records the existing answer without waiting; only then the model is called
+    again.
+    """
     if not _new(paid, world):
         ran = subjects.traced(world, AGAIN)
         if ran.code not in (0, 3):
@@ -136,7 +138,9 @@ def finished(paid: Paid, world: World, server: Loopback, outcomes: Outcomes) -> 
 
 
 def _settled(paid: Paid, world: World, server: Loopback, outcomes: Outcomes) -> Iterator[str]:
-    """One charge and one interaction; or a doubt, which a steward resolves and which may cost once more."""
+    """Check for one charge and one interaction; or a doubt, which a steward resolves and which may cost one
+    more call.
+    """
     kinds, charges = _new(paid, world), len(server.requests)
     yield from wrongly_recorded(kinds, outcomes)
     if kinds == ["ask"] and charges != 1:
@@ -147,7 +151,7 @@ def _settled(paid: Paid, world: World, server: Loopback, outcomes: Outcomes) -> 
     if status != SERVED:
         yield f"the job is {status} in the end"
     yield from broken(world)
-    # A command that writes once more, and asks nobody.
+    # A command that writes once more, without a call to a model.
     ran = world.run("job", "suspend", JOB)
     if ran.code not in (0, 4):
         yield f"job suspend ends with {ran.code}: {ran.err}"

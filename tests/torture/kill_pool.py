@@ -1,4 +1,4 @@
-"""Points are tried one after the other in a slice, two at a time in a full run."""
+"""Tries the points one after the other in a slice, two at a time in a full run."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Item = TypeVar("Item")
 WORKERS = 2
 _PARENT_DEATH_SIGNAL = 1
 SHOWN = 2000
-"""Characters of one problem; it may hold a whole history."""
+"""Characters of one problem that are kept; it may contain a complete history."""
 
 
 class Tried(NamedTuple):
-    """What came of one point."""
+    """The result at one point."""
 
     problems: list[str]
     where: str
     reached: bool = True
-    """Whether it came to that at all: the order of two processes' calls is not the same in every run."""
+    """Whether the point was reached: the order of two processes' calls differs between runs."""
 
 
 def each(run: Run, work: Callable[[Path, Item], Tried], items: Sequence[Item]) -> None:
-    """Does the work for each item in an empty place, and counts what was reached.
+    """Do the work for each item in an empty directory, and count what was reached.
 
-    In a full run `work` and the items have to be picklable.
+    In a full run, `work` and the items must be picklable.
     """
     started = partial(_in_a_place, work, run.scratch)
     for tried in _in_parallel(started, items) if run.full else map(started, items):
@@ -61,7 +61,7 @@ def _in_a_place(work: Callable[[Path, Item], Tried], scratch: Path, item: Item) 
             return work(place, item)
         except Skip:
             raise
-        except Exception:  # noqa: BLE001  the other points go on
+        except Exception:  # noqa: BLE001  the other points continue
             return Tried([traceback.format_exc()[-SHOWN:]], str(item))
 
 

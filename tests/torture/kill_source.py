@@ -1,4 +1,4 @@
-"""The user's repository, from which a job is made and into which its work goes."""
+"""The user's repository, which a job starts from, and into which its work is merged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.torture.lab import Json, World
 
 
 def source(world: World) -> Json:
-    """The user's repository: what is committed, what lies there, what a command has left there."""
+    """The state of the user's repository: commits, files, and what a command has left there."""
     repository = world.place / "repo"
     files = {
         name: value for name, value in support.tree(repository).items() if not f"{name}/".startswith(".git/")
@@ -24,7 +24,9 @@ def source(world: World) -> Json:
 
 
 def torn(sources: tuple[Json, Json] | None, world: World) -> list[str]:
-    """What is wrong with it after a kill, by how it is before and after: a commit that is not whole, or a file that is neither."""
+    """Yield the problems after a kill: a commit that is incomplete, or a file that is neither the old nor the
+    new one.
+    """
     if sources is None:
         return []
     before, after, now = (*(each["files"] for each in sources), source(world)["files"])

@@ -1,4 +1,6 @@
-"""The commands that are killed, each in the world it needs, and what the same command does undisturbed."""
+"""The commands that are killed, each in the world that it needs, and what the same command does without a
+kill.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ DOER = {"src/app.py": "print('changed')\n", "src/new/deep/data.txt": "hello\n", 
 """What the agent does to the files of the repository."""
 AGAIN = ("job", "step", JOB)
 CODES = (0, 3, 4, 7, 11)
-"""How a command may end that did what it was asked to do."""
+"""The exit codes of a command that succeeded."""
 
 
 class Subject(NamedTuple):
@@ -32,15 +34,15 @@ class Subject(NamedTuple):
     name: str
     args: tuple[str, ...]
     prepare: Callable[[World], None]
-    """Makes what there is before the command."""
+    """Creates the world before the command."""
     then: tuple[str, ...] = AGAIN
     """A command that must work after it, whatever happened."""
     instead: tuple[str, ...] = ()
-    """Another command than this one, after which the files must be as if this one had not been begun."""
+    """A different command; after it, the files must be as if this one had not been started."""
 
 
 class Reference(NamedTuple):
-    """What the command does when nothing happens to it, and what the one after it does."""
+    """What the command and the next one do without a kill."""
 
     calls: list[Call]
     out: bytes
@@ -56,11 +58,11 @@ class Reference(NamedTuple):
     spec_before: bytes
     spec: bytes
     source: tuple[Json, Json] | None = None
-    """Of a command that changes the user's repository: that before and after it."""
+    """For a command that changes the user's repository: the repository before and after."""
 
 
 def doer_first(world: World) -> None:
-    """A job with files from a repository; a worker will change them, and a reviewer is content."""
+    """A job with files from a repository; a worker will change them, and a reviewer will accept the changes."""
     _script(world, {"text": command(evidence_files=["src/app.py"]), "files": DOER}, {"text": command()})
     repository = support.make_repository(world.place / "repo")
     ran = world.run("job", "create", "--id", JOB, "--prompt", "Do it.", "--repo", str(repository))
@@ -77,7 +79,7 @@ def doer_who_may_not(world: World) -> None:
 
 
 def reviewer_next(world: World) -> None:
-    """The same when the worker is through."""
+    """The same after the worker has finished."""
     doer_first(world)
     _run(world, "job", "step", JOB)
 
@@ -89,7 +91,7 @@ def rotated(world: World) -> None:
 
 
 def rotated_first(world: World) -> None:
-    """A job as `doer_first` has it, with such a history."""
+    """The job of `doer_first`, with such a history."""
     _rotating(world)
     doer_first(world)
 
@@ -99,7 +101,7 @@ def _rotating(world: World) -> None:
 
 
 def stuck(world: World) -> None:
-    """The same when the worker has changed files and is stuck, and a person has changed one since."""
+    """The same after the worker changed files and got stuck, and a person changed one file."""
     doer_first(world)
     _script(world, {"text": command("STUCK"), "files": DOER}, {"text": command()})
     _run(world, "job", "step", JOB)
@@ -118,7 +120,9 @@ def no_job_nor_repository(world: World) -> None:
 
 
 def another_job(world: World) -> None:
-    """No job yet, and one to fork: a worker has changed files from a repository, and a reviewer is content."""
+    """A job to fork: a worker has changed files from a repository, and a reviewer has accepted them. The fork
+    does not exist yet.
+    """
     _script(world, {"text": command(evidence_files=["src/app.py"]), "files": DOER}, {"text": command()})
     repository = support.make_repository(world.place / "repo")
     made = ("job", "create", "--id", "another", "--prompt", "Do it.", "--repo", str(repository))
@@ -138,7 +142,7 @@ graph TD
 
 
 def foreach_next(world: World) -> None:
-    """A job whose next step is given to two jobs, which change files from a repository."""
+    """A job whose next step has two child jobs, which change files from a repository."""
     listed = command(output={"items": ["one", "two"]})
     steps = {
         "A": [{"text": listed}],
@@ -155,7 +159,7 @@ def foreach_next(world: World) -> None:
 
 
 def children_done(world: World) -> None:
-    """The same when both have done their part."""
+    """The same after both children have finished."""
     foreach_next(world)
     _run(world, *AGAIN)
     for child in world.state()["children"]:
@@ -163,7 +167,7 @@ def children_done(world: World) -> None:
 
 
 def no_room_for_a_child(world: World) -> None:
-    """The same when one of them has used what their parent had left of its runs."""
+    """The same after one of them has used the rest of the parent's limit of runs."""
     foreach_next(world)
     _run(world, *AGAIN)
     first, _ = world.state()["children"]
@@ -172,7 +176,7 @@ def no_room_for_a_child(world: World) -> None:
 
 
 def finished(world: World) -> None:
-    """A job that has succeeded; in the repository that it came from lies something that nobody has committed."""
+    """A job that has succeeded; its source repository contains uncommitted changes."""
     doer_first(world)
     _run(world, "job", "run", JOB)
     _run(world, "job", "approve", JOB)
@@ -180,7 +184,7 @@ def finished(world: World) -> None:
 
 
 def finished_late(world: World) -> None:
-    """The same, and the repository has moved on."""
+    """The same, but the repository has new commits."""
     finished(world)
     (world.place / "repo" / "theirs.txt").write_text("theirs\n", "utf-8")
     support.git(world.place / "repo", "add", "theirs.txt")
@@ -242,13 +246,13 @@ def base(place: Path, subject: Subject) -> World:
 
 
 def traced(world: World, args: Sequence[str], act: Action | None = None) -> Trace:
-    """`logist ARGS` in a world, killed or not; nothing of it runs any more."""
+    """Run `logist ARGS` in a world, with or without a kill, until all its processes have ended."""
     env = world.env | {"TMPDIR": str(world.place / "tmp")}
     return trace(world.argv(*args), cwd=world.place, env=env, act=act)
 
 
 def reference(subject: Subject, base: World, place: Path) -> Reference:
-    """Runs the command undisturbed on a copy of the world before it."""
+    """Run the command without a kill, on a copy of the world before it."""
     before = base.history() if base.folder.exists() else []
     spec_before = (base.folder / "job.yaml").read_bytes() if base.folder.exists() else b""
     world = base.copied(place)
@@ -277,7 +281,7 @@ def reference(subject: Subject, base: World, place: Path) -> Reference:
 
 
 def files(world: World) -> dict[str, bytes]:
-    """The workspace, without its throw-away `.git`: contents by path."""
+    """Return the workspace without its temporary `.git`: contents by path."""
     found = {}
     for place, folders, names in os.walk(world.folder / "workspace"):
         folders[:] = [name for name in folders if name != ".git"]
@@ -288,7 +292,7 @@ def files(world: World) -> dict[str, bytes]:
 
 
 def stable(entries: Sequence[Json]) -> list[Any]:
-    """What of a history is the same in every run of the same commands."""
+    """Return the parts of a history that are the same in every run of the same commands."""
     return [
         (
             entry["sequence"],
@@ -300,7 +304,7 @@ def stable(entries: Sequence[Json]) -> list[Any]:
             entry.get("response", {}).get("raw_response"),
             entry.get("observed", {}).get("refusals"),
             entry.get("usage", {}).get("cost_cents"),
-            # Not what changed in the workspace: what an agent did that was killed is there already.
+            # Without the changes of the workspace: those of a killed agent exist already.
         )
         for entry in entries
     ]
@@ -310,9 +314,9 @@ def stable_state(state: Json) -> Json:
     """The same of a state."""
     varying = (
         *("head", "checksum", "created_at", "updated_at", "usage", "checkpoint", "start_checkpoint"),
-        "spawned",  # how long its children took is in it
-        "source",  # where the world lies is in it
-        "unchanged",  # what an agent did that was killed is there already
+        "spawned",  # it contains the time that its children took
+        "source",  # it contains the path of the world
+        "unchanged",  # the changes of a killed agent exist already
     )
     return {key: value for key, value in state.items() if key not in varying} | {
         "asked": state["asked"],
@@ -322,7 +326,7 @@ def stable_state(state: Json) -> Json:
 
 
 def checkpoints_missing(world: World) -> list[str]:
-    """Checkpoints that the history names and the repository has not, whole."""
+    """Return checkpoints that the history names, and that are missing or incomplete in the repository."""
     named = {entry.get(key) for entry in world.history() for key in ("checkpoint_before", "checkpoint_after")}
     git = ["git", f"--git-dir={world.folder / 'git'}", "fsck", "--full", "--no-dangling", "--no-progress"]
     done = subprocess.run(
@@ -332,7 +336,9 @@ def checkpoints_missing(world: World) -> list[str]:
 
 
 def leftovers(world: World) -> list[str]:
-    """Half-written files, and half-made jobs, that a command has left which came after the one that was killed."""
+    """Return half-written files and half-created jobs that remain after the command that follows the killed
+    one.
+    """
     places = [world.folder, world.folder / "inflight", world.folder / "logs"]
     names = [path for place in places if place.is_dir() for path in place.iterdir()]
     stale = [path for path in names if path.name.startswith(".") and ".new" in path.name]

@@ -1,4 +1,4 @@
-"""A paid step of a model that works with tools, killed: its turns are paid once, and done once."""
+"""Kills a paid step of a model with tools: each turn must be paid once, and carried out once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.torture.tracer import Action, Call
 PLAN: Plan = [[creates("made"), edits("made")], [counts("a1")]]
 GIVING_UP = ("job", "suspend", JOB)
 MOST_COMMANDS = 6
-"""After which a job rests, or never will."""
+"""The number of commands after which a job must be settled."""
 
 
 def settled_calls(paid: Paid, place: Path) -> list[Call]:
-    """The calls of such a step, those of the courier and of a command's sandbox among them."""
+    """Return the calls of such a step, including those of the courier and of a command's sandbox."""
     _undisturbed(paid, place)  # Python's caches
     return _undisturbed(paid, place)
 
@@ -42,7 +42,7 @@ def _undisturbed(paid: Paid, place: Path) -> list[Call]:
 
 
 def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
-    """Kills the step, and the commands after it as often as there are blows; then all is done in peace."""
+    """Kill the step, then the next commands while there are kills left; then finish without kills."""
     reached, where, doubt = True, "", False
     with Working(PLAN) as server:
         world = kill_paid.at_home(paid, place, server)
@@ -63,7 +63,7 @@ def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
 
 
 class HalfDone(NamedTuple):
-    """The world after a courier died between two turns, and what its model had been asked."""
+    """The world after a courier died between two turns, and the requests that its model had received."""
 
     base: World
     asked: list[Received]
@@ -71,7 +71,7 @@ class HalfDone(NamedTuple):
 
 
 def half_done(place: Path) -> HalfDone:
-    """All tools of the plan have been used, and the model is not told."""
+    """All tools of the plan were used, and the model did not get the last results."""
     killing = pay_tools.killing_python(place.with_name("killing"))
     paid = kill_paid.prepared(place, killing)
     with Working(PLAN) as server:
@@ -84,7 +84,7 @@ def half_done(place: Path) -> HalfDone:
 
 
 def given_up_calls(half: HalfDone, place: Path) -> list[Call]:
-    """The calls of a command that gives up what is half done."""
+    """Return the calls of a command that gives up a half-finished ask."""
     ran = subjects.traced(half.base.copied(place), GIVING_UP)
     shutil.rmtree(place)
     assert ran.code in (0, 4), ran
@@ -92,7 +92,9 @@ def given_up_calls(half: HalfDone, place: Path) -> list[Call]:
 
 
 def _at_another_address(world: World, url: str) -> None:
-    """Who goes on asks the model that was asked before: here it is that of another copy of the world."""
+    """The command that continues calls the model of the earlier requests, which belongs to another copy of
+    the world.
+    """
     path = world.folder / "inflight" / "1.request"
     asked = json.loads(path.read_bytes())
     asked["model"]["endpoint"] = url
@@ -100,7 +102,9 @@ def _at_another_address(world: World, url: str) -> None:
 
 
 def struck_giving_up(half: HalfDone, place: Path, act: Action) -> Tried:
-    """Kills a command that gives the agent's work up; whoever goes on with it then finds what it has done."""
+    """Kill a command that gives up the agent's work; check that the command that continues it finds what was
+    done.
+    """
     with Working(PLAN) as server:
         world = half.base.copied(place).paid_by(server.url)
         _at_another_address(world, server.url)
@@ -119,13 +123,13 @@ def struck_giving_up(half: HalfDone, place: Path, act: Action) -> Tried:
 
 
 def _is_in_doubt(world: World) -> bool:
-    """Whether the last request left, and no answer is on disk; nobody is at work any more."""
+    """Whether the last request was sent and no answer is on disk, when no process is running."""
     exchanges = world.job.read_exchanges()
     return bool(exchanges) and exchanges[-1].sent and exchanges[-1].response is None
 
 
 def _rested(world: World, server: Loopback, doubt: bool = False) -> Iterator[str]:
-    """Steps until the answer is recorded, a doubt is resolved by a steward; what is wrong then."""
+    """Step until the answer is recorded or a steward has resolved the doubt; return the problems."""
     kinds: list[str] = []
     for _ in range(MOST_COMMANDS):
         kinds = [entry["kind"] for entry in world.history()]
@@ -140,7 +144,7 @@ def _rested(world: World, server: Loopback, doubt: bool = False) -> Iterator[str
         yield f"{kinds.count('recover')} doubts, not {int(doubt)}"
     yield from tool_model.problems_of(world, server.requests, PLAN, settled=False)
     yield from broken(world)
-    ran = world.run("job", "suspend", JOB)  # a command that writes once more, and asks nobody
+    ran = world.run("job", "suspend", JOB)  # a command that writes once more, without a call to a model
     yield from [] if ran.code in (0, 4) else [f"job suspend ends with {ran.code}: {ran.err}"]
     yield from tool_model.in_flight(world)
     yield from subjects.checkpoints_missing(world)

@@ -1,4 +1,4 @@
-"""A world to torture: a project with one job, Logist run in it, and what must hold whatever happened."""
+"""A world to torture: a project with one job, ways to run Logist in it, and checks that must always pass."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Json = dict[str, Any]
 JOB = "j"
 KEY = "dummy-key-for-tests-0001"
 WAITING = (0, 3, 4, 7, 8, 11)
-"""Exit codes with which a command may tell where a job stands; the others are trouble."""
+"""Exit codes that report the status of a job; all others are errors."""
 
 READING = ("status", "show", "history", "preview")
-"""Commands that only look; `verify` and `replay` must end with 0."""
+"""Commands that only read; `verify` and `replay` must end with 0."""
 
 
 def command(action: str = "COMPLETED", summary: str = "Done.", **more: Any) -> str:
@@ -53,7 +53,9 @@ class World:
 
     @classmethod
     def made(cls, place: Path, answers: Sequence[str] = (), config: str = "") -> World:
-        """A new world without jobs. `answers`: what the scripted agent says, ask by ask; else `paid_by`."""
+        """A new world without jobs. `answers`: the answers of the scripted agent in order; without them, use
+        `paid_by`.
+        """
         world = cls(place)
         world.home.mkdir(parents=True)
         (place / "home").mkdir()
@@ -64,7 +66,9 @@ class World:
         return world
 
     def paid_by(self, url: str, agent: str | None = MODEL) -> World:
-        """Asks the models behind `url` from now on, over HTTP, through a courier; None: the user's config names the agent."""
+        """Call the models at `url` from now on, over HTTP, through a courier; None: the user's config names
+        the agent.
+        """
         lines = [*([f"agent: {agent}"] if agent else []), "models:"]
         for name in ("grok-code-fast-1", "gemini-2.5-flash"):
             lines += [f"  {name}:", f"    provider_model: openai/{name}", f"    endpoint: {url}"]
@@ -73,7 +77,7 @@ class World:
         return self
 
     def unconfined(self) -> World:
-        """Tries no sandbox from now on: what that says to the kernel is no call to a model."""
+        """Use no sandbox from now on: its system calls are not of interest here."""
         user = self.place / "home" / ".config" / "logist"
         user.mkdir(parents=True, exist_ok=True)
         (user / "config.yaml").write_text("sandbox: {mode: 'off'}\n", "utf-8")
@@ -81,7 +85,7 @@ class World:
 
     @property
     def env(self) -> dict[str, str]:
-        """All of the environment that a command gets."""
+        """The complete environment of a command."""
         values = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.place / "home"),
@@ -105,18 +109,18 @@ class World:
         return JobDir.open(self.jobs, JOB)
 
     def copied(self, to: Path) -> World:
-        """The same world at another place."""
+        """The same world in another directory."""
         shutil.copytree(self.place, to, symlinks=True)
         world = World(to)
         world.python = self.python
         return world
 
     def argv(self, *args: str) -> list[str]:
-        """`logist ARGS` as a command line, for a process of its own."""
+        """Return the command line of `logist ARGS`, for a separate process."""
         return [self.python, "-m", "logist", *args]
 
     def started(self, *args: str, **options: Any) -> subprocess.Popen[bytes]:
-        """`logist ARGS` as a process that goes on by itself; silent unless told otherwise."""
+        """Start `logist ARGS` as a process and do not wait for it; its output is dropped by default."""
         nowhere = subprocess.DEVNULL
         pipes: Json = {"stdin": nowhere, "stdout": nowhere, "stderr": nowhere, **options}
         process: Any = subprocess.Popen(self.argv(*args), cwd=self.place, env=self.env, **pipes)
@@ -124,7 +128,7 @@ class World:
         return started
 
     def run(self, *args: str, stdin: str = "") -> support.Ran:
-        """`logist ARGS` in this process: quicker. Not for what a kill or a courier has a part in."""
+        """Run `logist ARGS` in this process, which is faster. Not for runs with a kill or a courier."""
         return support.run_in_process(*args, stdin=stdin, env=self.env, cwd=self.place)
 
     def create(self, *args: str) -> World:
@@ -151,20 +155,20 @@ class World:
         )
 
     def history(self) -> list[Json]:
-        """Every entry, verified."""
+        """Return every entry, verified."""
         return list(self.job.read_entries())
 
     def state(self) -> Json:
-        """state.json as it lies."""
+        """Return state.json as it is on disk."""
         state = self.job.read_state()
         assert state is not None
         return state
 
 
 def broken(world: World) -> list[str]:
-    """What is wrong with the one job: [] if every reading command works, and history and state agree.
+    """Return the problems of the job: [] if every reading command works, and history and state agree.
 
-    Nothing is written. A state that is only behind the history is sound.
+    Writes nothing. A state that is only behind the history is allowed.
     """
     problems = []
     for name in READING:
@@ -179,19 +183,21 @@ def broken(world: World) -> list[str]:
 
 
 def heals(world: World) -> bool:
-    """Whether all that `verify` finds is the end of an append that was never acknowledged: the next one cuts it."""
+    """Whether `verify` finds only an incomplete append that was never acknowledged: the next append removes
+    it.
+    """
     found = job_reader.verify_job(world.project(), world.job)
     return bool(found.problems) and all(problem == found.proof.ending for problem in found.problems)
 
 
 def broken_files(world: World) -> list[str]:
-    """The same by the library alone: for many thousand states."""
+    """The same, with the library only: for many thousands of states."""
     found = job_reader.verify_job(world.project(), world.job)
     return [problem.message for problem in found.problems]
 
 
 def lost(world: World, acknowledged: Sequence[Json]) -> list[str]:
-    """Interactions that a command had told of, and that are gone or changed."""
+    """Return acknowledged interactions that are missing or changed."""
     now = {entry["sequence"]: entry["checksum"] for entry in world.history()}
     return [
         f"interaction {entry['sequence']} is gone or changed"
@@ -202,13 +208,13 @@ def lost(world: World, acknowledged: Sequence[Json]) -> list[str]:
 
 @contextmanager
 def paid_server(*steps: Json) -> Iterator[Loopback]:
-    """A model on 127.0.0.1 that charges for each request it gets: `requests` is its ledger."""
+    """A model server on 127.0.0.1 that charges for each request: `requests` is its ledger."""
     with Loopback(*(steps or ({"text": command(), "usage": {"input": 10, "output": 10}},))) as server:
         yield server
 
 
 def own_python(place: Path) -> tuple[str, Path]:
-    """An interpreter like this one with a directory of its own for packages: both."""
+    """Create an interpreter like this one, with a separate directory for packages; return both paths."""
     venv.create(place, symlinks=True, with_pip=False)
     site = next(place.glob("lib/python*/site-packages"))
     ours = [path for path in sys.path if path.endswith("site-packages")]
@@ -217,10 +223,10 @@ def own_python(place: Path) -> tuple[str, Path]:
 
 
 def standin_python(place: Path) -> str:
-    """An interpreter like this one, in which `litellm` is a stand-in that loads in no time.
+    """An interpreter like this one, in which `litellm` is a stand-in that loads immediately.
 
-    The real package takes seconds to load. The stand-in makes the same HTTP request and gives the same
-    objects, so that many paid steps can be killed; the real one is killed at a share of them.
+    The real package takes seconds to load. The stand-in makes the same HTTP request and returns the same
+    objects, so that many paid steps can be killed; the real package is used at a sample of the points.
     """
     python, site = own_python(place)
     shutil.copytree(Path(__file__).with_name("standin") / "litellm", site / "litellm")

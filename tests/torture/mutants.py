@@ -1,6 +1,6 @@
-"""Deliberate breaks of the protocol, to show that the simulator would see one; and two harmless variants.
+"""Deliberate bugs in the protocol, to show that the simulator detects them; and harmless variants.
 
-`python -m tests.torture.mutants NAME,NAME ARGS...` is `logist ARGS...` with these in force.
+`python -m tests.torture.mutants NAME,NAME ARGS...` is `logist ARGS...` with these variants.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from logist.workspace import git
 from tests.torture.recording import ANSWERED
 
 Swap = tuple[Any, str, Any]
-"""An object, the name of one of its attributes, and what takes its place."""
+"""An object, the name of one of its attributes, and the replacement."""
 
 
 def in_place() -> list[Swap]:
-    """No break: every append is made in place, as in a history above the threshold."""
+    """Not a bug: every append is made in place, as in a history above the threshold."""
     return [(JobDir.append_entries, "__kwdefaults__", {"replace_below": 0, "rotate_at": 0})]
 
 
 def rotating() -> list[Swap]:
-    """No break: every append closes the history and begins a new file."""
+    """Not a bug: every append closes the history and begins a new file."""
     append = JobDir.append_entries
 
     def closing(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
@@ -42,7 +42,7 @@ def rotating() -> list[Swap]:
 
 
 def own_courier() -> list[Swap]:
-    """No break: the courier runs inside the command, so that breaks reach it."""
+    """Not a bug: the courier runs inside the command, so that the variants affect it too."""
 
     def launch(job: JobDir, lock: Any, private: Any, environment: Any, server: Any = None) -> Any:
         status = process._run_errand(job, private, io.StringIO())
@@ -53,12 +53,12 @@ def own_courier() -> list[Swap]:
 
 
 def flushed_at_once() -> list[Swap]:
-    """No break: a new job is flushed by one call, however much other programs have written."""
+    """Not a bug: a new job is flushed by one call, however much other programs have written."""
     return [(flushing, "_is_one_flush_quicker", lambda folder, bulk: True)]
 
 
 def flushed_one_by_one() -> list[Swap]:
-    """No break: each file and directory of a new job is flushed by itself, as on a busy machine."""
+    """Not a bug: each file and directory of a new job is flushed separately, as on a busy machine."""
     return [(flushing, "_is_one_flush_quicker", lambda folder, bulk: False)]
 
 
@@ -68,7 +68,7 @@ def new_job_not_flushed() -> list[Swap]:
 
 
 def new_job_half_flushed() -> list[Swap]:
-    """The files of a new job are flushed before it gets its name, and the directories are not."""
+    """Before a new job gets its name, its files are flushed, but not its directories."""
     flush, one_by_one = flushing._flush_path, flushed_one_by_one()
     return [*one_by_one, (flushing, "_flush_path", lambda path: None if path.is_dir() else flush(path))]
 
@@ -97,7 +97,7 @@ def _only(kind: Callable[[int], bool]) -> Callable[[int, Path], None]:
 
 
 def trailing_comma() -> list[Swap]:
-    """An entry gets its comma when the next one is appended: a finished line is touched again."""
+    """An entry gets its comma when the next one is appended: a finished line is written again."""
     whole, block_of = history._write_in_place, history._seal_block
 
     def content(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
@@ -122,7 +122,7 @@ def trailing_comma() -> list[Swap]:
 
 
 def no_checksum() -> list[Swap]:
-    """A line that looks whole is believed."""
+    """A line that looks complete is accepted without verification."""
 
     def checksum_of(line: bytes) -> str | None:
         seal = line[-entries._SEAL :]
@@ -133,7 +133,7 @@ def no_checksum() -> list[Swap]:
 
 
 def no_chain() -> list[Swap]:
-    """An entry is believed whatever it says that it follows."""
+    """An entry is accepted whatever previous entry it names."""
     read = entries.read_entry
 
     def read_entry(line: bytes, before: entries.Position, first_sequence: int) -> Any:
@@ -146,7 +146,7 @@ def no_chain() -> list[Swap]:
 
 
 def segment_last() -> list[Swap]:
-    """The new file of a history is put in the place of the old one before the segment is made of that."""
+    """The new file of a history replaces the old one before the segment is created from it."""
     waiting: list[Callable[[], None]] = []
     write, replace = segments.write_segment, files.replace_file
 
@@ -167,7 +167,7 @@ def segment_last() -> list[Swap]:
 
 
 def state_first() -> list[Swap]:
-    """state.json is written before the history that it is made from."""
+    """state.json is written before the history that it is built from."""
 
     def record(self: sessions.Session, *added: Any, back: Any = None) -> Any:
         raw = [sessions.dump_interaction(entry) for entry in added]
@@ -188,7 +188,7 @@ def state_first() -> list[Swap]:
 
 
 def state_in_place() -> list[Swap]:
-    """state.json is emptied and written again, instead of being replaced."""
+    """state.json is truncated and written again, instead of being replaced."""
     replace = files.replace_file
 
     def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -203,7 +203,7 @@ def state_in_place() -> list[Swap]:
 
 
 def sent_not_durable() -> list[Swap]:
-    """The bytes leave before the mark that they leave is flushed."""
+    """The request is sent before the mark `sent` is flushed."""
 
     def mark_sent(folder: Path, k: int) -> None:
         os.close(os.open(folder / f"{k}.sent", os.O_WRONLY | os.O_CREAT, 0o600))
@@ -222,7 +222,7 @@ def answer_not_durable() -> list[Swap]:
 
 
 def inflight_first() -> list[Swap]:
-    """What was in flight is forgotten before the history has it."""
+    """The files in `inflight/` are removed before the history contains the answer."""
     record = sessions.Session.record
 
     def forgetful(self: sessions.Session, *added: Any, back: Any = None) -> Any:
@@ -239,7 +239,7 @@ def objects_not_durable() -> list[Swap]:
 
 
 def object_names_not_durable() -> list[Swap]:
-    """The directories in which git names its files are not flushed."""
+    """The directories of git's files are not flushed."""
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
@@ -250,7 +250,7 @@ def object_names_not_durable() -> list[Swap]:
 
 
 def end_assumed() -> list[Swap]:
-    """An append goes over the last three bytes, taken for the closing, whatever they are."""
+    """An append overwrites the last three bytes without a check that they are the closing."""
     confirm = history._confirm_end
 
     def confirm_end(file: Any, path: Path, expected: Any, torn: bytes) -> Any:
@@ -313,7 +313,7 @@ HARMLESS = ("in_place", "rotating", "own_courier", "flushed_at_once", "flushed_o
 
 @contextmanager
 def applied(names: Sequence[str]) -> Iterator[None]:
-    """These variants are in force inside the block."""
+    """Apply these variants inside the block."""
     with ExitStack() as stack:
         for name in names:
             for owner, attribute, value in VARIANTS[name]():
@@ -323,7 +323,7 @@ def applied(names: Sequence[str]) -> Iterator[None]:
 
 
 def main() -> None:
-    """Runs logist with the variants that the first argument names."""
+    """Run logist with the variants that the first argument names."""
     from logist.cli import main as logist
 
     sys.path.insert(0, str(Path(__file__).with_name("standin")))

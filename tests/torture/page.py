@@ -1,4 +1,4 @@
-"""The figures of the last recorded run: recorded.json, and the table of docs/reliability.md made of it."""
+"""The numbers of the last recorded run: recorded.json, and the table of docs/reliability.md created from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEAD = ("Case", "Checked", "Failed", "Seconds", "Noted")
 def record(
     results: Sequence[Result], date: str = "", *, recorded_file: Path = RECORDED, page_file: Path = PAGE
 ) -> None:
-    """Puts the results over those recorded before, case by case, and makes the page's table anew.
+    """Replace the recorded results, case by case, and create the page's table again.
 
     `date` is of the run, `YYYY-MM-DD`; by default today's, UTC.
     """
@@ -44,7 +44,7 @@ def record(
 
 
 def missing(recorded: Sequence[Json]) -> list[str]:
-    """The cases of the suite that no recorded run has, by name."""
+    """Return the names of cases that no recorded run contains."""
     known = {_name(case) for case in recorded}
     names = (f"{part}/{case.name}" for part, case in every_case())
     return [name for name in names if name not in known]
@@ -59,12 +59,12 @@ def read(recorded_file: Path = RECORDED) -> list[Json]:
 
 
 def table_of(page: str) -> str:
-    """What stands between the two markers of a page."""
+    """Return the text between the two markers of a page."""
     return page.partition(f"{BEGIN}\n")[2].partition(END)[0]
 
 
 def rendered(recorded: Sequence[Json], unrecorded: Sequence[str] = ()) -> str:
-    """The table of the page: a line for each case, what has no record, and the runs they are from."""
+    """Return the table of the page: a line for each case, the cases without a record, and the runs."""
     if not recorded:
         return "\nNo run is recorded.\n\n"
     rows = [HEAD, tuple("---" for _ in HEAD), *map(_row, recorded)]
@@ -74,7 +74,7 @@ def rendered(recorded: Sequence[Json], unrecorded: Sequence[str] = ()) -> str:
 
 
 def machine() -> Json:
-    """What the figures depend on."""
+    """Describe what the numbers depend on."""
     places = [MEMORY] if MEMORY.is_dir() else []
     kinds = {filesystem_type(place) or "unknown" for place in (*places, Path(tempfile.gettempdir()), ROOT)}
     return {
@@ -111,7 +111,7 @@ def _cell(text: str) -> str:
 
 
 def _runs(recorded: Sequence[Json]) -> list[str]:
-    """Each run that a case is from, with its machine."""
+    """List the runs of the cases, each with its machine."""
     runs: dict[str, list[str]] = {}
     for case in recorded:
         runs.setdefault(_run(case["run"]), []).append(f"`{_name(case)}`")

@@ -1,4 +1,6 @@
-"""Real agent programs in the sandbox, against a model on this machine: what they do, and that nothing is left."""
+"""Real agent programs in the sandbox, against a model on this machine: their results, and that no process
+remains.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from tests.torture.lab import KEY, World, command
 from tests.torture.suite import Case, Run, Skip
 
 SLICE = {"llm": ("ok",), "claude": ("ok", "auth")}
-"""The programs of the ordinary check, and what is tried of each; the others are installed only for a full run."""
+"""The programs of the ordinary check, with the cases for each; the others are installed only for a full run.
+"""
 KINDS = {
     "refused": ErrorKind.REFUSED,
     "auth": ErrorKind.AUTH,
@@ -37,30 +40,30 @@ KINDS = {
 APPROVAL = 11
 """The exit code of a step that waits for a steward."""
 LONG = 240.0
-"""Seconds: opencode, cline, goose and aider try again for more than a minute."""
+"""Seconds; opencode, cline, goose and aider retry for more than a minute."""
 SHORT = 15.0
-"""Seconds: longer than any of them needs to send its first request."""
+"""Seconds; longer than any program needs to send its first request."""
 ENDING = 20.0
-"""Seconds that a stopped program, and all it started, may take to be gone."""
+"""Seconds within which a stopped program and all its processes must have ended."""
 CUT_AS_REFUSED = ("aider",)
-"""Those that may tell a cut answer in the words of a refused connection, whichever their library took it for."""
+"""Programs that may report a cut answer as a refused connection, depending on their library."""
 SILENT_CUT = ("gemini",)
-"""Those that do not tell that an answer was cut."""
+"""Programs that do not report that an answer was cut."""
 TOOLLESS = ("llm", "aider")
 
 
 class Came(NamedTuple):
-    """What came of one run."""
+    """The result of one run."""
 
     ended: ProgramEnd
     result: Result
     wrote: bool
     left: list[str]
-    """Command lines of processes that outlived it."""
+    """Command lines of processes that still ran after it."""
 
 
 def program_case(name: str) -> Callable[[Run], None]:
-    """All that can happen to one program."""
+    """All cases for one program."""
 
     def case(run: Run) -> None:
         if not run.full and name not in SLICE:
@@ -82,20 +85,20 @@ def program_case(name: str) -> Callable[[Run], None]:
 
 
 def once(scratch: Path, place: Place, name: str, what: str, short: float) -> Came:
-    """One run of a program in the sandbox; one that hangs is ended after `short` seconds."""
+    """Run a program once in the sandbox; a case that hangs is stopped after `short` seconds."""
     with agent_captures.endpoint(name, what, scratch / "workspace") as (_, url):
         deadline = short if what == "hang" else LONG
         return _run(scratch, place, name, url, what, deadline, lambda: False)
 
 
 def wrong(name: str, what: str, came: Came) -> Iterator[str]:
-    """What is not as it should be after such a run."""
+    """Yield the problems after such a run."""
     error, result = came.result.error, came.result
     if what in KINDS:
         told = error.kind if error else None
         either = what == "cut" and name in CUT_AS_REFUSED and told is ErrorKind.REFUSED
         if told != KINDS[what] and not either:
-            yield f"it is told as {told}: {error or result.text[:100]} ({came.ended})"
+            yield f"it is reported as {told}: {error or result.text[:100]} ({came.ended})"
     elif error:
         yield f"an error: {error} ({came.ended})"
     if what == "truncated" and name not in SILENT_CUT and result.finish != "length":
@@ -111,7 +114,9 @@ def wrong(name: str, what: str, came: Came) -> Iterator[str]:
 
 
 def lured(scratch: Path, place: Place, name: str) -> Iterator[str]:
-    """The workspace has settings that lead elsewhere: nobody there is asked, and the work is done all the same."""
+    """Settings in the workspace name another server: it must get no request, and the work must be done
+    anyway.
+    """
     with Endpoint({"text": "ok"}) as elsewhere:
         with agent_captures.endpoint(name, "ok", scratch / "workspace") as (_, url):
             came = _run(
@@ -127,7 +132,7 @@ def lured(scratch: Path, place: Place, name: str) -> Iterator[str]:
 
 
 def stopped(scratch: Path, place: Place, name: str) -> Iterator[str]:
-    """It is stopped while a command of its model runs: all of it has to go."""
+    """Stop the program while a command of its model runs: all its processes must end."""
     line = f"tail -s 31{len(name)}7 -f /dev/null"  # some refuse a long `sleep`
     steps: dict[str, Any] = {"calls": [{"shell": line}]}
     with Endpoint(steps, workspace=str(scratch / "workspace")) as endpoint:
@@ -145,20 +150,22 @@ def stopped(scratch: Path, place: Place, name: str) -> Iterator[str]:
     elif came.ended.how != "stopped" or took > ENDING:
         yield f"it ended in another way: {came.ended}, after {took:.0f} s"
     if came.result.error is None or came.result.error.kind != ErrorKind.TRANSIENT:
-        yield f"it is told as {came.result.error}"
+        yield f"it is reported as {came.result.error}"
     if still := _running(line) + came.left:
         yield f"left running: {still}"
 
 
 def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
-    """A job whose agent it is: asked in the sandbox by the courier, paid, and held for approval."""
+    """A job with this agent: the courier runs it in the sandbox, its usage is recorded, and the job waits for
+    approval.
+    """
     scratch.mkdir()
     steps = agent_captures.ok(name) if name != "llm" else [{"text": command(), "usage": agent_captures.USAGE}]
     with Endpoint(*steps, workspace=str(scratch / "w/.logist/jobs/j/workspace")) as endpoint:
         world = World.made(scratch / "w").paid_by(endpoint.url, None)
         config = (
             world.place / "home" / ".config" / "logist" / "config.yaml"
-        )  # a project's own has to be trusted
+        )  # settings of a project need trust
         config.parent.mkdir(parents=True)
         readable = json.dumps([str(root) for root in place.roots])
         more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n"
@@ -238,12 +245,12 @@ def _run(
 
 
 def _running(line: str) -> list[str]:
-    """Processes whose whole command line is this."""
+    """Return the processes with exactly this command line."""
     return [found for _, found in _processes("cmdline") if found.strip() == line]
 
 
 def _marked(marker: str) -> list[str]:
-    """Processes with this marker in their environment."""
+    """Return the processes with this marker in their environment."""
     return [found[:80] for _, found in _processes("environ") if marker in found]
 
 

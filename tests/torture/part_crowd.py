@@ -1,4 +1,6 @@
-"""Crowds: many processes at one job, killed in a storm, read without a lock, waiting for one paid step."""
+"""Crowds: many processes at one job: they are killed at random, read without a lock, or wait for one paid
+step.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ Json = dict[str, Any]
 
 AGAIN = command("RETRY", "Once more.")
 HUNG = 300.0
-"""Seconds after which a process is taken for hung."""
+"""Seconds after which a process counts as hung."""
 
 
 def winners(run: Run) -> None:
-    """Many processes step one job: each revision has one winner, and nobody else was told it is theirs."""
+    """Many processes step one job: each revision has one winner, and no other process was told that it won."""
     processes, revisions = (64, 1000) if run.full else (8, 60)
     world = _busy_world(run)
     logs = _folder(run.scratch / "told")
@@ -42,7 +44,7 @@ def winners(run: Run) -> None:
     problems = broken(world) + lost(world, acknowledged)
     problems += [f"a stepper ended with {code}: {_last_line(run)}" for code in codes - {0}]
     problems += [f"{doubles} revisions were won twice"] if doubles else []
-    problems += ["a revision was won by nobody"] if set(wins) != set(range(2, last + 1)) else []
+    problems += ["a revision has no winner"] if set(wins) != set(range(2, last + 1)) else []
     problems += [f"only {last} revisions"] if last < revisions else []
     run.check(problems, f"{processes} processes")
     run.count = last
@@ -55,7 +57,7 @@ def _last_line(run: Run) -> str:
 
 
 def storm(run: Run) -> None:
-    """Steppers of one job are killed without pause and come again: nothing acknowledged is lost."""
+    """Steppers of one job are killed and restarted without pause: nothing acknowledged is lost."""
     processes, kills = (24, 600) if run.full else (6, 40)
     world, chance = _busy_world(run), run.random("storm")
     logs = _folder(run.scratch / "told")
@@ -73,13 +75,13 @@ def storm(run: Run) -> None:
     wins = [entry["sequence"] for entry in acknowledged]
     problems = broken(world) + lost(world, acknowledged)
     problems += ["a revision was won twice"] if len(wins) != len(set(wins)) else []
-    problems += [] if wins else ["nobody got anything done"]
+    problems += [] if wins else ["no process got anything done"]
     run.failures += [f"after the storm: {problem}" for problem in problems]
     run.notes.append(f"{len(world.history()):,} revisions, {len(wins):,} acknowledged")
 
 
 def _victim(world: World, crowd: Sequence[int], chance: float, otherwise: int) -> int:
-    """Every other time the process that holds the lock, as its index."""
+    """Choose, every second time, the process that holds the lock; return its index."""
     holder = world.job.find_lock_holder()
     if chance < 0.5 and holder and holder.stepper and holder.stepper.pid in crowd:
         return crowd.index(holder.stepper.pid)
@@ -104,11 +106,11 @@ READS_OF_A_HISTORY = 500
 
 
 def readers(run: Run) -> None:
-    """Readers without a lock see valid JSON, whole and never shorter than before, while a writer appends."""
+    """While a writer appends, readers without a lock see valid, complete JSON that never becomes shorter."""
     reads = 10_000 if run.full else 300
     with Forks(run.scratch / "errors") as forks:
         for number in range(-(-reads // READS_OF_A_HISTORY)):
-            # The last one is as large as a history that is still replaced can be.
+            # The last one has the largest size at which a history is still replaced.
             large = run.full and (number + 1) * READS_OF_A_HISTORY >= reads
             filled = REPLACE_BELOW - 600_000 if large else 0
             job = _history(run.scratch / f"jobs{number}", filled)
@@ -120,7 +122,7 @@ def readers(run: Run) -> None:
 
 def _read(run: Run, job: JobDir, times: int) -> None:
     seen = done = 0
-    # On a loaded machine all reads may be over before the writer has begun: go on until it has.
+    # On a busy machine all reads may end before the writer begins: continue until it has begun.
     deadline = time.monotonic() + 60.0
     while done < times or (seen <= 1 and time.monotonic() < deadline):
         done += 1
@@ -128,11 +130,11 @@ def _read(run: Run, job: JobDir, times: int) -> None:
         run.check(problems, f"read {run.count}")
         seen = max(seen, length)
     if seen <= 1:
-        run.failures.append("nobody wrote while it was read")
+        run.failures.append("no process wrote during the reads")
 
 
 def _seen(job: JobDir, before: int) -> tuple[int, list[str]]:
-    """How many entries a reader sees, as jq would; and what is wrong with that."""
+    """Return the number of entries that a reader sees, as jq would, and the problems."""
     try:
         revision = json.loads(job.state_file.read_bytes())["revision"]
         entries = json.loads(job.history_file.read_bytes())["interactions"]
@@ -146,7 +148,7 @@ def _seen(job: JobDir, before: int) -> tuple[int, list[str]]:
 
 
 def _above(run: Run, forks: Forks) -> str:
-    """How often a reader sees an unfinished append once the file is so large that it is written in place."""
+    """How often a reader sees an unfinished append when the file is large enough to be written in place."""
     job, reads, bad = _history(run.scratch / "large", REPLACE_BELOW + 100_000), 200, 0
     with _writer(forks, job, 700, 10**9):
         for _ in range(reads):
@@ -158,7 +160,7 @@ def _above(run: Run, forks: Forks) -> str:
 
 
 def _history(jobs: Path, filled: int) -> JobDir:
-    """A job of entries without meaning, its history of at least `filled` bytes."""
+    """A job of entries without meaning, with a history of at least `filled` bytes."""
     with JobDir.create_job(jobs, JOB) as job:
         pass
     with job.hold_lock(command="fill", since=""):
@@ -168,7 +170,7 @@ def _history(jobs: Path, filled: int) -> JobDir:
 
 @contextmanager
 def _writer(forks: Forks, job: JobDir, size: int, most: int) -> Iterator[None]:
-    """Somebody who appends without pause, until the history has `most` bytes."""
+    """A process that appends without pause, until the history has `most` bytes."""
     pid = forks.call("crowd_steppers:append_for_ever", str(job.path.parent), size, most)
     try:
         yield
@@ -178,7 +180,7 @@ def _writer(forks: Forks, job: JobDir, size: int, most: int) -> Iterator[None]:
 
 
 def slow_readers(run: Run) -> None:
-    """A reader that was half through a large history, while others append in place, reads on as if nothing was."""
+    """A reader in the middle of a large history continues correctly while others append in place."""
     for appended in range(1, 6):
         job = _history(run.scratch / f"jobs{appended}", 200)
         append_one(job, {"text": "the second"})
@@ -196,7 +198,7 @@ def slow_readers(run: Run) -> None:
 
 
 class Gated(Loopback):
-    """A model that takes the money at once, and answers when it is told to."""
+    """A model that charges at once, and answers when the test allows it."""
 
     def __init__(self, *steps: Json) -> None:
         super().__init__(*steps)
@@ -213,7 +215,7 @@ class Gated(Loopback):
 
 
 def waiters(run: Run) -> None:
-    """One paid step and many more steppers: whether its own stepper lives or is killed, one charge."""
+    """One paid step and many more steppers: one charge, whether the first stepper lives or is killed."""
     ways: tuple[tuple[str, Callable[[Run, World, Gated], list[str]]], ...] = (
         ("the stepper lives", _refused),
         ("the stepper was killed", _orphaned),

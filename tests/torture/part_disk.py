@@ -1,4 +1,4 @@
-"""disk: a disk that is full, over quota, failing or read-only, at every call; and file systems that are full."""
+"""disk: a disk that is full, over quota, broken or read-only, at every call; and full file systems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.torture.suite import Case, Run
 from tests.torture.tracer import Call
 
 SAMPLED = 400
-"""Of the faults of a command that has many hundreds, most of them git's."""
+"""A sample of the faults for a command with many hundreds of them, most of them in git."""
 
 
 def _small_job(world: World) -> None:
@@ -34,19 +34,19 @@ POSTSTEP = Subject("poststep", ("job", "poststep", JOB, "--response-string", com
 
 
 def step(run: Run) -> None:
-    """A step of a worker who writes a file."""
+    """A step of a worker that writes a file."""
     _try(run, STEP, 3)
 
 
 def decisions(run: Run) -> None:
-    """An answer that is given, a field of job.yaml that is set, a job that is put back."""
+    """A supplied answer, a changed field of job.yaml, a restep."""
     full = (POSTSTEP, SUBJECTS["config"], SUBJECTS["restep"], SUBJECTS["suspend that rotates"])
     for subject in full if run.full else full[:1]:
         _try(run, subject, 2, SAMPLED)
 
 
 def create(run: Run) -> None:
-    """A job is made, or nothing is; a sample of the calls."""
+    """A job is created completely or not at all; a sample of the calls."""
     _try(run, SUBJECTS["create"], 2, SAMPLED)
 
 

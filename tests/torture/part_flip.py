@@ -1,4 +1,6 @@
-"""Every flipped bit and every truncation of a history and of a state, put before what `job verify` asks."""
+"""Flips every bit of a history and of a state, truncates them at every byte, and runs the check of `job
+verify`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ PIECE = 4096
 
 
 class Change(NamedTuple):
-    """One bit that is flipped, or with `bit` None everything from `byte` on that is gone."""
+    """One flipped bit; with `bit` None, everything from `byte` on is removed."""
 
     byte: int
     bit: int | None
@@ -42,7 +44,7 @@ def few_long_entries(place: Path) -> World:
 
 
 def many_entries(place: Path, entries: int) -> World:
-    """A job with so many interactions, most of them short."""
+    """A job with this many interactions, most of them short."""
     world = World.made(place, ANSWERS, LIMITS).create()
     project = world.project()
     for number in range(2, entries + 1):
@@ -54,7 +56,7 @@ def many_entries(place: Path, entries: int) -> World:
 
 
 def unnoticed(world: World, name: str, changes: Iterable[Change]) -> list[str]:
-    """Which of the changes to the job's file `name` are not noticed; the file is left as it was."""
+    """Return the changes to the job's file `name` that are not noticed; the file is restored."""
     project, path = world.project(), world.folder / name
     data = path.read_bytes()
     assert not problems(project, world)
@@ -78,7 +80,7 @@ def _make(file: int, data: bytes, change: Change) -> None:
 
 
 def problems(project: ProjectContext, world: World) -> list[str]:
-    """What `job verify` finds: its own function."""
+    """Return what `job verify` finds, by calling its function."""
     try:
         return [problem.message for problem in job_reader.verify_job(project, world.job).problems]
     except Damaged as error:
@@ -86,7 +88,7 @@ def problems(project: ProjectContext, world: World) -> list[str]:
 
 
 def share(place: str, name: str, first: int, last: int, out: str) -> int:
-    """All changes to some bytes of a file, in a process of its own; 0."""
+    """Make all changes to some bytes of a file, in a separate process; return 0."""
     missed = unnoticed(World(Path(place)), name, _all(range(first, last)))
     Path(out).write_text(json.dumps(missed), "utf-8")
     return 0
@@ -98,7 +100,7 @@ def _all(where: Iterable[int]) -> list[Change]:
 
 def _exhaustive(run: Run, world: World, name: str) -> None:
     """Every change to every byte, by two processes; each has a copy of the world."""
-    # It is not looked at for this, and reading it would take most of the time.
+    # This check doesn't need it, and reading it would take most of the time.
     (world.folder / "job.yaml").unlink()
     size = (world.folder / name).stat().st_size
     copies = [world.copied(run.scratch / f"copy{number}") for number in range(IN_PARALLEL)]
@@ -148,14 +150,14 @@ def state(run: Run) -> None:
 
 
 def long_history(run: Run) -> None:
-    """A history of several hundred interactions, here and there."""
+    """A history of several hundred interactions, at a sample of places."""
     world = many_entries(run.scratch / "world", 400 if run.full else 60)
     _sampled(run, world, "jobHistory.json", 3000 if run.full else 40)
     run.notes.append(f"{world.job.history_file.stat().st_size:,} bytes")
 
 
 def the_command(run: Run) -> None:
-    """`job verify` itself ends with 10 and names the job's file, here and there."""
+    """The command `job verify` ends with 10 and names the file, at a sample of places."""
     world = few_long_entries(run.scratch / "world")
     for name in ("jobHistory.json", "state.json"):
         path = world.folder / name

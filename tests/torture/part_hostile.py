@@ -1,4 +1,6 @@
-"""Hostile agents: commands, paths, answers and texts that try to get out, and agents that try it in a real job."""
+"""Hostile agents: commands, paths, answers and texts that try to escape, and agents that try it in a real
+job.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,15 @@ STAGE_KEY = "sk-stage-0123456789"
 FEW = ("read-symlink", "write-hard-link", "left-twice-forked")
 """Hostile commands in the slice: tests/shell has a larger one."""
 AS_IT_IS = ("config",)
-"""Writes a file as it is where that is not a terminal."""
+"""Copies a file unchanged to an output that is not a terminal."""
 TIMED = 1200.0
 """Seconds that all commands of one kind and user may take."""
 
 
 def commands(run: Run) -> None:
-    """Every hostile command under every sandbox that works here, as this user and, if that is root, as nobody."""
+    """Every hostile command in every sandbox that works here, as this user and, if that is root, also as the
+    user `nobody`.
+    """
     kinds = _kinds()
     if not kinds:
         raise Skip("no sandbox works here: " + "; ".join(sandbox.detect_sandbox().details))
@@ -72,7 +76,7 @@ def _nobody_can() -> bool:
 def _tried(
     kind: str, names: Sequence[str], *, nobody: bool, scratch: Path
 ) -> Iterator[tuple[str, list[str]]]:
-    """`(name, what is wrong)` of each attempt; by a process with a key in its environment."""
+    """Yield `(name, problems)` for each attempt; a process with a key in its environment runs them."""
     python = [*NOBODY, SYSTEM_PYTHON] if nobody else [sys.executable]
     environment = {
         "PATH": hostile_stage.PATH,
@@ -126,14 +130,16 @@ def _path_problems(place: Path, tool: str, path: str) -> Iterator[str]:
 
 
 def _refused(tool: str, path: str) -> bool:
-    """Whether this call has to fail."""
+    """Whether this call must fail."""
     if path in hostile_paths.ODD:
         return tool not in ("write_file", "create_file")
     return not (tool == "delete_file" and path in tools_told.DELETABLE)
 
 
 def answers(run: Run) -> None:
-    """Every hostile answer through a whole job: it moves along the table, and changes nothing else."""
+    """Every hostile answer in a complete job: it makes one step of the state machine, and changes nothing
+    else.
+    """
     for name in run.some(list(answers_told.EVERY), 2):
         desk = Desk(run.scratch / name, run_in_process)
         run.check(list(_answer_problems(desk, name)), name)
@@ -159,7 +165,7 @@ def _answer_problems(desk: Desk, name: str) -> Iterator[str]:
 
 
 def texts(run: Run) -> None:
-    """Hostile texts in every field that holds one, shown by every command, in a pipe and as JSON."""
+    """Hostile texts in every text field, printed by every command, in a pipe and as JSON."""
     chosen = list(texts_told.CLASSES) if run.full else [texts_told.ALL]
     for number, name in enumerate(chosen):
         desk = Desk(run.scratch / str(number), run_in_process)
@@ -175,7 +181,7 @@ def _shown(desk: Desk, text: str, *, full: bool) -> Iterator[tuple[list[str], li
     for args in texts_told.history(text):
         desk(*args, env=env)
     tries = chain(texts_told.looks(), texts_told.mistakes(text), texts_told.broken(desk, text))
-    for args in tries if full else islice(tries, 8):  # the last spoil the project before they look
+    for args in tries if full else islice(tries, 8):  # the last ones damage the project before they read it
         ran = desk(*args, env=env)
         raw = {*texts_told.RAW, *AS_IT_IS}.intersection(args) and ran.code == 0
         shown = (ran.err if raw else ran.out + ran.err).encode("utf-8", "surrogatepass")
@@ -183,7 +189,7 @@ def _shown(desk: Desk, text: str, *, full: bool) -> Iterator[tuple[list[str], li
 
 
 def _at_work(attempts: Sequence[Attempt]) -> Callable[[Run], None]:
-    """A case in which agents try these at work in a job: confined, and where it is harmless, without a sandbox."""
+    """A case in which agents try these in a job: in a sandbox, and without one if it is harmless."""
 
     def case(run: Run) -> None:
         kind = sandbox.detect_sandbox().kind
@@ -207,7 +213,7 @@ def _at_work(attempts: Sequence[Attempt]) -> Callable[[Run], None]:
 def _tries(
     attempts: Sequence[Attempt], kind: str, *, full: bool
 ) -> Iterator[tuple[Attempt, str, tuple[str, ...]]]:
-    """`(attempt, mode of the sandbox, where it may leave the job)`."""
+    """Yield `(attempt, sandbox mode, allowed statuses of the job afterwards)`."""
     for attempt in attempts:
         if not (full or attempt.quick):
             continue

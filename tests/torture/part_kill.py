@@ -19,7 +19,7 @@ from tests.torture.tracer import Action, Call, kill_before, short
 
 
 class Undisturbed(NamedTuple):
-    """A command in its world, and what it does when nothing happens."""
+    """A command in its world, and what it does without a kill."""
 
     subject: Subject
     base: World
@@ -27,23 +27,23 @@ class Undisturbed(NamedTuple):
 
 
 Points = Callable[[Run, Undisturbed], Iterable[tuple[Action, ...]]]
-"""Which mishaps are tried; several for one after the other."""
+"""The kills to try; several for one after the other."""
 
 
 def create(run: Run) -> None:
-    """A job is there whole, or not at all; then it can be created."""
+    """A job exists completely or not at all; in the second case it can be created."""
     names = ("create", "create from a repository", "fork", "import")
     _try(run, names if run.full else names[1:2], _process_and_some, 3)
 
 
 def step(run: Run) -> None:
-    """A step of a worker who changes files, and of a reviewer, of the process that calls or of all."""
+    """A step of a worker that changes files, and of a reviewer; the calling process dies, or all die."""
     names = ("step of a worker", "step of a reviewer")
     _try(run, names if run.full else names[:1], _process_and_all, 4)
 
 
 def decisions(run: Run) -> None:
-    """What a steward does."""
+    """The commands of a steward."""
     names = ("poststep", "resubmit", "restep", "rerun", "cancel", "config")
     _try(run, names if run.full else names[2:3], _process_and_family, 3)
 
@@ -55,13 +55,15 @@ def recovery(run: Run) -> None:
 
 
 def torn(run: Run) -> None:
-    """Of a write, so many bytes reach the file; then the process dies."""
+    """A write reaches the file only in part; then the process dies."""
     names = ("step of a worker", "restep", "config", "create from a repository")
     _try(run, names if run.full else names[:1], _cut, 3)
 
 
 def paid(run: Run) -> None:
-    """A paid step: the stepper dies, the courier dies, or both; then the step that harvests dies as well."""
+    """A paid step: the stepper dies, the courier dies, or both; then the step that records the answer dies
+    too.
+    """
     subject = kill_paid.prepared(run.scratch / "base")
     calls = kill_paid.settled_calls(subject, run.scratch / "reference")
     _blows(run, subject, run.some([*_paid_blows(calls)], 2))
@@ -74,7 +76,7 @@ def paid(run: Run) -> None:
 
 
 def tools(run: Run) -> None:
-    """A paid step with two turns of tools: one process dies, the stepper, or all; then the next one as well."""
+    """A paid step with two turns of tools: one process, the stepper, or all die; then the next one dies too."""
     subject = kill_paid.prepared(run.scratch / "base")
     calls = kill_tools.settled_calls(subject, run.scratch / "reference")
     pairs = run.random("pairs").sample([*_paid_pairs(calls)], 40)
@@ -85,33 +87,35 @@ def tools(run: Run) -> None:
 
 
 def undone(run: Run) -> None:
-    """A step whose role may change nothing, and whose agent changes much: that is undone and recorded, once."""
+    """A step whose role may change nothing, but whose agent changes files: the changes are undone and
+    recorded once.
+    """
     _try(run, ("step that is undone",), _process_and_family, 4)
 
 
 def workflow(run: Run) -> None:
-    """A step that is given to other jobs, the gathering of what they did, and a limit that they have used up."""
+    """A step with child jobs, the collection of their work, and a shared limit that they have used up."""
     names = ("step of a child at a shared limit", "step that is given away", "step that gathers")
     _try(run, names if run.full else names[2:], _process_and_family, 2)
 
 
 def merge(run: Run) -> None:
-    """The work of a job goes into the user's repository once, and no file there is ever torn."""
+    """The work of a job is merged into the user's repository once, and no file there is ever half-written."""
     names = ("merge", "merge into what moved on")
     _try(run, names if run.full else names[1:], _process_and_some_drafts, 2)
 
 
 def rotation(run: Run) -> None:
-    """A history becomes a segment and a new file: killed, its writes cut, and the next command killed as well.
+    """A history becomes a segment and a new file: killed, with cut writes, and the next command killed too.
 
-    With an answer that was paid for, which is booked once whatever happens, and with nothing to pay.
+    With a paid answer, which is always recorded once, and without one.
     """
     names = ("paid answer that rotates", "suspend that rotates")
     _try(run, names if run.full else names[:1], _process_cut_and_twice, 2)
 
 
 def given_up(run: Run) -> None:
-    """A decision that gives up what a model has half done: booked once, and the files fit what comes then."""
+    """A decision that gives up a model's unfinished work: recorded once, and the files match the next step."""
     half = kill_tools.half_done(run.scratch / "base")
     calls = kill_tools.given_up_calls(half, run.scratch / "reference")
     acts = [kill_before(call.index, "process" if call.index % 2 else "all") for call in calls]
@@ -120,7 +124,7 @@ def given_up(run: Run) -> None:
 
 
 def _with_litellm(run: Run, subject: Paid) -> None:
-    """The same with litellm, which takes seconds to load, at a share of the points."""
+    """The same with litellm, which takes seconds to load, at a sample of the points."""
     subject = subject._replace(agent=LITELLM)
     before = run.count
     calls = kill_paid.settled_calls(subject, run.scratch / "reference")
@@ -141,7 +145,7 @@ def _paid_blows(calls: Sequence[Call]) -> Iterable[Blow]:
 
 
 def _tool_blows(calls: Sequence[Call]) -> Iterable[Blow]:
-    """Before each call its process dies, or all do; before every fourth the stepper."""
+    """Before each call its process dies, or all do; before every fourth call the stepper dies."""
     for call in calls:
         yield Blow((kill_before(call.index, "process" if call.index % 2 else "all"),))
         if call.index % 4 == 0:
@@ -149,7 +153,7 @@ def _tool_blows(calls: Sequence[Call]) -> Iterable[Blow]:
 
 
 def _paid_pairs(calls: Sequence[Call]) -> Iterable[Blow]:
-    """The stepper dies, or all do, when the request leaves; then the next command dies, at any of its calls."""
+    """The stepper dies, or all do, when the request is sent; then the next command dies, at any of its calls."""
     sent = next(call.index for call in calls if call.name == "connect")
     for whom in ("first", "all"):
         for n in range(len(calls)):
@@ -184,7 +188,7 @@ def _process_and_all(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Actio
 
 
 def _process_and_some(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
-    """All die at every third: what they leave is a hidden directory, which nothing looks at."""
+    """All die at every third call: they leave only a hidden directory, which no command reads."""
     for call in undisturbed.reference.calls:
         yield (kill_before(call.index, "process"),)
         if call.index % 3 == 0:
@@ -192,7 +196,9 @@ def _process_and_some(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Acti
 
 
 def _process_and_some_drafts(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
-    """Only every sixth call of those that make the commits, beside the repository: what they leave is thrown away."""
+    """Only every sixth call of those that create the commits outside the repository: what they leave is
+    discarded.
+    """
     chosen = [
         call
         for call in undisturbed.reference.calls
@@ -205,7 +211,9 @@ def _process_and_some_drafts(run: Run, undisturbed: Undisturbed) -> Iterable[tup
 
 
 def _process_and_family(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
-    """All die only where more than one can be there: at a call of a child, or one that speaks to it."""
+    """All die only where more than one process can exist: at a call of a child, or one that communicates with
+    it.
+    """
     for call in undisturbed.reference.calls:
         yield (kill_before(call.index, "process"),)
         if call.process > 0 or any(path.startswith("pipe:") for path in call.paths):
@@ -213,7 +221,7 @@ def _process_and_family(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Ac
 
 
 def _process_cut_and_twice(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
-    """In a slice: before the new file is in the place of the old one, and before the state is."""
+    """In a slice: before the new file replaces the old one, and before the new state does."""
     last = ("/jobHistory.json", "/state.json")
     for call in undisturbed.reference.calls:
         if run.full or any(path.endswith(last) for path in call.paths[-1:]):
@@ -224,7 +232,7 @@ def _process_cut_and_twice(run: Run, undisturbed: Undisturbed) -> Iterable[tuple
 
 
 def _twice(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
-    """A sample of points, and after each a sample of those of the command that comes then."""
+    """A sample of points, and after each a sample of the points of the next command."""
     chance, calls = run.random(undisturbed.subject.name), undisturbed.reference.calls
     for first in chance.sample(calls, min(8, len(calls))):
         for second in chance.sample(calls, min(7, len(calls))):

@@ -1,4 +1,4 @@
-"""Paid steps under kills: what the model charged is what the job recorded, and nothing is paid twice in silence."""
+"""Paid steps with kills: the job records what the model charged, and nothing is paid twice without a report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ STUCK, NEEDS_PROVIDER = 3, 6
 
 
 def stepper_killed(customer: Customer, chance: random.Random) -> list[str]:
-    """The stepper dies, its courier does not: every charge is an answer in the history, and the step is taken once."""
+    """The stepper dies, its courier does not: every charge is an answer in the history, and the step is done
+    once.
+    """
     stepper = customer.start()
     customer.let_pass(stepper, chance)
     customer.desk.forks.kill(stepper)
     recorded = len(customer.world.history()) - 1
-    code = customer.step()  # of what was recorded already it is the next step, which is paid for as well
+    code = customer.step()  # if the answer was recorded before, this is the next step, which is paid too
     books = customer.books()
     problems = books.problems + _equal(books)
     problems += [] if books.kinds == ["ask"] * (recorded + 1) else [f"recorded: {books.kinds}"]
@@ -28,7 +30,9 @@ def stepper_killed(customer: Customer, chance: random.Random) -> list[str]:
 
 
 def courier_killed(customer: Customer, chance: random.Random) -> list[str]:
-    """The courier dies: what was sent and not answered is in doubt, at its worst case, and never asked again."""
+    """The courier dies: a request without an answer is in doubt, with its highest possible cost, and never
+    sent again.
+    """
     stepper = customer.start()
     customer.let_pass(stepper, chance)
     kill(customer.couriers(stepper))
@@ -60,7 +64,7 @@ def _equal(books: Books) -> list[str]:
 
 
 def _ended(customer: Customer, books: Books, code: int | None) -> list[str]:
-    """What must hold after a command that recorded something: an answer, or a doubt."""
+    """Check what must be true after a command that recorded an answer or a doubt."""
     if "recover" not in books.kinds:
         return _equal(books) + ([] if code in (0, 11) else [f"an answer, and the command ends with {code}"])
     entry = customer.world.history()[-1]
@@ -73,12 +77,12 @@ def _ended(customer: Customer, books: Books, code: int | None) -> list[str]:
     again = customer.step()
     problems += [] if again == STUCK else [f"in doubt, the next step ends with {again}"]
     after = customer.books()
-    problems += ["it was asked again in silence"] if after.charges != books.charges else []
+    problems += ["it was sent again without a report"] if after.charges != books.charges else []
     return problems + (["the next step recorded something"] if after.kinds != books.kinds else [])
 
 
 def _through(way: Way, full: int, slice_: int) -> Callable[[Run], None]:
-    """A case that tries one way at so many moments."""
+    """A case that tries one way of killing at this many moments."""
 
     def case(run: Run) -> None:
         at_moments(run, sys.executable, full if run.full else slice_, way)
@@ -100,7 +104,7 @@ def litellm(run: Run) -> None:
 
 
 def tools(run: Run) -> None:
-    """A model that works with tools: killed at any moment of its turns, and at each durable point of them."""
+    """A model with tools: killed at any moment of its turns, and at each durable point of them."""
     python = pay_tools.killing_python(run.scratch / "python")
     points = run.some(pay_tools.points(), 3)
     ways = (

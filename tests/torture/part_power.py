@@ -1,4 +1,6 @@
-"""The power fails: at every call, in every way a file system may keep what was not flushed; and really."""
+"""The power fails: simulated at every call, with every result that a file system allows; and in real file
+systems.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from tests.torture.suite import Case, Run, Skip
 
 STATES, CUTS = 100_000, 150
 PARTS = 6
-"""Into so many pieces a long recording is cut, so that all processes end at about the same time."""
+"""Number of pieces of a long recording, so that all processes end at about the same time."""
 RECOVERED = 100
 """Recoveries that are cut off at every call."""
 CUTS_EACH, CUTS_IN_SLICE = 80, 3
-"""Of each kind of file system."""
+"""Cuts for each kind of file system."""
 
 
 class Job(NamedTuple):
@@ -30,7 +32,7 @@ class Job(NamedTuple):
     scenario: str
     variants: tuple[str, ...]
     most: int
-    """States by chance at each call."""
+    """Random states at each call."""
 
 
 FULL = (
@@ -65,7 +67,7 @@ class Crash(NamedTuple):
 
 
 def states(run: Run) -> None:
-    """Every job cut off at every call; then some of what was left, cut off again while it is recovered."""
+    """Cuts every job at every call; then cuts some of the resulting states again during their recovery."""
     known: set[bytes] = set()
     totals: Counter[str] = Counter()
     tasks = list(_tasks(run))
@@ -111,7 +113,7 @@ def _examine(task: Task) -> Found:
 def _crashes(
     run: Run, samples: dict[tuple[str, tuple[str, ...], str], list[tuple[Tree, Promise]]]
 ) -> list[Crash]:
-    """States to recover from: some of every kind; in a slice, of a few kinds."""
+    """Choose states to recover from: some of every kind; in a slice, of a few kinds."""
     chance = run.random("crashes")
     chosen = [(key[1], each) for key in sorted(samples) for each in chance.sample(samples[key], 1)]
     if run.full:
@@ -138,13 +140,13 @@ def _book(run: Run, found: Found, known: set[bytes], totals: Counter[str]) -> No
 
 
 class Break(NamedTuple):
-    """A break of the protocol, and the run that has to show it."""
+    """A bug in the protocol, and the run that must detect it."""
 
     name: str
     scenario: Callable[..., Recording]
     variants: tuple[str, ...] = ()
     most: int = 24
-    """States by chance at each call."""
+    """Random states at each call."""
 
 
 BREAKS = (
@@ -178,15 +180,15 @@ CONTROLS = (
     Break("", scenarios.paid_step),
     Break("", scenarios.scripted_step),
 )
-"""The same runs of the product as it is: of these no state may be bad. A slice has them in `states`."""
+"""The same runs without a bug: no state of these may be bad. In a slice, `states` contains them."""
 
 
 QUICK_BREAKS = ("trailing_comma", "no_chain", "state_first", "sent_not_durable", "object_names_not_durable")
-"""Those of a slice: one of each thing that is written."""
+"""The bugs in a slice: one for each kind of file that is written."""
 
 
 def breaks(run: Run) -> None:
-    """Each break must be seen in at least one state, and nothing in the same runs without it."""
+    """Each bug must be detected in at least one state, and nothing in the same runs without it."""
     template = scenarios.at_rest(run.scratch / "template")
     chosen = [*BREAKS, *CONTROLS] if run.full else [each for each in BREAKS if each.name in QUICK_BREAKS]
     tasks = [(each, template.copied(run.scratch / f"break{n}"), run.full) for n, each in enumerate(chosen)]
@@ -201,7 +203,7 @@ def breaks(run: Run) -> None:
 
 
 def _break(task: tuple[Break, World, bool]) -> Found:
-    """Examined whole, or until the break is seen."""
+    """Examine everything, or until the bug is detected."""
     chosen, world, full = task
     names = (chosen.name,) if chosen.name else ()
     recording = chosen.scenario(world, *chosen.variants, *names)
@@ -210,7 +212,7 @@ def _break(task: tuple[Break, World, bool]) -> Found:
 
 
 def real_cuts(run: Run) -> None:
-    """On every file system that can be made here; Skip if there is none."""
+    """On every file system that can be created here. Raises Skip if there is none."""
     kinds = cuts.KINDS if run.full else cuts.KINDS[:1]
     tasks = [(run.scratch / kind, kind, run.full, run.seed) for kind in kinds]
     for kind, (count, failures, skipped) in zip(kinds, spread(run, _cut, tasks), strict=True):
@@ -222,7 +224,7 @@ def real_cuts(run: Run) -> None:
 
 
 def _cut(task: tuple[Path, str, bool, int]) -> tuple[int, list[str], str]:
-    """Cuts of one kind: how many, what was wrong, and why there were none."""
+    """Make the cuts of one kind; return their number, the problems, and why there were none."""
     scratch, kind, full, seed = task
     scratch.mkdir()
     run = Run(scratch, full, seed)

@@ -20,7 +20,7 @@ SMALL = {"kind": "spec", "reason": "a"}
 LARGE = {"kind": "ask", "text": "line\\n" * 300, "more": [{"path": f"src/{n}.py"} for n in range(60)]}
 FOREIGN = {"kind": "ask", "text": "ü€😀\u2028\u2029\u0085" * 150 + ']}\n,{"sequence":2,'}
 TAILS = (b"", b"]", b"]}", b",", b',{"sequence":3,', b'{"torn"', b"]}\n" + b"\0" * 40)
-"""What may follow the last entry instead of the closing bytes: they in part, or an append that was cut off."""
+"""What may follow the last entry instead of the closing bytes: a part of these, or an incomplete append."""
 
 
 class Shape(NamedTuple):
@@ -63,7 +63,7 @@ class Disk:
         return cls(job)
 
     def put(self, history: bytes, state: bytes | None, temporary: bytes | None = None, of: str = "") -> None:
-        """These files, and nothing else; `temporary` is half a file that was to become `of`."""
+        """Write only these files; `temporary` is a half-written file that should become `of`."""
         for path in (*self.job.logs.iterdir(), *self.job.path.glob(".*.new")):
             path.unlink()
         self.job.history_file.write_bytes(history)
@@ -75,7 +75,7 @@ class Disk:
             (self.job.path / f".{of}.0123456789ab.new").write_bytes(temporary)
 
     def append(self, entries: Sequence[Json], replace_below: int) -> LoadedJob:
-        """As a step does; the job as it was before."""
+        """Append as a step does; then restore the job."""
         with self.job.hold_lock(command="append", since=""):
             loaded = self.job.load()
             if entries:
@@ -137,12 +137,14 @@ def _checksums(history: bytes) -> list[str]:
 
 
 def in_place(run: Run) -> None:
-    """An append in place keeps its first bytes, over what was there; or its last ones, behind it and zeros."""
+    """An append in place keeps only its first bytes, over the old content; or only its last bytes, after
+    zeros.
+    """
     disk = Disk.made(run.scratch / "jobs")
     for shape in SHAPES:
         if shape.in_place:
             made = _made(disk, shape)
-            # What does not end with the closing is cut off before anything is written.
+            # An end that is not the closing is removed before anything is written.
             old = made.before if shape.tail == CLOSING else made.before[: made.end]
             for kept in run.some(range(made.end, len(made.after) + 1), 40):
                 disk.put(made.after[:kept] + old[kept:], made.state_before)
@@ -154,7 +156,7 @@ def in_place(run: Run) -> None:
 
 
 def temporary(run: Run) -> None:
-    """A new file that was never renamed: it holds any part of what it was to be, and nothing has happened."""
+    """A new file that was never renamed contains any part of its text: the job is unchanged."""
     disk = Disk.made(run.scratch / "jobs")
     for shape in SHAPES:
         if not shape.in_place:
@@ -165,7 +167,9 @@ def temporary(run: Run) -> None:
 
 
 def renamed(run: Run) -> None:
-    """A renamed file that lost its end, or has zeros there, as no fsync lets happen: never taken for the whole."""
+    """A renamed file that lost its end, or ends with zeros, which fsync prevents: it is never accepted as
+    complete.
+    """
     disk = Disk.made(run.scratch / "jobs")
     for shape in SHAPES:
         if not shape.in_place:
@@ -178,8 +182,10 @@ def renamed(run: Run) -> None:
 
 
 def _cut_below(disk: Disk, shape: Shape, made: Made, kept: int) -> list[str]:
-    """Below the end of what is acknowledged it is damage, and stays as it is; above, an append that was cut off."""
-    if kept >= made.end - 1 or not made.acknowledged:  # the last newline is no part of an entry
+    """Before the end of the acknowledged entries it is damage and is not changed; after it, it is an
+    incomplete append.
+    """
+    if kept >= made.end - 1 or not made.acknowledged:  # the last newline is not part of an entry
         return _wrong(disk, shape, made, may_be_damaged=kept < made.end)
     return _must_refuse(disk)
 
@@ -194,7 +200,9 @@ def _must_refuse(disk: Disk) -> list[str]:
 
 
 def states(run: Run) -> None:
-    """A state that was not renamed does nothing; one that was renamed unfinished is damage, and is named so."""
+    """A state that was not renamed has no effect; one that was renamed unfinished is damage, and is reported
+    so.
+    """
     disk = Disk.made(run.scratch / "jobs")
     for shape in SHAPES[1], SHAPES[3], SHAPES[-2]:
         made = _made(disk, shape)
@@ -209,7 +217,7 @@ def states(run: Run) -> None:
 
 
 def _wrong(disk: Disk, shape: Shape, made: Made, *, may_be_damaged: bool = False) -> list[str]:
-    """What is wrong with the state on disk, and with going on from it."""
+    """Yield the problems of the state on disk, and of continuing from it."""
     history = disk.job.history_file.read_bytes()
     try:
         found = [entry["checksum"] for entry in disk.job.read_entries()]
@@ -231,7 +239,7 @@ def _missing(made: Made, found: list[str]) -> Iterator[str]:
 
 
 def _not_kept(disk: Disk, made: Made, history: bytes, loaded: LoadedJob, found: list[str]) -> Iterator[str]:
-    """The bytes of an append that was cut off are in logs/, all of them."""
+    """Check that all bytes of the incomplete append are in logs/."""
     end = _end_of(history, len(found))
     rest = history[end:]
     torn = b"" if rest.strip() in (b"", b"]", b"]}") else rest
@@ -243,7 +251,7 @@ def _not_kept(disk: Disk, made: Made, history: bytes, loaded: LoadedJob, found: 
 
 
 def _end_of(history: bytes, entries: int) -> int:
-    """The byte after so many entries; the last one may lack its newline."""
+    """Return the position after this many entries; the last one may lack its newline."""
     end = 0
     for _ in range(entries + 1):
         line = history.find(b"\n", end)
@@ -252,7 +260,7 @@ def _end_of(history: bytes, entries: int) -> int:
 
 
 def _after(disk: Disk, found: list[str]) -> list[str]:
-    """After the next append: valid JSON, verified, one entry more, and nothing half-written left."""
+    """Check after the next append: valid JSON, verified, one more entry, and no half-written files."""
     history, _ = disk.both()
     problems = [problem.message for problem in disk.job.verify()]
     try:

@@ -24,13 +24,13 @@ from tests.torture.lab import JOB, World, broken_files, command
 from tests.torture.suite import Run
 
 LONGEST_DELAY = 0.1
-"""Seconds that the model takes at most before it answers."""
+"""Maximum seconds before the model answers."""
 HUNG = 300.0
 IN_PARALLEL = 2
 
 
 class Charging(Loopback):
-    """A model that charges for every request, and takes a moment to answer."""
+    """A model that charges for every request, and answers after a moment."""
 
     def __init__(self) -> None:
         super().__init__({"text": command(), "usage": {"input": 10, "output": 10}})
@@ -45,17 +45,17 @@ class Books(NamedTuple):
 
     charges: int
     kinds: list[str]
-    """Of all interactions after the first."""
+    """The usage of all interactions after the first."""
     problems: list[str]
 
     @property
     def recorded(self) -> int:
-        """Interactions that stand for money: answers, and asks that are in doubt."""
+        """Interactions with a cost: answers, and asks in doubt."""
         return self.kinds.count("ask") + self.kinds.count("recover")
 
 
 class Desk:
-    """One place of work, for one thread; `python` is the interpreter of stepper and courier."""
+    """One workplace, for one thread; `python` is the interpreter of stepper and courier."""
 
     agent = MODEL
     """Who calls the model."""
@@ -63,7 +63,7 @@ class Desk:
     def __init__(self, place: Path, python: str, usual: float | None) -> None:
         self.place, self.python = place, python
         self.usual = usual or 0.0
-        """Seconds that a step takes when nobody is killed; None: it is tried."""
+        """Seconds that a step takes without a kill; None: measure it."""
         self.rehearsals = 2 if usual is None else 0  # the first one finds cold files
         self.server: Loopback = Charging()
         self.worlds = 0
@@ -78,7 +78,7 @@ class Desk:
             _, plan = preview_request(self.template.project(), JOB, Choice())
             assert isinstance(plan, StepPlan)
             self.worst = booking.book_worst_case(plan.reserved_microcents)
-            """What an ask in doubt is booked at."""
+            """The cost that is recorded for an ask in doubt."""
             for _ in range(self.rehearsals):
                 began, customer = time.monotonic(), Customer(self)
                 assert customer.step() == 0
@@ -102,17 +102,17 @@ class Customer:
         self.before = len(desk.server.requests)
 
     def start(self) -> int:
-        """`job step`, as a process that goes on by itself: its pid."""
+        """Start `job step` as a process without waiting for it; return its pid."""
         return self.desk.forks.logist(self.world, "job", "step", JOB)
 
     def step(self) -> int:
-        """`job step` to its end: the exit code."""
+        """Run `job step` to its end; return the exit code."""
         code = self.desk.forks.wait(self.start(), HUNG)
         assert code is not None, "job step never ended"
         return code
 
     def let_pass(self, pid: int, chance: random.Random) -> None:
-        """A random moment of a step: of all of it, or of the time from the request to the end."""
+        """Return a random moment of a step: of the complete step, or between the request and the end."""
         wait = self.desk.forks.wait
         if chance.random() < 0.5:
             wait(pid, chance.random() * self.desk.usual)
@@ -127,7 +127,7 @@ class Customer:
         return len(self.desk.server.requests) - self.before
 
     def books(self) -> Books:
-        """Charges and records, once all commands are over; nothing may be in flight then."""
+        """Return charges and records when all commands have ended; nothing may be unfinished then."""
         problems = broken_files(self.world)
         kinds = [str(entry["kind"]) for entry in self.world.history()[1:]]
         if self.world.job.find_lock_holder() or self.world.job.read_exchanges():
@@ -135,7 +135,7 @@ class Customer:
         return Books(self.charges, kinds, problems)
 
     def couriers(self, parent: int) -> list[int]:
-        """A pidfd of each courier that process `parent` has now."""
+        """Yield a pidfd for each current courier of process `parent`."""
         found = [(pid, _pidfd(pid)) for pid in _children(parent)]
         return [held for pid, held in found if held is not None and self._is_ours(pid)]
 
@@ -148,7 +148,7 @@ class Customer:
 
 
 def kill(couriers: Sequence[int]) -> None:
-    """SIGKILL to each; one that is over already is none the worse."""
+    """Send SIGKILL to each; ignore those that have ended."""
     for held in couriers:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(held, signal.SIGKILL)
@@ -169,7 +169,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 Way = Callable[[Customer, random.Random], list[str]]
-"""Kills something at a random moment, goes on, and tells what is wrong then."""
+"""Kills something at a random moment, continues, and returns the problems."""
 
 
 def at_moments(
@@ -182,9 +182,9 @@ def at_moments(
     desk: type[Desk] = Desk,
     name: str = "desk",
 ) -> None:
-    """Tries `way` at so many moments, two at a time, and notes what was charged and recorded in all.
+    """Try `way` at this many moments, two at a time, and record the total of charges and records.
 
-    `usual`: seconds that a step takes, where that is known.
+    `usual`: seconds that a step takes, if known.
     """
     count = IN_PARALLEL if run.full else 1
     with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""Paid steps of a model that works with tools, under kills: at any moment, and at every durable point."""
+"""Paid steps of a model with tools, with kills at any moment, and at every durable point."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.torture.tool_model import Plan, Working, counts, creates, edits, plan
 
 STUCK, NEEDS_PROVIDER = 3, 6
 MOST_COMMANDS = 12
-"""After which a job rests, or never will."""
+"""The number of commands after which a job must be settled."""
 LONG: Plan = [
     [creates("file0"), edits("file0")],
     [counts("a1", 0.01)],
     [{"name": "read_file", "args": {"path": "missing.txt"}}, counts("b2"), creates("file2")],
     [counts("a3")],
 ]
-"""Of which every durable point is tried."""
+"""The plan of which every durable point is tried."""
 
 
 class Point(NamedTuple):
@@ -30,17 +30,19 @@ class Point(NamedTuple):
 
     name: str
     time: int
-    """How many times it has got it then; `tools` are saved after each tool, and before one that changes something."""
+    """How often the file was named before; `tools` are saved after each tool, and before one that changes
+    something.
+    """
     after: bool
 
     @property
     def doubt(self) -> bool:
-        """Whether the request has left then, and its answer is not on disk."""
+        """Whether the request was sent, and its answer is not on disk."""
         return self.after if self.name.endswith("sent") else self.name.endswith("response") and not self.after
 
 
 def killing_python(place: Path) -> str:
-    """An interpreter whose couriers kill themselves where they are told to."""
+    """An interpreter whose couriers kill themselves at the configured point."""
     python, site = own_python(place)
     (site / "kill_at.py").write_text(
         Path(__file__).with_name("standin").joinpath("kill_at.py").read_text("utf-8"), "utf-8"
@@ -76,7 +78,7 @@ class ToolDesk(Desk):
 
 
 def hire(customer: Customer, plan: Plan) -> None:
-    """From now on the model of this desk carries out another plan."""
+    """Give the model of this desk another plan."""
     assert isinstance(customer.desk, ToolDesk)
     customer.desk.model.plan = plan
 
@@ -113,7 +115,7 @@ def _moment(customer: Customer, stepper: int, chance: random.Random) -> None:
 
 
 def at_point(customer: Customer, chance: random.Random, point: Point) -> list[str]:
-    """The courier dies at one durable point; alone, or when its stepper is dead already."""
+    """The courier dies at one durable point; alone, or after its stepper."""
     hire(customer, LONG)
     order = customer.world.place / "kill_at"
     order.write_text(json.dumps(point._asdict()), "utf-8")
@@ -133,7 +135,7 @@ def at_point(customer: Customer, chance: random.Random, point: Point) -> list[st
 def _rested(
     customer: Customer, chance: random.Random, plan: Plan, *, may_doubt: bool, doubts: int | None = None
 ) -> list[str]:
-    """Steps until the answer is recorded, a doubt is resolved by a steward; what is wrong then."""
+    """Step until the answer is recorded or a steward has resolved the doubt; return the problems."""
     problems, found = [], 0
     for _ in range(MOST_COMMANDS):
         kinds = [entry["kind"] for entry in customer.world.history()]
@@ -154,7 +156,7 @@ def _rested(
 
 
 def one_by_one(chosen: Sequence[Point]) -> Way:
-    """A way that tries another point each time."""
+    """Return a way of killing that uses another point each time."""
     waiting = [*chosen]
 
     def way(customer: Customer, chance: random.Random) -> list[str]:

@@ -1,4 +1,4 @@
-"""Real runs of Logist, call by call, as the disk saw them; and what had been promised at each call."""
+"""Recordings of real runs of Logist, call by call, as the disk saw them, with what was promised at each call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.torture.tracer import Call, trace
 HISTORY = f".logist/jobs/{JOB}/jobHistory.json"
 REQUEST = f".logist/jobs/{JOB}/inflight/1.request"
 ANSWERED = b"answered\n"
-"""What a courier that runs inside a command prints when it has brought its answer."""
+"""What a courier that runs inside a command prints when it has written its answer."""
 
 Entry = tuple[int, str]
 """Sequence and checksum of an interaction."""
@@ -46,21 +46,21 @@ _SEGMENT = re.compile(rb'"segment":(\d+)')
 
 @dataclass(frozen=True)
 class Promise:
-    """What holds whenever the power fails now."""
+    """The promises that must be kept if the power fails now."""
 
     acknowledged: tuple[Entry, ...] = ()
-    """Interactions that a command had told of."""
+    """Interactions that a command has acknowledged."""
     known: frozenset[Entry] = frozenset()
-    """All that anything has written; nothing else may ever be read."""
+    """All interactions that were written; a reader may never see others."""
     sent: int = 0
-    """The sequence of an ask whose bytes have left; 0: of none."""
+    """The sequence of an ask that was sent; 0 for none."""
     answered: bool = False
-    """That ask has its answer, and the courier has said so."""
+    """Whether that ask has its answer, and the courier has reported it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One command, or what a person did in between."""
+    """One command, or an action of a person between two commands."""
 
     label: str
     calls: tuple[Call, ...] = ()
@@ -77,10 +77,10 @@ class Recording:
     base: Tree
     promise: Promise = Promise()
     variants: tuple[str, ...] = ()
-    """How the product was changed, for those who look at what it left; see `mutants`."""
+    """The variants of Logist that made this recording; see `mutants`."""
     parts: list[Part] = field(default_factory=list)
     stale: dict[str, bytes] = field(default_factory=dict)
-    """What lies on the disk where a file of this name grows."""
+    """The old bytes on the disk where a file of this name grows."""
 
     def __len__(self) -> int:
         return sum(len(part.calls) for part in self.parts)
@@ -98,7 +98,7 @@ class Recorder:
         self.disk = Disk(self.recording.base)
 
     def run(self, *args: str, stdin: str = "") -> bytes:
-        """`logist ARGS`, recorded; what it printed. The model must know everything that the disk has now."""
+        """Run and record `logist ARGS`; return its output. The model must then know everything on the disk."""
         self._notice_edits()
         env = self.world.env | {"PYTHONPATH": str(ROOT)}
         changed = ["-m", "tests.torture.mutants", ",".join(self.recording.variants)]
@@ -122,7 +122,7 @@ class Recorder:
 
 
 def points(recording: Recording) -> Iterator[tuple[str, Disk, Promise]]:
-    """Every moment at which the power can fail: where it is, the disk (brought along), and what is promised."""
+    """Yield every moment at which the power can fail: its position, the disk (updated), and the promises."""
     disk = Disk(recording.base, recording.stale)
     place, promise = recording.place, recording.promise
     for part in recording.parts:
@@ -140,13 +140,13 @@ def points(recording: Recording) -> Iterator[tuple[str, Disk, Promise]]:
 
 
 def _sender(calls: Sequence[Call]) -> tuple[int | None, int]:
-    """The courier, if it is a process of its own, and the last call it made."""
+    """Return the courier, if it is a separate process, and its last call."""
     senders = [call.process for call in calls if _leaves(call) and call.process]
     return (senders[0], max(c.index for c in calls if c.process == senders[0])) if senders else (None, 0)
 
 
 def _leaves(call: Call) -> bool:
-    """Whether bytes go to a model with this call."""
+    """Whether this call sends bytes to a model."""
     return call.name in ("sendto", "sendmsg", "write") and call.paths[0].startswith("socket:")
 
 
@@ -183,7 +183,7 @@ def _content(disk: Disk, path: str) -> bytes:
 
 
 def entries(history: bytes) -> Iterator[Entry]:
-    """The whole lines of a history, whichever way it writes its commas."""
+    """Return the complete lines of a history, with commas at the start or the end."""
     for line in history.split(b"\n")[1:]:
         bare = line.removeprefix(b",").removesuffix(b",")
         checksum = verify_line(bare)
@@ -197,7 +197,7 @@ def _inside(path: str, place: Path) -> str | None:
 
 
 def see(disk: Disk, call: Call, place: Path) -> None:
-    """What a call does to the disk. AssertionError for one that this model does not know."""
+    """Apply a call to the disk. Raises AssertionError for a call that this model does not know."""
     if call.name in ("sync", "syncfs") and not call.result:
         disk.sync_all()
         return
@@ -232,20 +232,20 @@ def _open(disk: Disk, path: str, flags: int) -> None:
 
 def _write(disk: Disk, path: str, call: Call) -> None:
     node = disk.find(path)
-    if node is None:  # it has no name any more
+    if node is None:  # it no longer has a name
         return
     assert call.data is not None
     assert isinstance(node.content, bytes)
     data = call.data[: call.result]
     offset = call.detail.get("offset", len(node.content))
-    # A seek is not seen: git goes back to the first bytes of a pack, when it knows how many objects it has.
+    # Seeks are not traced: git returns to the first bytes of a pack when it knows the number of objects.
     if call.name in _APPENDS and node.content.startswith(_PACK) and data.startswith(_PACK):
         offset = 0
     disk.write(path, offset, data)
 
 
 def _copy(disk: Disk, to: str, path: str, count: int) -> None:
-    """The next `count` bytes of one file at the end of another: both are gone through from the start."""
+    """Append the next `count` bytes of one file to another; both are read from the start."""
     have, source = disk.find(to), disk.find(path)
     assert have is not None
     assert source is not None

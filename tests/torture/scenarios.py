@@ -1,4 +1,6 @@
-"""What is recorded and then cut off at every call: whole jobs, and single commands on a job that lies there."""
+"""Scenarios that are recorded and then cut at every call: complete jobs, and single commands on an existing
+job.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def answering(world: World, *answers: dict[str, Any]) -> World:
 
 
 def whole_job(place: Path, *variants: str) -> Recording:
-    """Create, step, review, refusal, an answer that is given, an edit of job.yaml, and back again."""
+    """Create, step, review, refusal, a supplied answer, an edit of job.yaml, and a restep."""
     later = {"text": command(), "files": {"table.txt": "three\n"}}
     world = answering(World.made(place), {"text": command(), "files": PAGES}, {"text": command()}, later)
     recorder = Recorder("a whole job", world, variants)
@@ -57,7 +59,7 @@ def short_job(place: Path, *variants: str) -> Recording:
 
 
 def from_repository(place: Path, *variants: str) -> Recording:
-    """A job that starts from a repository, and is started over."""
+    """A job that starts from a repository, and is rerun."""
     world = answering(World.made(place), {"text": command(), "files": {"README.md": "# Changed\n"}})
     support.make_repository(place / "repository")
     recorder = Recorder("from a repository", world, variants)
@@ -83,13 +85,13 @@ def paid_job(place: Path, *variants: str) -> Recording:
 
 
 def at_rest(place: Path, prompt: str = LONG) -> World:
-    """A world with one job, ready for single commands; nothing of it is recorded."""
+    """A world with one job, ready for single commands; its creation is not recorded."""
     world = answering(World.made(place), {"text": command(), "files": PAGES})
     return world.create("--prompt", prompt, "--approval", "end")
 
 
 def new_job(world: World, *variants: str) -> Recording:
-    """A job is made, where there was one."""
+    """Create a job next to an existing one."""
     shutil.rmtree(world.folder)
     recorder = Recorder("a new job", world, variants)
     recorder.run(*CREATE, LONG, "--no-repo")
@@ -102,7 +104,7 @@ def one_decision(world: World, *variants: str) -> Recording:
 
 
 def two_decisions(world: World, *variants: str) -> Recording:
-    """Two appends; the second one is of two entries, for job.yaml was edited."""
+    """Two appends; the second has two entries, because job.yaml was edited."""
     recorder = Recorder("two decisions", world, variants, _rest(world))
     recorder.run(*SUSPEND)
     with (world.folder / "job.yaml").open("a", encoding="utf-8") as spec:
@@ -150,7 +152,7 @@ def _on(world: World, variants: Sequence[str], name: str, *commands: Sequence[st
 
 
 def _rest(world: World) -> Promise:
-    """What is promised of a job that lies there, all of it durable."""
+    """Return the promise for an existing job, all of it durable."""
     told = tuple(entries(world.job.history_file.read_bytes()))
     return Promise(told, frozenset(told))
 
@@ -158,4 +160,4 @@ def _rest(world: World) -> Promise:
 JOBS: dict[str, Callable[..., Recording]] = {
     make.__name__: make for make in (whole_job, short_job, from_repository, paid_job)
 }
-"""By name; each is called with a place and variants."""
+"""Scenarios by name; each is called with a directory and variants."""

@@ -1,4 +1,4 @@
-"""Real directories as trees, and one that is laid out as one tree after the other."""
+"""Reads real directories as trees, and writes one tree after the other to a directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.torture.filesystem import Content, Tree
 
 
 def digest(tree: Tree) -> bytes:
-    """Names one tree among all: 16 bytes."""
+    """The key of a tree: 16 bytes."""
     whole = blake2b(digest_size=16)
     for path in sorted(tree):
         content = tree[path]
@@ -21,7 +21,7 @@ def digest(tree: Tree) -> bytes:
 
 
 def read(place: Path) -> Tree:
-    """The tree below a real directory."""
+    """Return the tree below a real directory."""
     tree: Tree = {}
     pending = [""]
     while pending:
@@ -40,7 +40,7 @@ def read(place: Path) -> Tree:
 
 
 class Shelf:
-    """A real directory that is one tree after the other; only what differs is written."""
+    """A real directory that becomes one tree after the other; only the differences are written."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -49,7 +49,7 @@ class Shelf:
         place.mkdir(parents=True, exist_ok=True)
 
     def put(self, tree: Tree) -> None:
-        """Lays the tree out, whatever was done to the last one."""
+        """Write the tree, whatever was done to the last one."""
         self._look()
         for path in sorted(self.laid.keys() - tree.keys(), reverse=True):
             self._take(path)
@@ -60,7 +60,7 @@ class Shelf:
                 self._lay(path, content)
 
     def _look(self) -> None:
-        """Finds out what has been changed since by who looked at the tree: it counts as another content."""
+        """Find what was changed since the last write: a changed file counts as different content."""
         seen: Tree = {}
         pending = [""]
         while pending:
@@ -96,7 +96,7 @@ class Shelf:
         else:
             descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             os.write(descriptor, content)
-            # Long ago: whoever writes it again gives it another time, however quick.
+            # A time long ago, so that any later write changes the time, however quick it is.
             os.utime(descriptor, (1, 1))
             os.close(descriptor)
         self.laid[path] = content

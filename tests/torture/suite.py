@@ -1,4 +1,4 @@
-"""Parts and cases of the torture suite, and how one is run."""
+"""Parts and cases of the torture suite, and how to run a case."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ class Run:
     """One run of one case."""
 
     scratch: Path
-    """An empty directory of its own, on a memory file system where there is one."""
+    """An empty separate directory, on a memory file system if there is one."""
     full: bool
-    """All of it; else the slice that belongs to the ordinary tests, of seconds."""
+    """Whether to run everything; else only the slice for the ordinary tests, which takes seconds."""
     seed: int = 0
     count: int = 0
     """How many points, states or reads were checked."""
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Figures worth showing beside the count, e.g. "charges 1,000, interactions 1,000"."""
+    """More numbers to print next to the count, e.g. "charges 1,000, interactions 1,000"."""
     say: Callable[[str], None] = lambda text: None
-    """Progress, for a person who waits."""
+    """Prints progress for a person who waits."""
 
     def random(self, name: str = "") -> random.Random:
-        """A source of chance that is the same in every run with this seed."""
+        """A random source that is the same in every run with this seed."""
         return random.Random(f"{self.seed}-{name}")
 
     def some(self, items: Sequence[Item], most: int) -> list[Item]:
-        """All items in a full run; else at most `most`, first and last among them, the rest by chance."""
+        """Return all items in a full run; else at most `most`: the first, the last, and random ones."""
         if self.full or len(items) <= most:
             return list(items)
         inner = self.random("some").sample(range(1, len(items) - 1), max(0, most - 2))
         return [items[0], *(items[index] for index in sorted(inner)), items[-1]]
 
     def check(self, problems: Sequence[str], where: object) -> None:
-        """Counts one thing that was checked, and what was wrong with it."""
+        """Count one check and its problems."""
         self.count += 1
         self.failures += [f"{where}: {problem}" for problem in problems]
 
 
 class Case(NamedTuple):
-    """One thing that is tried, by name; `run` counts what it checks."""
+    """One named case; `run` counts what it checks."""
 
     name: str
     unit: str
     """What is counted: "kill points", "disk states", ..."""
     at_least: int
-    """How many a full run has to check."""
+    """The minimum number of checks in a full run."""
     run: Callable[[Run], None]
 
 
 class Result(NamedTuple):
-    """What came of a case."""
+    """The result of a case."""
 
     part: str
     case: str
@@ -83,7 +83,7 @@ class Result(NamedTuple):
 
 
 def cases(part: str) -> tuple[Case, ...]:
-    """The cases of a part."""
+    """Return the cases of a part."""
     found: tuple[Case, ...] = import_module(f"tests.torture.part_{part}").CASES
     return found
 
@@ -94,14 +94,14 @@ def every_case(parts: Sequence[str] = PARTS) -> Iterator[tuple[str, Case]]:
 
 
 def run_case(part: str, case: Case, run: Run) -> Result:
-    """Runs one case; an exception of it is a failure, and so is a full run that checks too little."""
+    """Run one case; an exception is a failure, and so is a full run with too few checks."""
     began = time.monotonic()
     skipped = ""
     try:
         case.run(run)
     except Skip as reason:
         skipped = str(reason)
-    except Exception:  # noqa: BLE001  the other cases go on
+    except Exception:  # noqa: BLE001  the other cases continue
         run.failures.append(traceback.format_exc())
     least = case.at_least if run.full else 1
     if not skipped and run.count < least:

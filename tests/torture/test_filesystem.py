@@ -1,4 +1,4 @@
-"""The model of a file system: what it may keep, what it must keep, and that it tells a careless writer from a careful one."""
+"""The model of a file system: what it may keep, what it must keep, and that it detects a careless writer."""
 
 from __future__ import annotations
 

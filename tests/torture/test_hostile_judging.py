@@ -1,4 +1,4 @@
-"""The judge of hostile agents sees what it is there for: each kind of harm, done on purpose, is told."""
+"""The judge of hostile agents detects each kind of harm, which these tests do on purpose."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ HARM = {
     "a hook of the checkpoints": ('(JOB / "git/hooks").mkdir()', "'hooks'"),
     "what it says itself": ('found.append("OUT: " + "it got out")', "it says that it got out"),
 }
-"""What it does, and what has to be said of it."""
+"""What the agent does, and the expected problem."""
 
 
 def test_harm_is_told_each_of_it(site: Site, forks: Forks) -> None:

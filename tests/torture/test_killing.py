@@ -1,4 +1,4 @@
-"""What judges a killed command sees what is wrong: each of these is a thing that must not happen."""
+"""The judge of killed commands detects problems: each test does something that must not happen."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from tests.torture.suite import Case, Run, every_case, run_case
 
 ALIKE = {"disk-paid", "kill-given-up", "kill-undone", "pay-both", "pay-tools"}
-"""They take longest to set the scene, and try what others here try too: only scripts/torture has them."""
+"""Cases with the longest preparation, which other cases here cover too: only scripts/torture runs them."""
 NAMED = [(f"{part}-{case.name}", part, case) for part, case in every_case()]
 ALL = [pytest.param(part, case, id=name) for name, part, case in NAMED if name not in ALIKE]
 

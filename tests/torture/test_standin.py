@@ -1,4 +1,4 @@
-"""The stand-in for litellm asks and answers as the real one does, and a step is paid through it."""
+"""The stand-in for litellm sends and returns the same as the real one, and a paid step works with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NOBODY = "http://127.0.0.1:1/v1"
 
 
 def answers(python: str, place: Path) -> tuple[str, list[Json], list[Json]]:
-    """Which litellm was loaded, what `call` makes of every step, and what the server was asked."""
+    """Return which litellm was loaded, the result of `call` for every step, and the requests at the server."""
     place.mkdir()
     world = World(place)
     with Loopback(*STEPS.values()) as server:

@@ -1,4 +1,4 @@
-"""What judges a loop of tools sees what is wrong with its money and its side effects."""
+"""The judge of a tool loop detects problems with its cost and its side effects."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PLAN: Plan = [[creates("made")], [counts("a1")]]
     ("booked", "ledger", "well"),
     [
         ([("ask", 3)], [0, 1, 2], True),
-        ([("ask", 3)], [0, 1, 1, 2], False),  # a turn was bought twice
-        ([("ask", 3)], [0, 1], False),  # more was booked than charged
-        ([("ask", 2)], [0, 1, 2], False),  # less was booked than charged
+        ([("ask", 3)], [0, 1, 1, 2], False),  # a turn was paid twice
+        ([("ask", 3)], [0, 1], False),  # more was recorded than charged
+        ([("ask", 2)], [0, 1, 2], False),  # less was recorded than charged
         ([], [0], False),
         ([("recover", 2), ("ask", 3)], [0, 1, 2, 0, 1, 2], True),
         ([("recover", 2), ("ask", 3)], [0, 1, 0, 1, 2], True),  # the request in doubt never came
         ([("recover", 0), ("ask", 1)], [0, 0], True),
         ([("recover", 0), ("ask", 1)], [0, 0, 0], False),
         ([("recover", 2), ("ask", 1)], [0, 1, 2, 2, 0], False),
-        ([("recover", 1, 1), ("ask", 2)], [0, 1, 2], True),  # it goes on after the turn that was kept
+        ([("recover", 1, 1), ("ask", 2)], [0, 1, 2], True),  # it continues after the saved turn
         ([("recover", 1, 1), ("ask", 2)], [0, 1, 1, 2], True),  # the request in doubt came
-        ([("recover", 1, 1), ("ask", 3)], [0, 0, 1, 2], False),  # the kept turn was bought again
+        ([("recover", 1, 1), ("ask", 3)], [0, 0, 1, 2], False),  # the saved turn was paid again
         ([("recover", 1, 1), ("recover", 1, 2), ("ask", 1)], [0, 1, 2, 2], True),
     ],
 )
@@ -40,7 +40,7 @@ def test_a_ledger_is_explained_or_not(booked: list[tuple[Any, ...]], ledger: lis
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, list[Received]]:
-    """A world in which a step was paid, undisturbed, and what its model was asked."""
+    """A world after a paid step without a kill, and the requests to its model."""
     place = tmp_path_factory.mktemp("served")
     world = World.made(place / "w")
     with Working(PLAN) as server:

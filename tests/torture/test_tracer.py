@@ -52,7 +52,7 @@ def run(place: Path, program: str, act: Action | None = None, data: bool = False
 
 
 def shown(place: Path, trace: Trace) -> list[Call]:
-    """The calls that touch files of the test; whatever else the interpreter does is not ours to count."""
+    """Return the calls on files of the test, without other calls of the interpreter."""
     return [call for call in trace.calls if any(path.startswith(f"{place}/") for path in call.paths)]
 
 
@@ -63,7 +63,7 @@ def test_every_call_of_threads_and_children_is_counted_once(place: Path) -> None
     assert Counter(call.name for call in seen) == TRUTH
     assert [call.index for call in ran.calls] == list(range(len(ran.calls)))
     assert {call.process for call in seen} == {0, 1, 2, 3, 4}
-    # A fork that a signal comes in between is called again by the kernel: the first one made nobody.
+    # The kernel repeats a fork that a signal interrupted: the first call created no process.
     forks = [call for call in ran.calls if call.name in ("clone", "clone3", "fork", "vfork")]
     assert sum(call.result is not None and call.result > 0 for call in forks) == 4
     assert not [call for call in ran.calls if call.result is None]

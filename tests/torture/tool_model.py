@@ -1,4 +1,4 @@
-"""A model that works with tools, its ledger, and what must hold of a paid loop whatever was killed."""
+"""A model that works with tools, its ledger, and checks that a paid loop must pass after any kill."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PRICE = 2500
 COUNTER = "counter.txt"
 """Each command appends its name to it."""
 UNKNOWN = "is not known"
-"""What the model is told of a call that was interrupted."""
+"""The result that the model gets for an interrupted call."""
 WELL = "exit status 0"
-"""What it is told of a command that was run to its end."""
+"""The result that it gets for a command that ran to its end."""
 _LABEL = re.compile(r"echo (\S+) >> ")
 
 Plan = list[list[Json]]
@@ -28,7 +28,7 @@ Plan = list[list[Json]]
 
 
 def creates(name: str) -> Json:
-    """A call that makes a file."""
+    """A call that creates a file."""
     return {"name": "create_file", "args": {"path": f"{name}.txt", "content": f"{name}\n"}}
 
 
@@ -50,7 +50,7 @@ def counts(label: str, seconds: float = 0.0) -> Json:
 
 
 def planned(chance: random.Random) -> Plan:
-    """4 to 8 turns: files that are made and changed, commands, and calls that are at fault."""
+    """4 to 8 turns: files that are created and changed, commands, and invalid calls."""
     plan: Plan = []
     for turn in range(chance.randint(3, 7)):
         first = chance.choice((creates(f"file{turn}"), counts(f"a{turn}", 0.02)))
@@ -65,9 +65,9 @@ def planned(chance: random.Random) -> Plan:
 
 
 class Working(Loopback):
-    """A model that charges for every request, and carries out its plan, whoever asks and however often.
+    """A model that charges for every request, and carries out its plan, however often it is called and by which courier.
 
-    A command of which it is told that nobody knows how far it came is given once more.
+    It repeats a command once if the result says that it is unknown how far the command ran.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -91,18 +91,18 @@ def turn_of(conversation: Sequence[Json]) -> int:
 
 
 def _again(conversation: Sequence[Json]) -> list[Json]:
-    """Of the last turn, the commands that may or may not have been run."""
+    """Return the commands of the last turn that may or may not have run."""
     last = [index for index, message in enumerate(conversation) if message["role"] == "assistant"][-1:]
     used = used_in(conversation[last[0] :]) if last else []
     return [counts(each.label) for each in used if each.label and each.unknown]
 
 
 class Used(NamedTuple):
-    """A tool that was called, and what the model was told."""
+    """A tool that was called, and the result that the model got."""
 
     name: str
     label: str
-    """Of a command: what it appends."""
+    """For a command: what it appends."""
     unknown: bool
     content: str
 
@@ -123,17 +123,17 @@ def used_in(conversation: Sequence[Json]) -> list[Used]:
 
 
 class Money(NamedTuple):
-    """An interaction that stands for money."""
+    """An interaction with a cost."""
 
     kind: str
     answered: int
-    """Exchanges that were answered, but for those that an earlier interaction has booked."""
+    """Exchanges with an answer, except those that an earlier interaction has recorded."""
     kept: int = 0
-    """Turns, of all that were answered, from which the next ask goes on."""
+    """The number of answered turns from which the next ask continues."""
 
 
 def money_of(entries: Sequence[Json]) -> list[Money]:
-    """Those among some interactions."""
+    """Return the interactions with a cost."""
     paid = [entry for entry in entries if entry["kind"] in ("ask", "recover")]
     return [
         Money(
@@ -146,7 +146,7 @@ def money_of(entries: Sequence[Json]) -> list[Money]:
 
 
 def explained(booked: Sequence[Money], ledger: Sequence[int], begun: int = 0) -> bool:
-    """Whether the ledger (the turn of each request) is just what was booked.
+    """Whether the ledger (the turn of each request) matches exactly what was recorded.
 
     An ask is its turns, one after the other, each once, from those on that were kept before it (`begun`). So
     is a doubt, and one request more, of which nobody knows whether it came so far.
@@ -165,7 +165,7 @@ def explained(booked: Sequence[Money], ledger: Sequence[int], begun: int = 0) ->
 def problems_of(
     world: World, requests: Sequence[Received], plan: Plan, *, settled: bool = True
 ) -> Iterator[str]:
-    """What is wrong once the job rests: money, side effects, workspace.
+    """Yield the problems when the job is settled: cost, side effects, workspace.
 
     `settled` False: the last command may have been killed after it had recorded the answer.
     """
@@ -185,7 +185,7 @@ def problems_of(
 
 
 def in_flight(world: World) -> Iterator[str]:
-    """What is there although nothing is under way."""
+    """Yield files that exist although no call is running."""
     if world.job.find_lock_holder() or world.job.read_exchanges() or world.job.restoring.exists():
         yield "something is in flight still"
 
@@ -206,7 +206,9 @@ def _wrong_sums(entries: Sequence[Json]) -> Iterator[str]:
 
 
 def _wrong_effects(world: World, used: Sequence[Used], plan: Plan) -> Iterator[str]:
-    """Each command was run as often as the model was told; once more where it was told that nobody knows."""
+    """Check that each command ran as often as the model was told, plus once if it was told that this is
+    unknown.
+    """
     counter = world.folder / "workspace" / COUNTER
     lines = Counter(counter.read_text("utf-8").split() if counter.exists() else [])
     known = Counter(each.label for each in used if each.label and WELL in each.content)

@@ -1,8 +1,8 @@
-"""Runs a program and sees each system call that changes something, over all its threads and children.
+"""Runs a program and traces each system call that changes something, in all its threads and children.
 
 The calls are numbered in the order in which they happen. Before any of them the caller or the whole
 tree can be killed, and any of them can be made to fail or to write less than it should. Everything
-else runs at full speed. Needs no privilege and no compiler; where ptrace is forbidden: Skip.
+else runs at full speed. Needs no privilege and no compiler. Raises Skip if ptrace is forbidden.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Whom = Literal["process", "first", "all"]
 
 _STARTUP = "import sys; sys.path.insert(0, sys.argv[1]); from tests.torture.tracing.main import main; main()"
 _GRACE = 30
-"""Seconds that the tracer gets beyond the time it gives the program."""
+"""Seconds that the tracer has in addition to the program's time limit."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,23 @@ class Call:
     index: int
     """From 0, over all threads and processes, in order."""
     process: int
-    """0 the program itself, 1, 2, ... what it started, in order of appearance."""
+    """0 for the program itself; 1, 2, ... for its children, in order of appearance."""
     name: str
     paths: tuple[str, ...]
-    """Absolute; for a descriptor what it is open on: a path, "pipe:[..]", "socket:[..]", "memfd:stdout"."""
+    """Absolute; for a descriptor, what it refers to: a path, "pipe:[..]", "socket:[..]", "memfd:stdout"."""
     detail: dict[str, int]
-    """Its numbers by name, where it has them: flags, mode, offset, size, count, operation, signal."""
+    """Its numeric arguments by name, if it has them: flags, mode, offset, size, count, operation, signal."""
     data: bytes | None
-    """What it writes, if that was asked for; of a new symbolic link always where it leads."""
+    """What it writes, if requested; for a new symbolic link always its target."""
     result: int | None
-    """What it gave back, an error as a negative number; None if it never came back."""
+    """Its result, an error as a negative number; None if it never returned."""
 
     def __str__(self) -> str:
         return f"call {self.index}: {self.name} {' '.join(self.paths)} of process {self.process}"
 
 
 class Trace(NamedTuple):
-    """A program that has ended, with all that it started."""
+    """The result of a program after it and all its children have ended."""
 
     calls: list[Call]
     code: int
@@ -61,7 +61,7 @@ class Trace(NamedTuple):
 
 @dataclass(frozen=True)
 class Action:
-    """What is done at call `n`. At most one thing in a trace; made by the functions below."""
+    """The action at call `n`; at most one in a trace. The functions below create it."""
 
     kind: Literal["none", "kill", "fail", "short"] = "none"
     n: int = -1
@@ -78,14 +78,14 @@ def kill_before(n: int, whom: Whom = "process") -> Action:
 
 
 def fail(n: int, errno: int, forever: bool = False) -> Action:
-    """Call `n` gives back the error and does nothing; `forever`: from then on all that a disk can refuse."""
+    """Call `n` does nothing and returns the error; `forever`: so do all later calls that a disk can refuse."""
     return Action("fail", n, errno=errno, forever=forever)
 
 
 def short(n: int, bytes_kept: int, then_kill: bool = False, then_errno: int = 0) -> Action:
-    """Call `n`, one with a byte count, writes no more than so many bytes.
+    """Call `n`, which has a byte count, writes at most this many bytes.
 
-    `then_kill`: and is the last one of its process; `then_errno`: and later ones fail as with `fail`, for ever.
+    `then_kill`: after it, its process dies; `then_errno`: later calls fail as with `fail` and `forever`.
     """
     return Action("short", n, errno=then_errno, forever=then_errno != 0, kept=bytes_kept, then_kill=then_kill)
 
@@ -100,9 +100,9 @@ def trace(
     stdin: bytes = b"",
     timeout: float = 120,
 ) -> Trace:
-    """Runs `argv` with this environment until it and all that it started are gone.
+    """Run `argv` with this environment until it and all its children have ended.
 
-    `data`: with what each call writes. Skip where nothing can be traced; AssertionError if it hangs.
+    `data`: include what each call writes. Raises Skip if tracing is impossible, AssertionError if the program hangs.
     """
     order = {
         "argv": list(argv),
@@ -122,7 +122,7 @@ def trace(
 
 
 def _report(order: dict[str, Any]) -> dict[str, Any]:
-    # A process of its own: waiting for every child must not take those of the tests away.
+    # A separate process: its wait for every child must not reap the children of the tests.
     done = subprocess.run(
         [sys.executable, "-S", "-I", "-c", _STARTUP, str(ROOT)],
         input=json.dumps(order).encode(),

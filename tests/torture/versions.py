@@ -1,4 +1,4 @@
-"""What may be on disk of one file that was written and not flushed."""
+"""The possible versions on disk of a file that was written but not flushed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def done(content: bytes, step: Step) -> bytes:
 def versions(
     kept: bytes, pending: Sequence[Step], chance: Random, stale: bytes = b"", cuts: int = 64
 ) -> Iterator[bytes]:
-    """What may be on disk of a file: steps lost, cut at a byte, or short of some of their pages.
+    """Yield the possible versions of a file: with lost steps, steps cut at a byte, or without some of their pages.
 
-    A write longer than `cuts` is cut at both its ends, and at so many places by chance.
+    A write longer than `cuts` is cut near both ends, and at this many random places.
     """
     yield kept
     for number, step in enumerate(pending):
@@ -54,7 +54,7 @@ def versions(
         for step in itertools.compress(pending, chosen):
             content = done(content, step)
         yield content
-        # Later writes whose pages are there although a size or an earlier write is lost.
+        # Later writes whose pages are on disk although a size or an earlier write is lost.
         if chosen and chosen[-1] and isinstance(pending[-1], Write):
             yield from _torn(content, pending[-1], chance, stale, 2)
 
@@ -99,7 +99,7 @@ def _places(size: int, chance: Random, most: int) -> list[int]:
 
 
 def _pieces(write: Write, size: int) -> Iterator[Write]:
-    """A write as the pages or sectors it falls into."""
+    """Split a write into the pages or sectors that it touches."""
     start, end = write.offset, write.offset + len(write.data)
     while start < end:
         stop = min(end, (start // size + 1) * size)
@@ -108,7 +108,7 @@ def _pieces(write: Write, size: int) -> Iterator[Write]:
 
 
 def _some_pieces(pieces: list[Write], chance: Random) -> Iterator[list[Write]]:
-    """None of them, each missing, each alone, and a few combinations."""
+    """Yield none of them, each one missing, each one alone, and a few combinations."""
     yield []
     if len(pieces) > 1:
         for piece in pieces if len(pieces) <= 8 else [pieces[0], *chance.sample(pieces[1:-1], 5), pieces[-1]]:
@@ -119,7 +119,9 @@ def _some_pieces(pieces: list[Write], chance: Random) -> Iterator[list[Write]]:
 
 
 def _filled(before: bytes, write: Write, kept: list[Write], stale: bytes, *, grown: bool) -> bytes:
-    """Some pieces of a write; the rest is as before, or, where the file has `grown`, zeros or what lay there."""
+    """Write some pieces; the rest keeps its old content, or, where the file has `grown`, zeros or old bytes
+    of the disk.
+    """
     end = write.offset + len(write.data) if grown else max((p.offset + len(p.data) for p in kept), default=0)
     content = bytearray(before)
     content += (stale[len(before) : end] if stale else b"").ljust(max(0, end - len(before)), b"\0")

@@ -1,7 +1,7 @@
 """Kills the courier just before, or just after, it gives a file of `inflight/` its name.
 
 Loaded at the start of every process of a prepared interpreter (see `pay_tools.killing_python`). The order
-is the file `kill_at` of the world: it is obeyed once.
+is the file `kill_at` of the world; it is carried out once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Killer:
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         if self.struck or self.left < 0:
             return
-        if self.left == 0:  # it has its name, and the next thing is about to be done
+        if self.left == 0:  # the file has its name, and nothing else was done yet
             self._strike()
         if _given_a_name(event, args) == self.name:
             self.left -= 1

@@ -1,4 +1,4 @@
-"""Follows a program and all that it starts, call by call, and strikes where it was told to."""
+"""Follows a program and all its children, call by call, and acts at the requested call."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class Follower:
         self._adopt(first)
 
     def run(self) -> None:
-        """Until nothing of it lives any more."""
+        """Follow until all its processes have ended."""
         while True:
             try:
                 thread, status = os.waitpid(-1, _WALL)
             except ChildProcessError:
                 return
             if os.WIFSTOPPED(status):
-                # A thread that was killed meanwhile is not there to be asked: its death comes next.
+                # A thread that was killed meanwhile can't be read: the event of its death comes next.
                 with suppress(ProcessLookupError):
                     self._stopped(thread, os.WSTOPSIG(status), status >> 16)
             else:
                 self._ended(thread, status)
 
     def kill_all(self) -> None:
-        """Every process of it dies, those that are just being born too."""
+        """Kill every process, including those that are being created."""
         self.doomed = True
         for process in list(self.processes):
             _kill(process)
@@ -85,7 +85,7 @@ class Follower:
         elif event == ptrace.EXECUTED:
             self._executed(thread)
         elif event == ptrace.STOPPED and sig != signal.SIGTRAP:
-            ptrace.request(ptrace.LISTEN, thread)  # it stays stopped, as whoever stopped it wants
+            ptrace.request(ptrace.LISTEN, thread)  # it stays stopped, as requested
             return
         elif event == 0 and sig == signal.SIGTRAP | 0x80:
             self._after_call(thread)
@@ -93,7 +93,9 @@ class Follower:
         ptrace.request(ptrace.SYSCALL if thread in self.inside else ptrace.CONT, thread, delivered)
 
     def _executed(self, thread: int) -> None:
-        """A process has become another program: its other threads are gone, and its caller has its number."""
+        """A process has executed another program: its other threads have ended, and the calling thread has
+        its number.
+        """
         former = ptrace.event_message(thread)
         if former != thread:
             self.owners.pop(former, None)

@@ -36,7 +36,7 @@ def _encoded(value: bytes) -> str:
 def _report(order: dict[str, Any]) -> dict[str, Any]:
     if ptrace.MACHINE not in ("x86_64", "aarch64"):
         return {"skip": f"the tracer does not know the system calls of {ptrace.MACHINE}"}
-    # Whoever dies, the tracer dies, and what it traces dies with it.
+    # If any of these processes dies, the tracer dies, and so does everything that it traces.
     ptrace.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     ptrace.prctl(_SUBREAPER, 1)
     files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
@@ -74,7 +74,7 @@ def _hung(number: int, frame: FrameType | None) -> None:
 
 
 def _started(order: dict[str, Any], files: list[int]) -> int:
-    """The program, traced before its first instruction; OSError if that is not allowed here."""
+    """Start the program, traced from its first instruction. Raises OSError if tracing is forbidden."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -89,7 +89,7 @@ def _started(order: dict[str, Any], files: list[int]) -> int:
 
 
 def _become(order: dict[str, Any], files: list[int], ready: int) -> NoReturn:
-    """In the child: becomes the program, once it is traced."""
+    """In the child: execute the program when it is traced."""
     try:
         if os.read(ready, 1) != b"!":
             os._exit(0)

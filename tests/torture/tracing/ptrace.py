@@ -60,14 +60,14 @@ def event_message(thread: int) -> int:
 
 
 def entered(thread: int) -> tuple[int, tuple[int, ...]]:
-    """Number and six arguments of the call before which a thread stands."""
+    """Return number and six arguments of the call that a stopped thread is about to make."""
     info = _syscall_info(thread, _AT_SECCOMP)
     number, *arguments = struct.unpack_from("7Q", info, 24)
     return number, tuple(arguments)
 
 
 def returned(thread: int) -> int:
-    """What the call gives back after which a thread stands; a negative errno."""
+    """Return the result of the call that a stopped thread has made; an error as negative errno."""
     return int(struct.unpack_from("q", _syscall_info(thread, _AT_EXIT), 24)[0])
 
 
@@ -80,7 +80,7 @@ def _syscall_info(thread: int, wanted: int) -> bytes:
 
 
 def refuse(thread: int, errno: int) -> None:
-    """Lets the call before which a thread stands not happen: it gives back the error."""
+    """Skip the call that a stopped thread is about to make: it returns the error."""
     registers = _registers(thread)
     registers[_RESULT[MACHINE]] = -errno & 0xFFFF_FFFF_FFFF_FFFF
     if MACHINE == "x86_64":
@@ -91,7 +91,7 @@ def refuse(thread: int, errno: int) -> None:
 
 
 def set_argument(thread: int, index: int, value: int) -> None:
-    """Changes an argument of the call before which a thread stands."""
+    """Change an argument of the call that a stopped thread is about to make."""
     registers = _registers(thread)
     registers[_ARGUMENTS[MACHINE][index]] = value
     _set_registers(thread, registers)
@@ -114,7 +114,7 @@ def _regset(code: int, thread: int, kind: int, buffer: ctypes.Array[ctypes.c_cha
 
 
 def memory(thread: int, address: int, size: int) -> bytes:
-    """So much of a thread's memory as can be read from an address on; b"" if none."""
+    """Return as much of a thread's memory as can be read from an address; b"" if none."""
     buffer = ctypes.create_string_buffer(size)
     here, there = _Vector(ctypes.addressof(buffer), size), _Vector(address, size)
     count = _libc.process_vm_readv(thread, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
@@ -122,10 +122,10 @@ def memory(thread: int, address: int, size: int) -> bytes:
 
 
 def text(thread: int, address: int) -> bytes:
-    """The text that ends with a zero byte at an address."""
+    """Return the text at an address, up to a zero byte."""
     found = b""
     while b"\0" not in found and len(found) < 1 << 16:
-        # Not over the end of a page: the next may not be there.
+        # Don't read across the end of a page: the next page may not exist.
         piece = memory(thread, address + len(found), 4096 - (address + len(found)) % 4096)
         if not piece:
             break

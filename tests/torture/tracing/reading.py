@@ -1,4 +1,4 @@
-"""What a call is about: its paths, numbers and data, read from the thread that stands before it."""
+"""Reads the paths, numbers and data of a call from the thread that is about to make it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _changes(thread: int, seen: Seen) -> bool:
 
 
 def process_of(thread: int) -> int:
-    """The process that a thread belongs to; the thread's own number when it is gone."""
+    """Return the process of a thread; the thread's own number if the thread has ended."""
     try:
         with open(f"/proc/{thread}/status", "rb") as status:
             return next(int(line.split()[1]) for line in status if line.startswith(b"Tgid:"))

@@ -29,7 +29,9 @@ def program(machine: str) -> bytes:
 
 
 def _body(kind: calls.Kind) -> list[bytes]:
-    """What is done at one call: most are traced; an open only if it makes something, a clone unless a thread."""
+    """Return the action for one call: most are traced; an open only if it can create a file, a clone only if
+    it creates a process.
+    """
     if kind.name not in ("open", "openat", "clone"):
         return [_op(_RETURN, _TRACE)]
     mask, some, none = (calls.CREATING, _TRACE, _ALLOW)
@@ -40,7 +42,7 @@ def _body(kind: calls.Kind) -> list[bytes]:
 
 
 def install(machine: str) -> None:
-    """Filters this process from now on, and all that it starts. Works without privilege; OSError."""
+    """Filter this process and its children from now on. Needs no privilege. Raises OSError."""
     filter_ops = program(machine)
     buffer = ctypes.create_string_buffer(filter_ops, len(filter_ops))
     head = struct.pack("H6xP", len(filter_ops) // 8, ctypes.addressof(buffer))

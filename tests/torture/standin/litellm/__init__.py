@@ -1,6 +1,6 @@
-"""Stands in for the litellm package: the same request and the same objects, loaded in no time.
+"""Stands in for the litellm package: the same request and the same objects, but it loads immediately.
 
-Only what `logist.agents.clients.litellm` uses of it. `tests/torture/test_standin.py` holds it to the real one.
+It has only what `logist.agents.clients.litellm` uses. `tests/torture/test_standin.py` compares it with the real one.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ ASKED = ("model", "messages", "temperature", "max_tokens", "stream", "stream_opt
 
 
 class ConnectError(Exception):
-    """Nobody was reached."""
+    """The server could not be reached."""
 
 
 class ReadTimeout(Exception):
-    """Nothing more was heard; found by the name of its base, as with httpx."""
+    """No more data arrived in time; recognized by the name of its base class, as with httpx."""
 
 
 class TimeoutException(ReadTimeout):
-    """The name that is looked for."""
+    """The name that Logist looks for."""
 
 
 class RemoteProtocolError(Exception):
-    """The connection ended where it must not."""
+    """The connection ended too early."""
 
 
 class HTTPStatusError(Exception):
-    """The provider refused, with a status."""
+    """The provider refused the request, with a status."""
 
     def __init__(self, message: str, response: SimpleNamespace) -> None:
         super().__init__(message)
@@ -47,11 +47,11 @@ class HTTPStatusError(Exception):
 
 
 class BadRequestError(Exception):
-    """The provider of a model is not known."""
+    """The provider of a model is unknown."""
 
 
 def get_llm_provider(model: str, api_base: str | None) -> tuple[str, str, None, str | None]:
-    """Tell the provider of a model: the only one here is the one that the loopback server speaks as."""
+    """Return the provider of a model: only the one that the loopback server imitates is known."""
     provider, _, name = model.partition("/")
     if provider != "openai":
         raise BadRequestError(f"LLM Provider NOT provided: {model}")
@@ -59,7 +59,7 @@ def get_llm_provider(model: str, api_base: str | None) -> tuple[str, str, None, 
 
 
 class Stream:
-    """The pieces of an answer, as they come in; then what was told with them."""
+    """Yield the pieces of an answer as they arrive, then the usage."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.response = response
@@ -86,7 +86,7 @@ class Stream:
             yield from lines
 
     def _piece(self) -> bytes:
-        # Not by lines: there http.client takes a chunk that is cut off for the end.
+        # Don't read by lines: http.client would treat a chunk that is cut off as the end.
         try:
             return self.response.read1(65536)
         except http.client.IncompleteRead as error:
@@ -97,7 +97,7 @@ class Stream:
 
 
 def completion(*, model: str, api_base: str, api_key: str, timeout: float, **more: Any) -> Stream:
-    """Asks, over HTTP; returns once the status has come."""
+    """Send the request over HTTP; return when the status has arrived."""
     place = urlsplit(api_base)
     connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=timeout)
     asked = {"model": model.partition("/")[2], **more}

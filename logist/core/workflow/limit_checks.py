@@ -67,7 +67,7 @@ def _check_item_limits(step: Step, needs: _Needs, most: int, places: Places) -> 
             yield make_problem("warning", CODE, message, places.locate_step(step.id, "itemLimits"))
     # The default is not checked: it says nothing about how many items the author expects.
     if step.max_items != MAX_ITEMS and needs.count_items(step) is None and step.max_items * least > most:
-        message = f"`{step.id}` may have {step.max_items} items of at least {runs} each, but {RUNS} is {most}"
+        message = f"`{step.id}` may have {format_count(step.max_items, 'item')} of at least {runs} each, but {RUNS} is {most}"
         yield make_problem(
             "warning", CODE, message, places.locate_step(step.id, "maxItems"), "raise the limit"
         )

@@ -1,4 +1,4 @@
-"""Creates a Project from files, environment and options, for the commands that change jobs."""
+"""Opens what commands work with: the project (a `ProjectContext`), a job, the settings, roles and workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that a person supplies instead of an agent: its text and its cost."""
+"""Reads the answer that a person supplies to `job poststep` instead of an agent: from a file, a text or an interaction."""
 
 from __future__ import annotations
 

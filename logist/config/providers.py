@@ -45,23 +45,21 @@ SHIPPED_PROVIDERS: Mapping[str, ProviderEntry] = {
 OTHER_NAMES = {"hosted_vllm": "vllm", "lm_studio": "lmstudio", "ollama_chat": "ollama"}
 """Names that litellm uses for some of them."""
 
-
 LOCAL = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
 """Shipped providers that run on the user's own machine."""
-
 
 _ENFORCES_FORMS = {
     **dict.fromkeys(("anthropic", "gemini", "mistral", "xai", "llamacpp", "lmstudio", "ollama", "vllm"), ""),
     "openai": r"(?!gpt-3|gpt-4$|gpt-4-)",
     "groq": r"openai/gpt-oss|moonshotai/kimi|meta-llama/llama-4",
 }
-"""The providers whose servers form answers by a JSON Schema, each with the beginning of the names of these models, as a
-regular expression.
+"""The providers whose servers can force an answer to match a JSON Schema. The value is a regular expression for the
+beginning of the names of the models that support it; it is empty if all of them do.
 """
 
 
 def enforces_answer_forms(configured: Mapping[str, ProviderEntry], model: Model, agent: str) -> bool:
-    """Whether the server of a model is known to form its answers by a JSON Schema.
+    """Whether the server of a model is known to force its answers to match a JSON Schema.
 
     An address that the user has set may belong to any server, except for servers on this machine.
     """
@@ -80,7 +78,7 @@ def is_local_server(provider_model: str) -> bool:
     return OTHER_NAMES.get(name, name) in LOCAL
 
 
-def is_local(configured: Mapping[str, ProviderEntry], provider_model: str) -> bool:
+def is_local_without_key(configured: Mapping[str, ProviderEntry], provider_model: str) -> bool:
     """Whether a server on this machine, which needs no key, runs the model."""
     entry = find_entry(configured, provider_model)
     if entry is None or entry.api_key_env or not is_local_server(provider_model):

@@ -27,7 +27,7 @@ from logist.config.layering import (
 )
 from logist.config.prices import find_known_model, suggest_providers
 from logist.config.programs import ProgramEntry, ProgramName
-from logist.config.providers import ProviderEntry, find_entry, is_local
+from logist.config.providers import ProviderEntry, find_entry, is_local_without_key
 from logist.config.sections import (
     APPROVAL_OF_MODE,
     SHIPPED_MODELS,
@@ -249,7 +249,7 @@ def resolve_model(settings: Settings, name: str) -> Model:
         raise _unknown_model_error(settings, name)
     if entry is None:
         model = Model(name=name, provider_model=name)
-        if is_local(settings.providers, name):
+        if is_local_without_key(settings.providers, name):
             model = model.model_copy(update=FREE)
     else:
         model = Model(name=name, **entry.model_dump(exclude={"price"}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from logist.agents.clients import answers
-from logist.cli import answer
+from logist.cli import given_answer
 from logist.store import entries
 from tests.cli.desk import Desk
 
@@ -51,7 +51,7 @@ def test_a_pipe_in_the_place_of_a_file_of_a_job(desk: Desk, name: str) -> None:
 
 
 def test_an_answer_is_no_longer_than_one_of_a_model(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "LONGEST", 1_000)
+    monkeypatch.setattr(given_answer, "LONGEST", 1_000)
     desk.create()
     (desk.place / "answer.md").write_text("x" * 1_001, "utf-8")
     for source, stdin in (("answer.md", ""), ("-", "x" * 1_001)):
@@ -62,5 +62,5 @@ def test_an_answer_is_no_longer_than_one_of_a_model(desk: Desk, monkeypatch: pyt
 
 def test_the_longest_answers_fit_into_an_entry() -> None:
     """Of a model, all control characters; of a person, all bytes that are no UTF-8."""
-    longest = max(answers.MAX_TEXT * len("\\u0001"), answer.LONGEST * len("\\\\udcff"))
+    longest = max(answers.MAX_TEXT * len("\\u0001"), given_answer.LONGEST * len("\\\\udcff"))
     assert longest + (16 << 20) <= entries.LONGEST

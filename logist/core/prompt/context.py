@@ -65,7 +65,7 @@ class Given:
 EMPTY = "The workspace is empty."
 UNLISTED = "No files are listed: all files of the workspace are git-ignored, excluded, or in a cache."
 
-Asked = Sequence[ContextPart] | None
+RequiredParts = Sequence[ContextPart] | None
 """The parts of the context that a role requires; None means the list of the files."""
 
 VARIABLES: dict[ContextPart, str] = {
@@ -78,9 +78,9 @@ VARIABLES: dict[ContextPart, str] = {
 """How templates name each part, in the order in which a prompt has them."""
 
 
-def build_variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldList]:
-    """Return the requested parts as template variables; the others are missing."""
-    if asked is None:
+def build_variables(given: Given, required: RequiredParts) -> dict[str, SourcedText | ToldList]:
+    """Return the required parts as template variables; the others are missing."""
+    if required is None:
         return {"RepoContext": SourcedText(_render_paths(given), "listing")}
     every: dict[ContextPart, SourcedText | ToldList] = {
         "prior_attempts": _build_line_list(given.attempts, "prior_attempts"),
@@ -89,15 +89,19 @@ def build_variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldL
         "repo_structure": SourcedText(given.structure or _describe_empty_listing(given), "repo_structure"),
         "relevant_files": _build_relevant_list(given),
     }
-    return {VARIABLES[part]: value for part, value in every.items() if part in asked and value}
+    return {VARIABLES[part]: value for part, value in every.items() if part in required and value}
 
 
-def build_pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[UnplacedPart]:
-    """Return the requested parts, each with a heading, except those that a
-    template already contains (`told`).
-    """
-    if asked is None:
-        return [] if "RepoContext" in told else [UnplacedPart("listing", "given", render_listing(given))]
+def build_pieces(
+    given: Given, required: RequiredParts, used_variables: Collection[str] = ()
+) -> list[UnplacedPart]:
+    """Return the required parts, each with a heading, except those whose variables the role's template uses."""
+    if required is None:
+        return (
+            []
+            if "RepoContext" in used_variables
+            else [UnplacedPart("listing", "given", render_listing(given))]
+        )
     all_parts = [
         _build_headed_part("prior_attempts", "Earlier attempts", render_bullets(given.attempts)),
         _build_headed_part("related_tasks", "Related tasks", render_bullets(given.related)),
@@ -107,7 +111,7 @@ def build_pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list
         ),
         _build_headed_part("relevant_files", "Files that may be relevant", _list_reasons(given.relevant)),
     ]
-    wanted = [part for part, name in VARIABLES.items() if part in asked and name not in told]
+    wanted = [part for part, name in VARIABLES.items() if part in required and name not in used_variables]
     shown = [piece for piece in all_parts if piece.source in wanted]
     return [*shown, *(_build_file_parts(given) if "relevant_files" in wanted else [])]
 

@@ -12,7 +12,7 @@ from logist.core.answer import confidence, exit_command, output_schema, plans
 from logist.core.machine import routing
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.prompt import context
-from logist.core.prompt.context import Asked, FileText, Given, Relevant
+from logist.core.prompt.context import FileText, Given, Relevant, RequiredParts
 from logist.core.prompt.prompt_parts import (
     CONTRACT_SOURCE,
     JOINT,
@@ -175,7 +175,7 @@ def user_pieces(
     at: AtStep | None = None,
     *,
     sections: bool = False,
-    asked: Asked = None,
+    asked: RequiredParts = None,
     filled: Filled | None = None,
     changes: bool = True,
 ) -> list[UnplacedPart]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from logist.core import template
 from logist.core.model import EffectiveSpec, JsonObject, Role, State
 from logist.core.prompt import context
-from logist.core.prompt.context import Asked, Given
+from logist.core.prompt.context import Given, RequiredParts
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.template import Rendered, SourcedText, ToldList, data
 
@@ -115,7 +115,7 @@ NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES}
 """The sources that the values of `_build_data` name themselves."""
 
 
-def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:
+def _build_data(spec: EffectiveSpec, state: State, given: Given, asked: RequiredParts) -> JsonObject:
     """Build the data of the template. Absent values have no name, so that their sections disappear."""
     task: dict[str, SourcedText | ToldList] = {
         "Title": SourcedText(spec.title, "task"),

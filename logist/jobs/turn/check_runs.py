@@ -1,4 +1,4 @@
-"""Runs the checks that are commands in the workspace as the agent left it; the workspace is restored afterwards.
+"""Runs the commands of review checks, in the workspace as the agent left it; the workspace is restored afterwards.
 
 Until their results are recorded, a crash reverts what they have changed, and they run again. The agent's
 answer is on disk, so it is not paid for twice. What they leave in caches stays, because no checkpoint
@@ -101,11 +101,11 @@ def build_not_run_result(name: str, check: Check, reason: str) -> CheckResult:
 
 
 def _run_check(
-    session: Session, name: str, check: Check, now: Check, prepared: PreparedWorkspace
+    session: Session, name: str, check: Check, configured: Check, prepared: PreparedWorkspace
 ) -> CheckResult:
     project = session.project
     assert check.command
-    minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
+    minutes = configured.timeout_minutes or project.settings.review.check_timeout_minutes
     seconds = minutes * SECONDS_OF_MINUTE
     words = _split_words(check.command)
     code = workspace_code.find_code(

@@ -63,7 +63,7 @@ def poststep(
     The answer can be archived, written by you, or come from another program. Use exactly one of --response-file,
     --response-string, --from-history, or - for standard input.
     """
-    from logist.cli import answer, context
+    from logist.cli import context, given_answer
     from logist.cli.show.view import build_result_output
     from logist.core.money.money import build_charge
     from logist.jobs.step_job import do_poststep as give
@@ -79,7 +79,7 @@ def poststep(
             fix="use --response-file F, --response-string S, --from-history N, or -",
         )
     chosen = choose_job_id(environment, job_argument, job_option)
-    supplied_answer = answer.read_given_answer(
+    supplied_answer = given_answer.read_given_answer(
         project, chosen, dash or response_file, response_string, from_history, build_charge(charge)
     )
     result = give(project, chosen, supplied_answer, Choice(role, None, wait), dry_run=dry_run)

@@ -269,25 +269,49 @@ def run_queue(
     deadline = project.clock.monotonic() + choice.provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
+    waiting: dict[str, int] = {}
     ready = _ReadyJobs(project, leave, only)
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
             while len(running) < parallel and (job_id := ready.take(started.union(running.values()))):
                 started.add(job_id)
+                waiting.pop(job_id, None)
                 running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
             if not running and _wait_for_providers(project, leave, only, deadline):
                 continue
             if not running:
                 return
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
+            for future in _wait_for_end(project, running, waiting if len(running) < parallel else {}):
                 ended = _collect_end(future, running.pop(future))
                 started -= _find_continuing_jobs(ended)
+                if ended.result is not None and ended.result.wait is not None:
+                    waiting[ended.job_id] = ended.result.state.revision
                 if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + choice.provider_wait
                 if ended.result and (ended.result.state.parent or ended.result.state.children):
                     ready.expire()
                 yield ended
+
+
+def _wait_for_end(
+    project: ProjectContext, running: dict[Future[EndedJob], str], waiting: dict[str, int]
+) -> set[Future[EndedJob]]:
+    """Wait until a job ends; or, and then return nothing, until one that waits for its provider may try again.
+
+    `waiting`: the revisions of the latter, if there is room for them. Those that may try again are removed.
+    """
+    finished: set[Future[EndedJob]] = set()
+    due: list[str] = []
+    while not (finished or due):
+        finished, _ = wait(running, LISTED_SECONDS if waiting else None, FIRST_COMPLETED)
+        due = [
+            job_id
+            for job_id, revision in waiting.items()
+            if not outages.is_waiting(project, JobDir(project.jobs_dir / job_id, job_id), revision)
+        ]
+    for job_id in due:
+        del waiting[job_id]
+    return finished
 
 
 def _wait_for_providers(

@@ -85,6 +85,7 @@ def _wait_for_breaker(
         began=clock.now().timestamp(),
         began_monotonic=clock.monotonic(),
         pause=seconds,
+        follows=True,
     )
     session.job.write_wait(wait)
     return wait
@@ -140,8 +141,17 @@ def is_waiting(project: ProjectContext, job: JobDir, revision: object) -> bool:
 
 
 def _is_over(project: ProjectContext, wait: ProviderWait) -> bool:
-    """Whether the job gave up, and a person who runs it now wants another try."""
-    return wait.gave_up and not (project.breakers is not None and project.breakers.is_watching)
+    """Whether the job need not wait longer: the provider has answered the job that it follows; or it gave up, and a
+    person who runs it now wants another try.
+    """
+    breakers = project.breakers
+    if (
+        wait.follows
+        and breakers is not None
+        and breakers.has_answered_since(wait.provider, wait.began_monotonic)
+    ):
+        return True
+    return wait.gave_up and not (breakers is not None and breakers.is_watching)
 
 
 def show_wait(project: ProjectContext, job_id: str, wait: ProviderWait, seconds: float) -> None:

@@ -409,7 +409,7 @@ def _run_one(
     try:
         result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
         if result.wait is not None:
-            quiet.report_progress(f"waiting for {result.wait.describe()}")
+            quiet.report_progress(f"waiting for {outages.describe_with_message(result.wait)}")
         return EndedJob(job_id, result, None)
     except family.Unwanted as error:
         return EndedJob(

@@ -158,7 +158,12 @@ def show_wait(project: ProjectContext, job_id: str, wait: ProviderWait, seconds:
     """Show on the display that a job waits; `seconds`: for how long so far."""
     now = project.clock.now().timestamp()
     record = ActivityRecord(
-        Activity.WAITING, run="wait", at=now, seconds=round(seconds, 3), role=wait.role, words=wait.describe()
+        Activity.WAITING,
+        run="wait",
+        at=now,
+        seconds=round(seconds, 3),
+        role=wait.role,
+        words=describe_with_message(wait),
     )
     project.progress.update(job_id, [record])
 
@@ -213,4 +218,9 @@ def sleep_until_next_try(project: ProjectContext, job: JobDir, wait: ProviderWai
 
 def describe_wait(wait: ProviderWait) -> str:
     """Return a note for the result of a step that waits."""
-    return f"waiting for {wait.describe()}; no attempt was used, nothing was charged"
+    return f"waiting for {describe_with_message(wait)}; no attempt was used, nothing was charged"
+
+
+def describe_with_message(wait: ProviderWait) -> str:
+    """Return what the job waits for, with the last message: if an address is wrong, waiting doesn't help."""
+    return f"{wait.describe()} ({wait.message})" if wait.message else wait.describe()

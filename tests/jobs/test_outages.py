@@ -236,6 +236,23 @@ def test_a_missing_key_is_refused_and_not_recorded(bench: MakeBench, steps: int)
     assert b.files() == before
 
 
+def test_a_key_that_can_not_be_sent_is_refused_and_not_recorded(bench: MakeBench) -> None:
+    b = impatient(bench(), NOWHERE)
+    b.create()
+    environment = Environment(
+        {"HOME": str(b.project.home), "PATH": os.environ["PATH"], "XAI_API_KEY": "two\nlines"}
+    )
+    entries = {"grok-code-fast-1": models(NOWHERE)["grok-code-fast-1"] | {"api_key_env": "XAI_API_KEY"}}
+    b.change(environment=environment, settings=Settings.model_validate({"models": entries}))
+    before = b.files()
+    with pytest.raises(
+        ProviderError, match="the key in XAI_API_KEY has characters that can't be sent"
+    ) as caught:
+        b.step()
+    assert "two" not in f"{caught.value} {caught.value.fix}"
+    assert b.files() == before
+
+
 def test_without_litellm_nothing_is_recorded(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logist.jobs.base.model_choice.is_litellm_installed", lambda: False)
     b = impatient(bench(), NOWHERE)

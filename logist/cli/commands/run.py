@@ -123,7 +123,7 @@ def run(
     listed = held if as_json else held[:LISTED]
     return Output(
         data,
-        _format_summary(rows, held),
+        _format_summary(rows, held, is_stopped=bool(project.stopping())),
         (*printed, *map(_warn_waiting, listed), *_note_more(held, listed)),
         code,
     )
@@ -300,7 +300,9 @@ def _build_row(ended: EndedJob, steps: int) -> dict[str, Any]:
     }
 
 
-def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
+def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp], *, is_stopped: bool) -> list[Line]:
+    if not rows and is_stopped and not held:
+        return ["stopped before a job was run"]
     if not rows:
         return [f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"]
     ends = Counter("error" if row["error"] else row["status"] or "busy" for row in rows)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from logist import __version__
+from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
@@ -124,6 +125,7 @@ ROOT = {
     "config": CommandEntry("main:config_group", "Show and change the settings."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
+    "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),
@@ -138,6 +140,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "role": ROLE,
     "workflow": WORKFLOW,
     "config": CONFIG,
+    "inbox": INBOX,
 }
 
 

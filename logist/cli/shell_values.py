@@ -82,6 +82,7 @@ SETTINGS = (
     "on_doubt",
     "on_stuck",
     "poll_interval_seconds",
+    "projects",
     "providers",
     "redact.patterns",
     "response_format",
@@ -234,7 +235,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete assignees of manual steps that jobs wait for."""
-    from logist.cli.show.glance import find_assignee
+    from logist.core.machine.waiting import find_assignee
 
     names = (find_assignee(each.state or {}) for each in read_glances(_find_jobs_dir(ctx)))
     return _filter_by_prefix((name for name in names if name), incomplete)

@@ -116,6 +116,15 @@ class Environment:
         """Return the directory with the user's own config.yaml and roles/."""
         return _to_path(os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist"))
 
+    def editor(self) -> str | None:
+        """Return the command of the user's editor, if it is set."""
+        return self._get_value("VISUAL") or self._get_value("EDITOR")
+
+    def expand_home(self, path: str) -> str:
+        """Return the path with the user's home directory instead of `~` at its start."""
+        home = self._get_value("HOME") or _get_account_home()
+        return home + path[1:] if path == "~" or path.startswith("~/") else path
+
     def git_config_files(self) -> tuple[str, ...]:
         """Return the files with git's settings for the whole machine and for the user; a later one wins."""
         own = os.path.join(self._get_value("HOME") or _get_account_home(), ".gitconfig")

@@ -16,6 +16,8 @@ Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Above = Annotated[float, Field(gt=0)]
 Price = Annotated[float, Field(ge=0)]
+ProjectPath = Annotated[str, StringConstraints(pattern=r"^(/|~/|~$)[^\x00]*$")]
+"""An absolute path; `~` is the user's home directory."""
 SimpleName = Annotated[str, StringConstraints(pattern=r"^[^/\x00]+$")]
 
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")

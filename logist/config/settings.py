@@ -23,6 +23,7 @@ from logist.config.layering import (
     get_patterns,
     list_leaf_paths,
     merge_settings,
+    refuse_user_keys,
     require_owner,
 )
 from logist.config.prices import find_known_model, suggest_providers
@@ -39,6 +40,7 @@ from logist.config.sections import (
     Mode,
     ModelEntry,
     Name,
+    ProjectPath,
     RedactRules,
     Retries,
     Review,
@@ -93,6 +95,8 @@ class Settings(Frozen):
     answers: Answers = Answers()
     tools: ToolRules = ToolRules()
     sandbox: SandboxRules = SandboxRules()
+    projects: tuple[ProjectPath, ...] = ()
+    """The directories of the user's projects, for `logist inbox --all`; only the user's own config can set it."""
 
 
 def choose_approval(
@@ -181,6 +185,8 @@ def load_settings(
     for path in files:
         document, unused_here = _read_settings_file(path, instead.get(path))
         check_endpoints(document)
+        if path != user_file:
+            refuse_user_keys(document, user_file)
         own = drop_inherited_secrets(data, append_patterns_below(data, document.data))
         data = merge_settings(drop_other_spellings(data, own), own)
         settings = validate_document(Settings, replace(document, data=data))

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
+from logist.cli.commands.inbox import INBOX
 from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
 from logist.resources import find_resource
 from tests import support
@@ -22,6 +23,7 @@ BARE = {"workflow next"}
 COMMANDS = (
     *(name for name in ROOT if name not in ("config", "job", "role", "workflow")),
     *(f"config {name}" for name in CONFIG),
+    *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"workflow {name}" for name in WORKFLOW),
@@ -145,6 +147,14 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("doctor", stuck, ["--deep"], 0),
     ("doctor", unreadable, [], 10),
     ("doctor", badly_configured, [], 5),
+    ("inbox", pending, [], 0),
+    ("inbox", stuck, [], 3),
+    ("inbox", unreadable, ["--kind", "damaged"], 10),
+    ("inbox", stuck, ["-i"], 2),
+    ("inbox snooze", stuck, ["j1", "--until", "2h"], 0),
+    ("inbox snooze", pending, ["j1", "--until", "2h"], 8),
+    ("inbox note", stuck, ["j1", "Ask Bob."], 0),
+    ("inbox note", stuck, ["j1", ""], 2),
     ("config show", pending, [], 0),
     ("config show", badly_configured, [], 5),
     ("config set", pending, ["limits.max_attempts", "4"], 0),

@@ -222,6 +222,24 @@ def ask_for_text(question: str) -> str:
     return answer.strip()
 
 
+def ask_for_key(question: str) -> str:
+    """Ask the person at the terminal for a key, ended by Enter. What was typed before is ignored.
+
+    Otherwise a person who types ahead would decide about what is not shown yet.
+    """
+    import termios
+
+    sys.stdout.flush()
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    return ask_for_text(question).lower()
+
+
+def edit_text(text: str, suffix: str) -> str | None:
+    """Let the person edit a text in an editor; None if it was not saved."""
+    return click.edit(text, extension=suffix)
+
+
 def print_message_lines(text: str) -> None:
     """Print a message of several lines, without dimming."""
     with _ignore_closed_reader(sys.stderr, OSError):

@@ -140,7 +140,7 @@ class RoleCommand(RecordedCommand):
 
 
 class NoteCommand(RecordedCommand):
-    """A decision with only a note: activate, reject, suspend, resume."""
+    """A decision with only a note: activate, reject, suspend, resume; or a note without a decision."""
 
     note: str | None = None
 

@@ -83,7 +83,7 @@ def diff(
             return Output(None, [each.path for each in files], diagnostics)
         is_terminal = sys.stdout.isatty()
         if stat:
-            return Output(None, list(_format_summary(compared, files)), diagnostics)
+            return Output(None, list(format_summary(compared, files)), diagnostics)
         if not is_terminal:
             with compared.comparison.open_patch() as stream:
                 render.copy_bytes(stream)
@@ -91,7 +91,7 @@ def diff(
         from logist.cli.show.patch_view import show_patch
 
         with compared.comparison.open_patch(binary=False) as stream:
-            show_patch(_format_summary(compared, files), stream, environment)
+            show_patch(format_summary(compared, files), stream, environment)
         return Output(None, diagnostics=diagnostics)
 
 
@@ -128,7 +128,7 @@ def _note_left_out(compared: JobComparison) -> tuple[Diagnostic, ...]:
     return make_notes([f"left out, because no checkpoint holds them: {names}"]) if names else ()
 
 
-def _format_summary(compared: JobComparison, files: list[FileDifference]) -> list[Line]:
+def format_summary(compared: JobComparison, files: list[FileDifference]) -> list[Line]:
     """Return the sides, the files and the sums."""
     head: Line = (StyledText(f"{compared.before} -> {compared.after}", "bold"),)
     if not files:

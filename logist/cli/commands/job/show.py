@@ -16,7 +16,7 @@ from logist.errors import Refused
 
 if TYPE_CHECKING:
     from logist.cli.show.workflow_lines import Followed
-    from logist.core.model import State
+    from logist.core.model import Interaction, State
     from logist.store import JobDir
 
 PATHS = 20
@@ -45,6 +45,7 @@ def show(
     from logist.cli.context import open_job
     from logist.cli.show import glance
     from logist.cli.show.view import build_entry_row
+    from logist.core.machine.waiting import find_assignee
     from logist.jobs.base import specs
     from logist.jobs.base.job_reader import read_interactions
     from logist.jobs.base.session import build_current_state
@@ -53,19 +54,22 @@ def show(
     state = build_current_state(job, job.load())
     job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    answers = [build_entry_row(entry) for entry in read_interactions(job) if entry.kind == "ask"]
+    entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note")]
+    answers = [build_entry_row(entry) for entry in entries if entry.kind == "ask"]
+    notes = [_build_note(entry) for entry in entries if entry.kind == "note"]
     data = {
         "job": job.id,
         "status": state.status.value,
         "title": state.title,
         "spec": spec,
         "answers": answers,
+        "notes": notes,
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _list_paths(job),
         "setup": glance.read_last_setup(str(job.path)),
-        "assignee": glance.find_assignee(state.model_dump(mode="json")),
+        "assignee": find_assignee(state.model_dump(mode="json")),
         "workflow": None,
         "mermaid": None,
     }
@@ -85,6 +89,16 @@ def show(
     return Output(
         data, _format_job(data, [_remove_indent(line) for line in workflow_standing.progress_lines(followed)])
     )
+
+
+def _build_note(entry: Interaction) -> dict[str, Any]:
+    """Return a note without a decision (`logist inbox note`) as JSON."""
+    return {
+        "sequence": entry.sequence,
+        "timestamp": entry.timestamp,
+        "steward": entry.steward.name if entry.steward else None,
+        "note": entry.steward.note if entry.steward else None,
+    }
 
 
 def _read_followed(job: JobDir, state: State) -> Followed | None:
@@ -131,6 +145,10 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     lines += followed
     lines += [line for answer in data["answers"] for line in _format_answer(answer)]
+    lines += [
+        f"#{each['sequence']} note by {each['steward']}: {_to_one_line(each['note'])}"
+        for each in data["notes"]
+    ]
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [line for step, value in data["outputs"].items() for line in _format_output(step, value)]
     lines += [glance.format_setup(data["setup"])] if data["setup"] else []

@@ -48,6 +48,7 @@ from logist.jobs.base.session import load_session
 from logist.jobs.job_queue import EndedJob
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import job_edits, job_merge, role_switch, steward_decisions
+from logist.jobs.steward.inbox import InboxItem, count_changed_files, list_inbox
 from logist.jobs.steward.job_merge import MergeResult
 from logist.jobs.turn.agent_calls import INTERRUPTED
 from logist.jobs.turn.next_request import Choice, preview_request
@@ -172,6 +173,14 @@ class Project:
     def list_jobs(self) -> list[Job]:
         """List all jobs, sorted by id."""
         return [Job(self._context, job_id) for job_id in list_jobs(self.jobs_dir)]
+
+    def inbox(self) -> list[InboxItem]:
+        """List the jobs that wait for a person: what blocks most others first, then what has waited longest.
+
+        Snoozed jobs are included, with `snoozed_until`. Like `logist inbox`.
+        """
+        now = self._context.clock.now().timestamp()
+        return count_changed_files(list_inbox(str(self.jobs_dir), now))
 
     def run(
         self,
@@ -428,6 +437,12 @@ class Job:
     def activate(self, note: str | None = None) -> CommandResult:
         """Start a draft. Like `logist job activate`."""
         return self._decide(Kind.ACTIVATE, note)
+
+    def add_note(self, note: str) -> CommandResult:
+        """Add a note for people, without a decision; no agent reads it. Like `logist inbox note`."""
+        if not note.strip():
+            raise UsageError("the note is empty", where="add_note")
+        return self._decide(Kind.NOTE, note)
 
     def restep(self, to: int, note: str | None = None) -> CommandResult:
         """Go back to before interaction `to`: state and workspace. Like `logist job restep`."""

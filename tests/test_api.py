@@ -327,6 +327,10 @@ def test_the_other_methods_do_what_their_commands_do(create: Callable[..., Proje
     assert not (place / "hello.txt").exists()
     job.merge()
     assert (place / "hello.txt").read_text("utf-8") == "Hello\n"
+    (waiting,) = project.inbox()
+    assert (waiting.job, waiting.kind, waiting.changed_files) == ("copy", "approval", 1)
+    assert copy.add_note("Ask Ada.").state.status is Status.APPROVAL_REQUIRED
+    assert copy.history[-1].kind is Kind.NOTE
     copy.reject("Not like this.")
     assert copy.suspend().state.status is Status.SUSPENDED
     assert copy.resume().state.status is Status.PENDING

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 from logist.core.machine import advice, waiting
 from logist.core.money import amounts
@@ -31,7 +32,8 @@ _GATHERING = ("share", "conflict")
 State = dict[str, Any]
 
 
-class InboxItem(NamedTuple):
+@dataclass(frozen=True)
+class InboxItem:
     """A job that waits for a person."""
 
     job: str
@@ -105,7 +107,7 @@ def count_changed_files(items: list[InboxItem]) -> list[InboxItem]:
     for item in items:
         content = _read_history(f"{item.jobs_dir}/{item.job}", min(left, MOST_HISTORY)) if left else b""
         left -= len(content)
-        counted.append(item._replace(changed_files=_count_changed_paths(content)))
+        counted.append(replace(item, changed_files=_count_changed_paths(content)))
     return counted
 
 

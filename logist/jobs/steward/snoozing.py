@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -47,6 +48,6 @@ def snooze_job(jobs_dir: str, job_id: str, until: float, now: float) -> InboxIte
     folder = f"{jobs_dir}/{job_id}"
     if until <= now:
         end_snooze(folder)
-        return item._replace(snoozed_until=None)
+        return replace(item, snoozed_until=None)
     write_snooze(folder, Snooze(until, item.revision))
-    return item._replace(snoozed_until=until)
+    return replace(item, snoozed_until=until)

@@ -149,7 +149,7 @@ def test_eight_different_stuck_jobs_are_resolved_with_one_key_each(desk: Desk, s
     person = sit()
     for row in listed:
         page = person.answer(f"{row['job']} [", "r")
-        assert "Task:" in page
+        assert "\nTask" in page
         assert re.search(r"^  r  \w", page, re.MULTILINE)
         match row["kind"]:
             case "question":
@@ -185,6 +185,7 @@ def test_approve_after_the_diff(desk: Desk, sit: Sit) -> None:
     person = sit()
     page = person.answer("j1 [", "d")
     assert "Well done." in page
+    assert "+new line" in page  # a short diff is shown before a person asks for it
     assert "A       +1 -0  a.txt" in page
     assert "a  approve: accept the work" in page
     person.wait_for("+new line")
@@ -229,6 +230,30 @@ def test_accept_in_spite_of_the_review(desk: Desk, sit: Sit) -> None:
     person.answer("Reason", "It is fine.")
     person.wait_for("review is now SUCCESS")
     assert desk.history("review")[-1]["command"]["override"] is True
+
+
+def test_another_role_may_do_what_the_first_one_may_not(desk: Desk, sit: Sit) -> None:
+    forbidden(desk)
+    person = sit()
+    person.answer("forbidden [", "x")
+    person.answer("Name of the role", "Nobody")
+    person.wait_for("unknown role")
+    person.answer("forbidden [", "x")
+    person.answer("Name of the role", "Worker")
+    person.wait_for("forbidden is now PENDING")
+    assert desk.state("forbidden")["agent_role"] == "Worker"
+
+
+def test_a_plan_is_carried_out(desk: Desk, sit: Sit) -> None:
+    steps = [{"step_number": 1, "action": "Look at a.py.", "reason": "None."}]
+    plan = {"goal": "It works.", "steps": steps, "risks": ["None."]}
+    step(desk, "plan", answer(command(output=plan)), answer(), options=("--role", "Planner"))
+    person = sit()
+    page = person.answer("plan [", "a")
+    assert "Look at a.py" in page
+    assert "a  approve the plan: the role Actor carries it out next" in page
+    person.wait_for("plan is now PENDING")
+    assert desk.state("plan")["agent_role"] == "Actor"
 
 
 def test_a_manual_step_with_its_result(desk: Desk, sit: Sit) -> None:
@@ -410,7 +435,7 @@ def test_every_decision_that_is_offered_is_allowed(desk: Desk, tmp_path: Path, j
     }.get(job) or STUCK_JOBS[job][0]
     make(desk)
     entered = {
-        Input.NOTE: "why",
+        Input.NOTE: "Worker",
         Input.LIMIT: "5000",
         Input.PAID: "assume_paid",
     }

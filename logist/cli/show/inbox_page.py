@@ -31,7 +31,7 @@ KIND_TEXTS = {
     "question": "the agent asks you something",
     "agent": "the agent could not finish",
     "attempts": "all attempts are used",
-    "permission": "the agent needs a permission",
+    "permission": "the agent did, or needs, what its role may not do",
     "in_doubt": "a call was lost; it may have been charged",
     "no_branch": "no branch of the workflow matches",
     "share": "too few child jobs succeeded",
@@ -70,15 +70,23 @@ def format_head(item: InboxItem, number: int, count: int) -> list[Line]:
     return [*lines, (StyledText("  " + ", ".join(facts), "dim"),)] if facts else lines
 
 
-def format_body(state: State, task: str, last_ask: Interaction | None, item: InboxItem) -> Iterator[Line]:
-    """Yield the task, the answer, the question or the reason, failed checks, findings and a plan."""
+def format_body(
+    state: State, task: str, step_task: str, last_ask: Interaction | None, item: InboxItem
+) -> Iterator[Line]:
+    """Yield the task, the answer, the question or the reason, failed checks, findings and a plan.
+
+    `step_task`: the task of the current step, in a workflow.
+    """
     data = state.model_dump(mode="json")
-    yield from _format_text("Task", task or state.title)
+    if task or not step_task:
+        yield from _format_text("Task", task or state.title)
+    if step_task:
+        yield from _format_text(f"Task of the step {state.step}", step_task)
     question = waiting.find_question(data)
     yield from _format_answer(state, last_ask)
     if question is not None:
         yield from _format_question(question)
-    elif item.reason not in _list_said(state):
+    elif item.kind != "manual" and item.reason not in _list_said(state):
         yield from _format_text("Reason", item.reason)
     yield from _format_checks(state.checks or [])
     yield from _format_findings(state.findings or [])

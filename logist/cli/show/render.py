@@ -158,6 +158,13 @@ def copy_bytes(stream: IO[bytes]) -> None:
             sys.stdout.buffer.write(piece)
 
 
+def print_ready_lines(lines: Iterable[str]) -> None:
+    """Print lines that are ready for the terminal."""
+    with _ignore_closed_reader(sys.stdout):
+        for line in lines:
+            _write_text(sys.stdout, line + "\n")
+
+
 def print_in_pager(lines: Iterable[str]) -> None:
     """Print lines that are ready for the terminal; in a pager, if there are more than fit on the screen."""
     from itertools import chain, islice

@@ -142,7 +142,7 @@ def _build_item(
     snooze = read_snooze(folder, state["revision"])
     since = str(state["updated_at"])
     reason = waits.reason
-    if waits.kind == "manual" and (task := _read_task(folder, str(state["step"]))):
+    if waits.kind == "manual" and (task := read_step_task(folder, str(state["step"]))):
         reason = f"{reason}: {task}"
     return InboxItem(
         job=job_id,
@@ -208,8 +208,8 @@ def _compute_age(since: str, now: float) -> int:
     return max(0, int(now - datetime.fromisoformat(since).timestamp()))
 
 
-def _read_task(folder: str, step: str) -> str:
-    """Return the task of a manual step from the workflow of the job; "" if it can't be read."""
+def read_step_task(folder: str, step: str) -> str:
+    """Return the task of a step, from the workflow of the job in `folder`; "" if there is none."""
     try:
         workflow = json.loads(read_regular(f"{folder}/workflow.json", MOST_HISTORY))
         steps = {each["id"]: each for each in workflow["steps"]}

@@ -145,6 +145,9 @@ def _list_stuck_decisions(state: State) -> list[DecisionChoice]:
     if tool is not None:
         text = f"allow the tool {tool} until the job gets stuck again, and try again"
         choices.append(DecisionChoice("allow", "p", text, Input.OPTIONAL_NOTE, note))
+    elif stuck.kind is StuckKind.PERMISSION and stuck.phase is Phase.DOER:
+        text = "try again with another role, which may do that"
+        choices.append(DecisionChoice("switch", "x", text, Input.NOTE, "Name of the role, such as Worker"))
     if stuck.phase is Phase.REVIEWER:
         text = "accept the work in spite of the review; give the reason"
         choices = [
@@ -199,6 +202,9 @@ def make_decision(
         return CommandResult(job_id, shown)
     if choice.name == "merge":
         return merge_job(project, job_id).result
+    if choice.name == "switch":
+        switch_role(project, job_id, entered.strip())
+        return record_decision(project, job_id, Kind.RESUBMIT)
     if choice.name == "carry_out":
         switch_role(project, job_id, CARRIER)
         return record_decision(project, job_id, Kind.APPROVE)

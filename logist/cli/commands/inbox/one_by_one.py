@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from logist.cli.commands.job.diff import format_summary
 from logist.cli.context import open_project
-from logist.cli.show import inbox_page, inbox_table, render
+from logist.cli.show import inbox_page, inbox_table, pasting, render
 from logist.cli.show.glance import status_span
 from logist.cli.show.output import Diagnostic, Line, StyledText, make_notes, make_warnings
-from logist.cli.show.patch_view import show_patch
+from logist.cli.show.patch_view import show_patch, show_patch_start
 from logist.cli.stops import get_stop_code
 from logist.core.machine import waiting
 from logist.core.model import Interaction, Kind, Phase, State
@@ -25,7 +25,7 @@ from logist.jobs.base import project_opening, specs
 from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.session import load_session
 from logist.jobs.step_job import GivenAnswer, do_poststep
-from logist.jobs.steward.inbox import list_inbox
+from logist.jobs.steward.inbox import list_inbox, read_step_task
 from logist.jobs.steward.inbox_decisions import (
     DecisionChoice,
     Input,
@@ -48,6 +48,8 @@ VIEW_KEYS = {"d": "diff", "e": "editor", "n": "note", "z": "snooze", "s": "skip"
 """Keys that decide nothing."""
 FILES = 12
 """Changed files that are listed; the diff has all."""
+PATCH_LINES = 30
+"""Lines of the diff that are shown without asking for it."""
 _BACK = "Enter: back"
 
 
@@ -97,7 +99,9 @@ class InboxWalk:
             return True
         self._print(inbox_page.format_head(fresh, number, count))
         if fresh.kind == waiting.DAMAGED:
-            return self._show_damaged(fresh)
+            command = pasting.add_jobs_dir(inbox_table.get_command(fresh), self.jobs_dir)
+            self._print([f"  {fresh.reason}", f"  to fix it, run: {command}"])
+            return _skip_or_quit()
         try:
             project = self._open_project(fresh)
             state = load_session(project, project.open_job(fresh.job)).state
@@ -106,7 +110,7 @@ class InboxWalk:
             self._show_page(case)
         except LogistError as error:
             self._print_error(error)
-            return self._show_damaged(fresh)
+            return _skip_or_quit()
         return self._ask_until_done(case)
 
     def _open_project(self, item: InboxItem) -> ProjectContext:
@@ -129,43 +133,39 @@ class InboxWalk:
     def _show_page(self, case: _Case) -> None:
         job = case.project.open_job(case.job_id)
         task = specs.read_job_spec(job, draft=True, accept_slips=True).prompt or ""
-        if case.item.kind == "manual":
-            task = case.item.reason
+        step_task = read_step_task(str(job.path), case.state.step)
         last_ask = _find_last_ask(read_interactions(job))
-        self._print(inbox_page.format_body(case.state, task, last_ask, case.item))
-        self._print(self._iter_changes(case))
+        self._print(inbox_page.format_body(case.state, task, step_task, last_ask, case.item))
+        self._show_changes(case)
         self._print_keys(case)
 
-    def _iter_changes(self, case: _Case) -> Iterator[Line]:
+    def _show_changes(self, case: _Case) -> None:
+        """Show the changed files, and the start of the diff of work that can be approved."""
         try:
             with compare_job(case.project, case.job_id, Scope()) as compared:
                 files = compared.comparison.list_files()
                 lines = format_summary(compared, files)
+                self._print([(StyledText("Changed files:" if files else "No files changed", "bold"),)])
+                if not files:
+                    return
+                self._print(lines[1:-1][:FILES])
+                if len(files) > FILES:
+                    self._print([f"  ... and {len(files) - FILES} more"])
+                self._print(lines[-1:])
+                if {"approve", "override"}.isdisjoint(each.name for each in case.choices.values()):
+                    return
+                with compared.comparison.open_patch(binary=False) as stream:
+                    if show_patch_start(stream, PATCH_LINES, self.environment):
+                        self._print([(StyledText("... (d shows the rest)", "dim"),)])
+        except Refused:
+            pass  # no agent has worked yet, so there is nothing to compare
         except LogistError as error:
-            if not isinstance(error, Refused):  # if no agent has worked yet, there is nothing to compare
-                yield f"changed files: {error.message}"
-            return
-        yield (StyledText("Changed files:" if files else "No files changed", "bold"),)
-        if files:
-            yield from lines[1:-1][:FILES]
-            if len(files) > FILES:
-                yield f"  ... and {len(files) - FILES} more"
-            yield lines[-1]
+            self._print([f"Changed files: {error.message}"])
 
     def _print_keys(self, case: _Case) -> None:
         self._print(["", *inbox_page.format_keys((each.key, each.text) for each in case.choices.values())])
         view_keys = [f"{key} {word}" for key, word in VIEW_KEYS.items()]
         self._print([(StyledText("  " + "  ".join(view_keys), "dim"),)])
-
-    def _show_damaged(self, item: InboxItem) -> bool:
-        """Show a job whose files can't be read: nothing can be decided here."""
-        self._print([f"  {item.reason}", (StyledText(f"  to fix it, run: {inbox_table.get_command(item)}"),)])
-        while True:
-            match render.ask_for_key("Your choice [s skip, q quit]"):
-                case "q":
-                    raise _Quit
-                case "s" | "":
-                    return True
 
     # What the person does
 
@@ -317,6 +317,16 @@ class InboxWalk:
 
     def _print_error(self, error: LogistError) -> None:
         render.print_diagnostics((Diagnostic.from_error(error),), self.environment)
+
+
+def _skip_or_quit() -> bool:
+    """Wait for the person where nothing can be decided."""
+    while True:
+        match render.ask_for_key("Your choice [s skip, q quit]"):
+            case "q":
+                raise _Quit
+            case "s" | "":
+                return True
 
 
 def _reread(item: InboxItem) -> InboxItem | None:

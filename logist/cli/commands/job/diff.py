@@ -67,6 +67,8 @@ def diff(
 
     In a pipe, prints a patch that `git apply` accepts. Files that no checkpoint holds, such as caches, are left out and
     named.
+
+    --json and the terminal also give the review hash, which names exactly this work: see `logist job approve --seen`.
     """
     from logist.cli.context import open_project
     from logist.jobs.steward.job_diff import compare_job
@@ -82,6 +84,8 @@ def diff(
         if name_only:
             return Output(None, [each.path for each in files], diagnostics)
         is_terminal = sys.stdout.isatty()
+        if is_terminal:
+            diagnostics += _advise_approval(job_id, compared)
         if stat:
             return Output(None, list(format_summary(compared, files)), diagnostics)
         if not is_terminal:
@@ -126,6 +130,13 @@ def _parse_scope(
 def _note_left_out(compared: JobComparison) -> tuple[Diagnostic, ...]:
     names = ", ".join(compared.comparison.left_out)
     return make_notes([f"left out, because no checkpoint holds them: {names}"]) if names else ()
+
+
+def _advise_approval(job_id: str, compared: JobComparison) -> tuple[Diagnostic, ...]:
+    if not (compared.awaits_approval and compared.review_hash):
+        return ()
+    command = f"logist job approve {job_id} --seen {compared.review_hash}"
+    return make_notes([f"to approve exactly this work: {command}"])
 
 
 def format_summary(compared: JobComparison, files: list[FileDifference]) -> list[Line]:
@@ -173,4 +184,5 @@ def _build_data(job_id: str, compared: JobComparison, files: list[FileDifference
         "left_out": list(compared.comparison.left_out),
         "patch": patch.decode("utf-8", "backslashreplace"),
         "whole": is_whole,
+        "review_hash": compared.review_hash,
     }

@@ -42,6 +42,7 @@ def show(
 
     With --graph or --mermaid, show the progress of its workflow instead.
     """
+    from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.cli.show import glance
     from logist.cli.show.view import build_entry_row
@@ -49,6 +50,7 @@ def show(
     from logist.jobs.base import specs
     from logist.jobs.base.job_reader import read_interactions
     from logist.jobs.base.session import build_current_state
+    from logist.jobs.steward.review_hash import find_review_hash
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     state = build_current_state(job, job.load())
@@ -68,6 +70,7 @@ def show(
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _list_paths(job),
+        "review_hash": find_review_hash(surroundings(environment, jobs_dir), job, state),
         "setup": glance.read_last_setup(str(job.path)),
         "assignee": find_assignee(state.model_dump(mode="json")),
         "workflow": None,

@@ -86,6 +86,8 @@ def test_it_records_what_the_command_line_records(create: Callable[..., Project]
         assert run_in_process("job", *words, cwd=place).code in (0, 11)
     first, second = (read_entries(project.open_job(name)) for name in "ab")
     assert len(first) == 3
+    assert [each[-1]["steward"].pop("via") for each in (first, second)] == ["python", "pipe"]
+    assert [each[-1]["command"].pop("review_hash")[:2] for each in (first, second)] == ["2-", "2-"]
     assert first == second
 
 

@@ -35,6 +35,10 @@ _PROXIES = frozenset(
     name.lower() for name in _CHILD if name.endswith("_PROXY")
 )  # proxy variables are usually lower-case
 
+_SIGNING = (
+    *("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSH_SK_PROVIDER", "SSH_SK_HELPER"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "TERM"),
+)
 _SHORTEST_SECRET = 8
 
 IGNORED = "jobs/\ncurrent_job\n"
@@ -208,6 +212,15 @@ class Environment:
     def build_child_environment(self) -> dict[str, str]:
         """Return the environment for a program that Logist starts: an allow-list without secrets."""
         return {name: value for name, value in self._values.items() if name in _CHILD or name in _PROXIES}
+
+    def build_signing_environment(self) -> dict[str, str]:
+        """Return the environment for a program that signs: it may also reach an ssh-agent, and ask the person."""
+        return self.build_child_environment() | self.select_variables(_SIGNING)
+
+    def expand_home(self, name: str) -> str:
+        """Return a path with `~` replaced by the user's home."""
+        home = self._get_value("HOME") or _get_account_home()
+        return os.path.join(home, name[2:]) if name.startswith("~/") else name
 
     def _get_value(self, name: str) -> str | None:
         return self._values.get(name) or None

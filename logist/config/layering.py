@@ -100,8 +100,10 @@ def check_endpoints(document: Document) -> None:
                 )
 
 
-USER_KEYS = ("projects",)
-"""Keys that only the user's own config can set: a cloned project must not choose which other projects are read."""
+USER_KEYS = ("projects", "steward")
+"""Keys that only the user's own config can set: a cloned project must not choose which other projects are read, and an
+agent that can write to a project must not choose how decisions are signed.
+"""
 
 
 def refuse_user_keys(document: Document, user_file: Path) -> None:

@@ -227,3 +227,16 @@ class RedactRules(Frozen):
 
     patterns: tuple[Pattern, ...] = ()
     """Regular expressions; the group named `secret` of a match is replaced, otherwise the complete match."""
+
+
+class StewardRules(Frozen):
+    """How decisions are signed. Only the user's own config may set this: see `config.settings.load_settings`."""
+
+    sign: Literal["ssh"] | None = None
+    """Sign each decision with `ssh-keygen -Y sign`."""
+    key: Name = "~/.ssh/id_ed25519"
+    """The file of the private key, or of the public key if an ssh-agent or a security key holds the private one."""
+    require: Literal["signature"] | None = None
+    """Refuse approvals that are not signed by one of the allowed signers."""
+    allowed_signers: Name | None = None
+    """A file in the format that `ssh-keygen -Y verify` reads: who may sign."""

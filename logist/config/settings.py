@@ -45,6 +45,7 @@ from logist.config.sections import (
     Retries,
     Review,
     RoleChoice,
+    StewardRules,
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
@@ -97,6 +98,8 @@ class Settings(Frozen):
     sandbox: SandboxRules = SandboxRules()
     projects: tuple[ProjectPath, ...] = ()
     """The directories of the user's projects, for `logist inbox --all`; only the user's own config can set it."""
+    steward: StewardRules = StewardRules()
+    """Only in the user's own config."""
 
 
 def choose_approval(
@@ -205,6 +208,11 @@ def load_settings(
         frozenset(str(path) for path in files if path != user_file),
         tuple(map(str, files)),
     )
+
+
+def load_user_settings(user_config_dir: Path) -> Settings:
+    """Load the defaults and the user's config.yaml only, for when a file of the project is invalid."""
+    return load_settings(user_config_dir, user_config_dir).settings
 
 
 def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Path) -> dict[str, str]:

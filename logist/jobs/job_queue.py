@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
-from logist.errors import Busy, LogistError, ProviderError
+from logist.errors import Busy, LogistError, ProviderError, Stopped
 from logist.jobs.base import family
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.project import ProjectContext
@@ -413,7 +413,11 @@ def _run_one(
         return EndedJob(job_id, result, None)
     except family.Unwanted as error:
         return EndedJob(
-            job_id, record_decision(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None
+            job_id,
+            record_decision(
+                quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True, by_steward=False
+            ),
+            None,
         )
     except (Busy, family.SetAside) as error:
         project.say(f"{job_id}: skipped: {error.message}")
@@ -444,6 +448,19 @@ def is_left_behind(project: ProjectContext, ended: EndedJob) -> bool:
     except LogistError:
         return False
     return ended.job_id not in (state.get("children") or [])
+
+
+def decide_jobs(job_ids: Iterable[str], decide: Callable[[str], CommandResult]) -> list[EndedJob]:
+    """Make a decision about each job; one that fails does not stop the others. Raises Stopped."""
+    ended = []
+    for job_id in job_ids:
+        try:
+            ended.append(EndedJob(job_id, decide(job_id), None))
+        except Stopped:
+            raise
+        except LogistError as error:
+            ended.append(EndedJob(job_id, None, error))
+    return ended
 
 
 def choose_exit_code(codes: list[int]) -> int:

@@ -221,6 +221,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job run", unreadable, ["j1"], 10),
     ("job approve", approvable, ["j1"], 0),
     ("job approve", pending, ["j1"], 8),
+    ("job approve", approvable, ["j1", "j2"], 2),
     ("job diff", approved, ["j1"], 0),
     ("job diff", draft, ["j1", "--since", "review"], 8),
     ("job diff", pending, ["j1", "3..4"], 2),

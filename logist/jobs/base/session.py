@@ -67,7 +67,7 @@ class Session:
         """Build the next interaction of this history, without recording it."""
         steward = None
         if actor is Actor.STEWARD:
-            steward = Steward(name=self.project.steward, note=fields.pop("note", None))
+            steward = Steward(name=self.project.steward, note=fields.pop("note", None), via=self.project.via)
         return Interaction(
             sequence=self.state.revision + 1,
             timestamp=self.project.clock.timestamp(),

@@ -45,7 +45,8 @@ def show(
     from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.cli.show import glance
-    from logist.cli.show.view import build_entry_row
+    from logist.cli.show.view import build_decision_row, build_entry_row, format_decision
+    from logist.core.machine.kinds import DECISIONS
     from logist.core.machine.waiting import find_assignee
     from logist.jobs.base import specs
     from logist.jobs.base.job_reader import read_interactions
@@ -56,9 +57,10 @@ def show(
     state = build_current_state(job, job.load())
     job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note")]
+    entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note", *DECISIONS)]
     answers = [build_entry_row(entry) for entry in entries if entry.kind == "ask"]
     notes = [_build_note(entry) for entry in entries if entry.kind == "note"]
+    decided = [entry for entry in entries if entry.kind in DECISIONS]
     data = {
         "job": job.id,
         "status": state.status.value,
@@ -66,6 +68,7 @@ def show(
         "spec": spec,
         "answers": answers,
         "notes": notes,
+        "decisions": [build_decision_row(entry) for entry in decided],
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
@@ -76,11 +79,12 @@ def show(
         "workflow": None,
         "mermaid": None,
     }
+    decisions = [line for entry in decided for line in format_decision(entry)]
     followed = _read_followed(job, state)
     if followed is None:
         if graph or mermaid:
             raise _make_undrawn_error(job, state)
-        return Output(data, _format_job(data))
+        return Output(data, _format_job(data, decisions=decisions))
     from logist.cli.show import workflow_lines, workflow_standing
 
     data["workflow"] = workflow_lines.build_workflow_data(followed)
@@ -89,9 +93,8 @@ def show(
         return Output(data, raw=workflow_standing.build_diagram(followed, spoken=True))
     if graph:
         return Output(data, workflow_standing.draw_progress(followed))
-    return Output(
-        data, _format_job(data, [_remove_indent(line) for line in workflow_standing.progress_lines(followed)])
-    )
+    progress = [_remove_indent(line) for line in workflow_standing.progress_lines(followed)]
+    return Output(data, _format_job(data, progress, decisions))
 
 
 def _build_note(entry: Interaction) -> dict[str, Any]:
@@ -137,7 +140,9 @@ def _list_paths(job: JobDir) -> dict[str, str]:
     }
 
 
-def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
+def _format_job(
+    data: dict[str, Any], followed: Sequence[Line] = (), decisions: Sequence[Line] = ()
+) -> list[Line]:
     from logist.cli.show import glance
 
     lines: list[Line] = [
@@ -152,6 +157,7 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
         f"#{each['sequence']} note by {each['steward']}: {_to_one_line(each['note'])}"
         for each in data["notes"]
     ]
+    lines += decisions
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [line for step, value in data["outputs"].items() for line in _format_output(step, value)]
     lines += [glance.format_setup(data["setup"])] if data["setup"] else []

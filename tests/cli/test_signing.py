@@ -17,6 +17,7 @@ from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project_opening import open_project
 from logist.jobs.steward.signed_decisions import check_signatures
 from tests.cli.desk import Desk, command
+from tests.cli.terminal import Terminal
 from tests.loopback import Loopback
 from tests.support import Ran
 
@@ -79,6 +80,28 @@ def test_decisions_are_signed_and_verified(signed: SignedDesk) -> None:
     assert {(row["signer"], row["problem"]) for row in rows} == {("ada@example.org", None)}
     without_ssh = {"PATH": str(signed.desk.place)}
     assert signed("job", "replay", "j1", env=without_ssh).code == 0
+
+
+def test_a_person_at_the_terminal_enters_the_passphrase(signed: SignedDesk) -> None:
+    arguments = ["-q", "-p", "-P", "", "-N", "secret", "-f", str(signed.desk.place / "ada")]
+    subprocess.run(["ssh-keygen", *arguments], check=True)
+    signed.configure(require="signature")
+    with Terminal(signed.desk, "job", "approve", "j1", env=signed.env) as terminal:
+        terminal.wait_for("passphrase: ")
+        terminal.type(b"secret\n")
+        assert terminal.wait() == 0, terminal.seen
+    assert signed.desk.history()[-1]["steward"]["via"] == "terminal"
+    assert signed("job", "verify", "j1").code == 0
+
+
+def test_a_signature_is_no_secret_and_is_not_exported(signed: SignedDesk) -> None:
+    signed.configure()
+    assert signed("job", "approve", "j1").code == 0
+    assert signed("job", "verify", "j1", "--secrets").code == 0
+    assert signed("job", "export", "j1", "--fixture", "out", "--redact").code == 0
+    exported = (signed.desk.place / "out" / "jobHistory.json").read_text("utf-8")
+    assert "review_hash" in exported
+    assert "SSH SIGNATURE" not in exported
 
 
 def test_a_fork_keeps_the_signatures_of_its_origin(signed: SignedDesk) -> None:
@@ -175,6 +198,9 @@ def test_a_project_cannot_set_how_decisions_are_signed(signed: SignedDesk) -> No
 
 def test_what_can_go_wrong_while_signing(signed: SignedDesk) -> None:
     before = signed.desk.history()
+    (signed.config / "config.yaml").write_text("steward: {sign: ssh, require: signature}\n", "utf-8")
+    ran = signed("job", "approve", "j1")
+    assert (ran.code, "steward.require needs steward.allowed_signers" in ran.err) == (5, True)
     signed.configure(key="none")
     ran = signed("job", "approve", "j1")
     assert (ran.code, "can't sign the decision: key not found" in ran.err) == (5, True)

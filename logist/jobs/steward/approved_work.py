@@ -46,9 +46,8 @@ def bind_approval(session: Session, command: ApproveCommand, seen: str | None) -
     elif edited and state.place.awaiting != "manual":  # the files of a manual step are the person's own work
         look = f"logist job diff {job.id} {state.revision}.."
         raise Refused(
-            f"files have changed since the last checkpoint, so no check has seen the changes: {edited}",
-            where=str(job.workspace),
-            fix=f"to see them, and the hash with which `approve --seen HASH` accepts them: {look}",
+            f"files have changed since the last checkpoint and its checks: {edited}",
+            fix=f"to see them, and the command that approves them too: {look}",
         )
     checkpoint = None
     if edited:

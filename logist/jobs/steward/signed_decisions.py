@@ -23,7 +23,6 @@ from logist.jobs.base.session import Session, dump_interaction
 NAMESPACE = "logist"
 """So that a signature for another purpose, such as a commit, is not accepted here."""
 VERIFY_SECONDS = 30
-_HOW = "how to sign decisions: docs/approvals.md"
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,9 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
             fix = "to sign your decisions: logist config set --user steward.sign ssh"
             raise Refused("not approved: approvals must be signed (steward.require)", fix=fix)
         return entry
+    if must_sign and _find_allowed_signers(project) is None:  # before the person is asked for a passphrase
+        fix = "name the file of the keys that may sign: logist config set --user steward.allowed_signers FILE"
+        raise InvalidFile("steward.require needs steward.allowed_signers", fix=fix)
     command = dump_interaction(entry)["command"]
     text = build_signed_text(session.job.id, revision, entry.kind, command)
     signature = Signature(job=session.job.id, revision=revision, ssh=_sign(project, text))
@@ -58,7 +60,7 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
     if must_sign:
         checked = _check_signature(project, signed, session.job.id)
         if checked.problem or checked.signer is None:
-            fix = f"add your public key to {rules.allowed_signers or 'steward.allowed_signers'}; {_HOW}"
+            fix = f"add your public key to {_find_allowed_signers(project)}"
             raise Refused(f"not approved: {checked.problem or 'the signer is not known'}", fix=fix)
     return signed
 
@@ -139,7 +141,7 @@ def _find_allowed_signers(project: ProjectContext) -> Path | None:
         return None
     path = _resolve(project, name)
     if not path.is_file():
-        fix = f"write your public key to it, one line: NAME ssh-ed25519 AAAA...; {_HOW}"
+        fix = "create it, with one line for each key: NAME ssh-ed25519 AAAA..."
         raise InvalidFile("steward.allowed_signers: file not found", where=str(path), fix=fix)
     require_owner(path)
     return path

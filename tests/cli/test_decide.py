@@ -275,7 +275,8 @@ def test_the_jobs_are_read_from_standard_input(approvable: Desk) -> None:
     assert approvable("job", "cancel", "j1", "--stdin", stdin="j1\n").code == 2
 
 
-def test_one_of_many_decisions_for_a_revision_is_recorded(approvable: Desk) -> None:
+@pytest.mark.deep
+def test_one_of_many_processes_decides_about_a_revision(approvable: Desk) -> None:
     """32 clients decide at once; each waits for the others."""
     args = ("job", "reject", "j1", "--note", "Again.", "--revision", "3", "--wait", "60")
     clients = [

@@ -16,7 +16,8 @@ from logist.errors import Refused
 from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project_opening import open_project
 from logist.jobs.steward.signed_decisions import check_signatures
-from tests.cli.desk import Desk, command
+from tests import support
+from tests.cli.desk import Desk, answer, command
 from tests.cli.terminal import Terminal
 from tests.loopback import Loopback
 from tests.support import Ran
@@ -161,6 +162,20 @@ def test_an_approval_without_a_signature_is_found_later(signed: SignedDesk) -> N
     assert "interaction 4 (approve): the approval is not signed, but steward.require is set" in ran.err
     (signed.desk.home / "config.yaml").write_text("no_such_key: 1\n", "utf-8")
     assert signed("job", "verify", "j1").code == 10
+
+
+def test_work_is_merged_only_with_a_signed_approval(signed: SignedDesk) -> None:
+    support.make_repository(signed.desk.place / "repo")
+    signed.desk.script(answer(files={"a.txt": "a"}), answer())
+    signed.configure(require="signature")
+    for job_id, more in (("j2", {"XDG_CONFIG_HOME": str(signed.desk.place / "none")}), ("j3", {})):
+        signed.desk.create(job_id, "--repo", "repo")
+        assert signed("job", "run", job_id).code == 11
+        assert signed("job", "approve", job_id, env=more).code == 0
+    ran = signed("job", "merge", "j2")
+    assert ran.code == 8
+    assert "can't merge: interaction 4: the approval is not signed" in ran.err
+    assert signed("job", "merge", "j3").code == 0
 
 
 @pytest.mark.parametrize("change", ["note", "job", "signature"])

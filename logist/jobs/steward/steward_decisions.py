@@ -71,6 +71,7 @@ def record_decision(
     """
     note = project.redact_text(note) if note else None
     options = specs.redact_values(project, command.write()) if command else {}
+    options.pop("signature", None)  # a decision that is recorded again is not the one that was signed
     asked = kinds.read_command(kind, {**options, **({"note": note} if note else {})})
     if ends_agent and revision is not None:
         raise UsageError(

@@ -84,7 +84,7 @@ def diff(
         if name_only:
             return Output(None, [each.path for each in files], diagnostics)
         is_terminal = sys.stdout.isatty()
-        if is_terminal:
+        if is_terminal and not scope.paths:
             diagnostics += _advise_approval(job_id, compared)
         if stat:
             return Output(None, list(format_summary(compared, files)), diagnostics)

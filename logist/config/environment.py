@@ -217,11 +217,6 @@ class Environment:
         """Return the environment for a program that signs: it may also reach an ssh-agent, and ask the person."""
         return self.build_child_environment() | self.select_variables(_SIGNING)
 
-    def expand_home(self, name: str) -> str:
-        """Return a path with `~` replaced by the user's home."""
-        home = self._get_value("HOME") or _get_account_home()
-        return os.path.join(home, name[2:]) if name.startswith("~/") else name
-
     def _get_value(self, name: str) -> str | None:
         return self._values.get(name) or None
 

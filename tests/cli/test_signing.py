@@ -204,7 +204,7 @@ def test_a_project_cannot_set_how_decisions_are_signed(signed: SignedDesk) -> No
     before = signed.desk.history()
     ran = signed("job", "approve", "j1")
     assert ran.code == 5
-    assert "config.yaml:1: `steward` is not allowed in a project's config" in ran.err
+    assert "config.yaml:1: `steward` can't be set by a project, only in your own config" in ran.err
     assert signed.desk.history() == before
     signed.desk.settings("")
     assert signed("config", "set", "steward.key", "/k").code == 2

@@ -184,11 +184,17 @@ def _find_limit(state: State) -> str:
 
 
 def make_decision(
-    project: ProjectContext, job_id: str, shown: State, choice: DecisionChoice, entered: str = ""
+    project: ProjectContext,
+    job_id: str,
+    shown: State,
+    choice: DecisionChoice,
+    entered: str = "",
+    *,
+    seen: str | None = None,
 ) -> CommandResult:
     """Make a decision about a job that a person has seen in the state `shown`.
 
-    `entered`: what `choice.input` asks for. An answer by hand is recorded by `step_job.do_poststep` instead.
+    `seen`: the review hash of the work that was shown; an approval applies only to that. `entered`: what `choice.input` asks for. An answer by hand is recorded by `step_job.do_poststep` instead.
     Raises Refused if the job has changed since, UsageError for an invalid value.
     """
     require_unchanged(project, job_id, shown)
@@ -211,14 +217,20 @@ def make_decision(
     kind, command = _build_command(shown, choice, entered)
     texts = (Input.NOTE, Input.OPTIONAL_NOTE)
     return record_decision(
-        project, job_id, kind, note=note if choice.input in texts else None, command=command
+        project,
+        job_id,
+        kind,
+        note=note if choice.input in texts else None,
+        command=command,
+        revision=shown.revision,
+        seen=seen if kind is Kind.APPROVE else None,
     )
 
 
 def require_unchanged(project: ProjectContext, job_id: str, shown: State) -> None:
     """Raise Refused if the job has changed since a person has seen it in the state `shown`.
 
-    Another command may still change it before the decision is recorded; then the state machine decides.
+    For decisions of several steps, and before a person's answer is read; `record_decision` checks again under the lock.
     """
     state = load_session(project, project.open_job(job_id)).state
     if state.revision != shown.revision:

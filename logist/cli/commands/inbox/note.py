@@ -31,11 +31,14 @@ def note(
     not change, and no agent reads the note; to tell the next agent something, use --note of a decision.
     """
     named, text = _parse_words(words)
-    from logist.cli.commands.job.decide import run_decision
     from logist.cli.context import open_project
+    from logist.cli.show.view import build_result_output
+    from logist.core.model import Kind
+    from logist.jobs.steward.steward_decisions import record_decision
 
     chosen = choose_job_id(environment, named, job_option)
-    return run_decision("note", open_project(environment, jobs_dir), chosen, wait, text)
+    project = open_project(environment, jobs_dir)
+    return build_result_output(record_decision(project, chosen, Kind.NOTE, note=text, wait=wait))
 
 
 def _parse_words(words: tuple[str, ...]) -> tuple[str | None, str]:

@@ -66,6 +66,8 @@ class _Case:
     state: State
     choices: dict[str, DecisionChoice]
     """The decisions that its state allows, by key."""
+    seen: str | None = None
+    """The review hash of the work that was shown last."""
 
     @property
     def job_id(self) -> str:
@@ -143,6 +145,7 @@ class InboxWalk:
         """Show the changed files, and the start of the diff of work that can be approved."""
         try:
             with compare_job(case.project, case.job_id, Scope()) as compared:
+                case.seen = compared.review_hash
                 files = compared.comparison.list_files()
                 lines = format_summary(compared, files)
                 self._print([(StyledText("Changed files:" if files else "No files changed", "bold"),)])
@@ -178,6 +181,8 @@ class InboxWalk:
                 raise _Quit
             if key == "s":
                 return True
+            if key == "n" and self._add_note(case):
+                return False  # its revision is another one now
             if key not in case.choices and key not in VIEW_KEYS:
                 if key:
                     self._print([f"Unknown key {key[:20]!r}. The keys are:"])
@@ -201,14 +206,13 @@ class InboxWalk:
                 self._show_diff(case)
             case "e":
                 self._open_editor(case)
-            case "n":
-                self._add_note(case)
             case "z":
                 return self._snooze(case)
         return False
 
     def _show_diff(self, case: _Case) -> None:
         with compare_job(case.project, case.job_id, Scope()) as compared:
+            case.seen = compared.review_hash
             files = compared.comparison.list_files()
             with compared.comparison.open_patch(binary=False) as stream:
                 show_patch(format_summary(compared, files), stream, self.environment)
@@ -224,13 +228,13 @@ class InboxWalk:
         except (OSError, ValueError) as error:
             raise UsageError(f"can't start the editor: {error}", where="$EDITOR") from error
 
-    def _add_note(self, case: _Case) -> None:
+    def _add_note(self, case: _Case) -> bool:
         text = render.ask_for_text(f"Note, for people ({_BACK})")
         if not text:
-            return
-        require_unchanged(case.project, case.job_id, case.state)
-        case.state = record_decision(case.project, case.job_id, Kind.NOTE, note=text).state
+            return False
+        record_decision(case.project, case.job_id, Kind.NOTE, note=text, revision=case.state.revision)
         self._print(["The note is recorded; `logist job history` shows it"])
+        return True
 
     def _snooze(self, case: _Case) -> bool:
         text = render.ask_for_text(f"Hide it until: 2h, 3d, 2026-12-01 ({_BACK})")
@@ -256,7 +260,7 @@ class InboxWalk:
             require_unchanged(case.project, case.job_id, case.state)
             result = do_poststep(case.project, case.job_id, GivenAnswer(entered), Choice())
         else:
-            result = make_decision(case.project, case.job_id, case.state, choice, entered)
+            result = make_decision(case.project, case.job_id, case.state, choice, entered, seen=case.seen)
         self.decided += 1
         self._show_result(result)
         return True

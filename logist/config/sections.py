@@ -124,6 +124,20 @@ Command = Annotated[tuple[Name, ...], Field(min_length=1)] | Name
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+class Notify(Frozen):
+    """The hooks: commands that run at an event, with its JSON on standard input."""
+
+    stuck: Command | None = None
+    approval: Command | None = None
+    halted: Command | None = None
+    done: Command | None = None
+    merged: Command | None = None
+    queue_empty: Command | None = None
+    environment: tuple[VariableName, ...] = ()
+    """Names of variables that the commands get from your environment."""
+    timeout_seconds: Above = 60
+
+
 class SetupRules(Frozen):
     """How the dependencies of a workspace are installed."""
 

@@ -40,6 +40,7 @@ from logist.config.sections import (
     Mode,
     ModelEntry,
     Name,
+    Notify,
     ProjectPath,
     RedactRules,
     Retries,
@@ -83,6 +84,7 @@ class Settings(Frozen):
     poll_interval_seconds: Above = 5
     on_stuck: Annotated[list[Name], Field(min_length=1)] | Name | None = None
     """The command to run when a job becomes STUCK: a list of arguments, or a shell command."""
+    notify: Notify = Notify()
     on_doubt: Literal["stuck", "retry"] = "stuck"
     response_format: Literal["json", "sections"] = "json"
     """How agents answer: JSON exit command, or five sections of Markdown; workflow steps can override it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -11,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
-from logist.errors import Busy, LogistError, ProviderError, Stopped
-from logist.jobs.base import family
+from logist.errors import Busy, LogistError, ProviderError, StorageError, Stopped
+from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
@@ -21,7 +22,8 @@ from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
-from logist.store import JobDir, list_jobs
+from logist.store import JobDir, due_notifications, list_jobs
+from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.provider_wait import ProviderWait
 
 RUN = Choice(command="run")
@@ -254,6 +256,7 @@ def run_queue(
     *,
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
+    on_begin: Callable[[], None] = lambda: None,
 ) -> Iterator[EndedJob]:
     """Run every ready job until it rests, at most `parallel` at a time, in rank order.
 
@@ -261,8 +264,8 @@ def run_queue(
     `choice.provider_wait` seconds for one of them to continue; its end is yielded again then.
 
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
-    job that waits for others continues when they are done. `only`: which jobs to run. `choice`: for
-    all steps.
+    job that waits for others continues when they are done. `only`: which jobs to run. `on_begin`: called before a job
+    begins. `choice`: for all steps.
     """
     if project.breakers is None:
         project = replace(project, breakers=ProviderBreakers(project.clock.monotonic))
@@ -276,6 +279,7 @@ def run_queue(
             while len(running) < parallel and (job_id := ready.take(started.union(running.values()))):
                 started.add(job_id)
                 waiting.pop(job_id, None)
+                on_begin()
                 running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
             if not running and _wait_for_providers(project, leave, only, deadline):
                 continue
@@ -312,6 +316,50 @@ def _wait_for_end(
     for job_id in due:
         del waiting[job_id]
     return finished
+
+
+class QueueNotification:
+    """The `queue_empty` notification of a run: once each time that the run has worked and nothing more is to do.
+
+    It is due from the first job on, in a file. So if the run is killed, or stopped, the next one sends it.
+    """
+
+    def __init__(self, project: ProjectContext) -> None:
+        self._project = project
+        self._due = DueNotification(QUEUE_EMPTY)
+        self._is_new = False
+        self._has_worked = False
+
+    def begin(self) -> None:
+        """A job is about to run."""
+        if self._is_new or not hooks.list_hooks(self._project, QUEUE_EMPTY):
+            return
+        if self._due not in due_notifications.list_due(self._project.jobs_dir):
+            try:
+                os.close(due_notifications.add_due(self._project.jobs_dir, self._due))
+            except StorageError as error:
+                self._project.say(f"warning: no queue_empty notification: {error}")
+            self._is_new = True
+
+    def add_end(self, ended: EndedJob) -> None:
+        """A job has ended; one whose agent or setup failed does not count as work."""
+        self._has_worked |= ended.result is not None and not is_provider_failing(ended.result)
+
+    def send(self) -> None:
+        """Nothing more is to do: run the hook if the notification is due."""
+        fd = due_notifications.claim_due(self._project.jobs_dir, self._due)
+        if fd is None:
+            return
+        held = find_held_up_jobs(self._project)
+        if any(each.exit_code == ProviderError.exit_code for each in held):
+            os.close(fd)
+            return  # these jobs continue by themselves
+        if self._has_worked or not self._is_new:
+            waiting = Counter(each.status.value if each.status else "damaged" for each in held)
+            notification = hooks.build_queue_notification(self._project, dict(sorted(waiting.items())))
+            hooks.run_hooks(self._project, self._due, notification)
+        self._is_new = self._has_worked = False
+        due_notifications.remove_due(self._project.jobs_dir, self._due, fd)
 
 
 def _wait_for_providers(

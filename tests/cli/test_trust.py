@@ -337,6 +337,8 @@ def test_each_setting_is_judged() -> None:
     sensitive = {
         *("review.checks", "review.mode", "review.auto_merge", "approval", "on_doubt", "on_stuck", "models"),
         *("providers", "model", "review.model"),
+        *("notify.stuck", "notify.approval", "notify.halted", "notify.done", "notify.merged"),
+        *("notify.queue_empty", "notify.environment"),
         *("agent", "agents", "workspace.caches", "workspace.setup.commands", "workspace.setup.lock_files"),
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),

@@ -269,15 +269,23 @@ class _Out(NamedTuple):
 def _run_rounds(
     project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, choice: Choice
 ) -> None:
-    from logist.jobs.job_queue import run_queue
+    from logist.jobs.base.session import send_lost_notifications
+    from logist.jobs.job_queue import QueueNotification, run_queue
 
-    left_alone = Left(project)
+    left_alone, notification = Left(project), QueueNotification(project)
     while True:
+        send_lost_notifications(project)
         leave = left_alone.start_round()
-        for ended in run_queue(project, parallel, shown.add_step, choice, leave=leave):
+        for ended in run_queue(
+            project, parallel, shown.add_step, choice, leave=leave, on_begin=notification.begin
+        ):
             shown.add_end(ended)
             left_alone.record_end(ended)
-        if not watch or project.stopping():
+            notification.add_end(ended)
+        if project.stopping():
+            return
+        notification.send()
+        if not watch:
             return
         _wait_for_next_round(project)
 

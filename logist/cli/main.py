@@ -59,6 +59,11 @@ JOB = {
     "replay": CommandEntry("commands.job.replay:replay", "Replay a recorded history with the current rules."),
     "verify": CommandEntry("commands.job.verify:verify", "Verify the history and the state of a job."),
     "export": CommandEntry("commands.job.export:export", "Export histories as a fixture or a data set."),
+    "open": CommandEntry("commands.job.open_:open_", "Open the workspace of a job in your editor."),
+    "du": CommandEntry("commands.job.du:du", "Show how much disk space jobs take."),
+    "pack": CommandEntry("commands.job.pack:pack", "Pack a job into one file."),
+    "unpack": CommandEntry("commands.job.unpack:unpack", "Create a job from a packed file."),
+    "delete": CommandEntry("commands.job.delete:delete", "Delete jobs that have ended, and their branches."),
 }
 ROLE = {
     "list": CommandEntry("commands.role.list:list_", "List the roles."),

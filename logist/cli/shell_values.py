@@ -43,6 +43,7 @@ TAKEN_BY = {
     "preview": frozenset({"PENDING", "REVIEW_REQUIRED"}),
     "poststep": frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"}),
     "merge": frozenset({"SUCCESS", "STUCK"}),
+    "delete": ENDED,
 }
 """The states in which a job accepts a command, as in the state machine; the other commands accept all jobs."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -136,7 +137,26 @@ def workflows(desk: Desk) -> None:
 
 
 Prepare = Callable[[Desk], None]
+
+
+def packed(desk: Desk) -> None:
+    pending(desk)
+    desk("job", "pack", "j1", "-o", "j1.tar.gz")
+    shutil.rmtree(desk.job())
+
+
 CASES: list[tuple[str, Prepare, list[str], int]] = [
+    ("job open", pending, ["j1"], 0),
+    ("job open", pending, ["nope"], 2),
+    ("job du", pending, [], 0),
+    ("job du", pending, ["nope"], 2),
+    ("job pack", pending, ["j1"], 0),
+    ("job pack", unreadable, ["j1"], 10),
+    ("job unpack", packed, ["j1.tar.gz"], 0),
+    ("job unpack", pending, ["answers.json"], 10),
+    ("job delete", approved, ["j1", "--yes", "--prune"], 0),
+    ("job delete", approved, ["j1"], 8),
+    ("job delete", pending, ["j1", "--yes"], 8),
     ("init", pending, [], 0),
     ("init", pending, ["--model", "ollama/llama3"], 0),
     ("role set", pending, ["Worker", "llm_model", "ollama/llama3"], 0),

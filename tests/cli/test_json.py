@@ -154,7 +154,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job pack", unreadable, ["j1"], 10),
     ("job unpack", packed, ["j1.tar.gz"], 0),
     ("job unpack", pending, ["answers.json"], 10),
-    ("job delete", approved, ["j1", "--yes", "--prune"], 0),
+    ("job delete", approved, ["j1", "--yes", "--force", "--prune"], 0),
     ("job delete", approved, ["j1"], 8),
     ("job delete", pending, ["j1", "--yes"], 8),
     ("init", pending, [], 0),

@@ -405,7 +405,9 @@ def _parse_first(text: str, where: str) -> JsonObject:
         first = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _damaged_error("not a packed job", where) from error
-    job_id = first.get("job") if isinstance(first, dict) else None
+    if not isinstance(first, dict):
+        raise _damaged_error("not a packed job", where)
+    job_id = first.get("job")
     if not isinstance(job_id, str) or not is_job_id(job_id):
         raise _damaged_error("not a packed job", where)
     if first.get("version") != FORMAT:

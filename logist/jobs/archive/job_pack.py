@@ -280,6 +280,9 @@ class _Unzipped(io.RawIOBase):
             raise _damaged_error("a header is too large", self._where)
         try:
             data = self._zipped.read(size)
+        except gzip.BadGzipFile as error:
+            message = "it was changed, or a part of it was lost" if self._at else "not a packed job"
+            raise _damaged_error(message, self._where) from error
         except (OSError, EOFError, zlib.error) as error:
             raise _damaged_error(f"can't be decompressed: {error}", self._where) from error
         self._at += len(data)
@@ -417,7 +420,7 @@ def _parse_first(text: str, where: str) -> JsonObject:
 
 
 def _damaged_error(message: str, where: str) -> Damaged:
-    return Damaged(message, where=where, fix="pack the job again, or copy the file again")
+    return Damaged(message, where=where, fix="choose a file of `logist job pack`, or copy it again")
 
 
 def unpack_job(project: ProjectContext, path: Path, *, max_bytes: int = MOST_BYTES) -> UnpackedJob:
@@ -427,6 +430,7 @@ def unpack_job(project: ProjectContext, path: Path, *, max_bytes: int = MOST_BYT
     that is not a packed job, or whose job doesn't verify.
     """
     with files.convert_os_errors(path), _open_pack(path, max_bytes) as pack:
+        _require_free_id(project, pack.job_id)
         if project.jobs_dir.is_relative_to(project.home):
             project_home.ensure_project_home(project.home)
         with JobDir.create_job(project.jobs_dir, pack.job_id) as job:
@@ -435,6 +439,13 @@ def unpack_job(project: ProjectContext, path: Path, *, max_bytes: int = MOST_BYT
             state = _verify_unpacked(project, job, str(path))
     made = project.open_job(pack.job_id)
     return UnpackedJob(made, state, pack.digest.files, pack.digest.content_bytes, tuple(left_out))
+
+
+def _require_free_id(project: ProjectContext, job_id: str) -> None:
+    path = project.jobs_dir / job_id
+    if os.path.lexists(path):
+        fix = f"to unpack a second copy, use --jobs-dir DIR; to replace it: logist job delete {job_id}"
+        raise Refused(f"job {job_id!r} already exists", where=str(path), fix=fix)
 
 
 def _extract(pack: _Pack, job: JobDir) -> list[str]:

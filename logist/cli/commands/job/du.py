@@ -18,7 +18,7 @@ from logist.errors import UsageError
 from logist.store.disk_usage import DiskUsage, measure_folder, measure_job
 from logist.store.listing import list_job_ids
 
-HEAD = ("TOTAL", "WORKSPACE", "CHECKPOINTS", "HISTORY", "LOGS", "JOB")
+HEAD = ("TOTAL", "WORKSPACE", "GIT", "HISTORY", "LOGS", "JOB")
 SHARED = ".setup"
 """What setups have made, for all jobs."""
 
@@ -31,8 +31,8 @@ SHARED = ".setup"
 def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) -> Output:
     """Show how much disk space jobs take, the largest first.
 
-    Without JOB, all jobs, and what setups keep for later jobs. In a pipe, the columns are separated by tabs: total,
-    workspace, checkpoints, history, logs, job. Attachments and other files are in the total; --json has all in bytes.
+    Without JOB, all jobs, and what setups keep for later jobs. GIT are the checkpoints. In a pipe, the columns are
+    separated by tabs: total, workspace, checkpoints, history, logs, job. Attachments and other files are in the total; --json has all in bytes.
     To free space: `logist job delete`.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())

@@ -62,8 +62,12 @@ def test_slack(desk: Desk) -> None:
             desk, "notify-slack", {"SLACK_WEBHOOK_URL": f"http://127.0.0.1:{server.port}/services/T/B/secret"}
         )
     (asked,) = server.asked
-    text = json.loads(asked.body)["text"]
-    assert text == "fix is STUCK: Which &lt;!channel&gt; &amp; @everyone? x\nlogist job show --job fix"
+    assert json.loads(asked.body) == {
+        "text": "fix is STUCK: Which &lt;!channel&gt; &amp; @everyone? x\nlogist job show --job fix",
+        "mrkdwn": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
     assert asked.line.startswith("POST /services/T/B/secret ")
 
 
@@ -78,6 +82,7 @@ def test_discord(desk: Desk) -> None:
     assert body == {
         "content": "fix is STUCK: Which <!channel> & @everyone? x\nlogist job show --job fix",
         "allowed_mentions": {"parse": []},
+        "flags": 4,
     }
 
 

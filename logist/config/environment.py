@@ -151,10 +151,6 @@ class Environment:
         """Return the model to use instead of the configured one."""
         return self._get_value("LOGIST_MODEL")
 
-    def editor(self) -> str | None:
-        """Return the command of the user's editor, if one is set."""
-        return self._get_value("VISUAL") or self._get_value("EDITOR")
-
     def is_debugging(self) -> bool:
         """Whether an internal error shows its traceback (LOGIST_DEBUG)."""
         return self._get_value("LOGIST_DEBUG") is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
-from logist.errors import Busy, LogistError, ProviderError, StorageError, Stopped
+from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.project import ProjectContext

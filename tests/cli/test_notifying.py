@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.desk import Desk, answer
 
 
@@ -21,6 +23,21 @@ def test_a_notification_lost_to_a_kill_is_sent_by_the_next_run(desk: Desk, tmp_p
     assert json.loads(heard.read_text())["id"] == "j1.2.stuck"
     assert desk("run").code == 3
     assert len(heard.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP"])
+def test_a_signal_loses_no_notification(desk: Desk, tmp_path: Path, name: str) -> None:
+    """The hook is stopped with the command, or hears the event itself; otherwise the next command sends it."""
+    stopped, heard = tmp_path / "stopped", tmp_path / "heard"
+    hook = f"[ -e {stopped} ] || {{ touch {stopped}; kill -{name} $PPID; sleep 0.5; }}; cat >> {heard}"
+    desk.settings(json.dumps({"notify": {"done": hook}}))
+    assert desk("trust", "--yes").code == 0
+    desk.create()
+    desk.create("j2")
+    desk.process("job", "cancel", "j1")
+    assert desk.state()["status"] == "CANCELED"
+    assert desk("job", "suspend", "j2").code == 0
+    assert [json.loads(line)["id"] for line in heard.read_text().splitlines()] == ["j1.2.done"]
 
 
 def test_hooks_of_a_project_need_trust(desk: Desk, tmp_path: Path) -> None:

@@ -80,13 +80,6 @@ def hold_notification(
     return [HeldNotification(due, state, fd)]
 
 
-def drop_notifications(project: ProjectContext, held: Sequence[HeldNotification]) -> None:
-    """Forget notifications whose event was not recorded."""
-    for each in held:
-        if each.fd is not None:
-            due_notifications.remove_due(project.jobs_dir, each.due, each.fd)
-
-
 def release_notifications(held: Sequence[HeldNotification]) -> None:
     """Leave notifications to the next command."""
     for each in held:
@@ -96,12 +89,14 @@ def release_notifications(held: Sequence[HeldNotification]) -> None:
 
 def send_notifications(project: ProjectContext, held: Sequence[HeldNotification]) -> None:
     """Run the hooks of events that are recorded. A failure is reported, and is never an error."""
-    for each in held:
+    for number, each in enumerate(held):
         try:
             run_hooks(project, each.due, build_job_notification(project, each.due, each.state))
-        finally:
-            # A kill does not get here: the next command sends it again. Anything else counts as one try.
-            drop_notifications(project, [each])
+        except BaseException:  # Ctrl-C, or a signal: like a kill, the next command sends them
+            release_notifications(held[number:])
+            raise
+        if each.fd is not None:
+            due_notifications.remove_due(project.jobs_dir, each.due, each.fd)
 
 
 def has_hooks(project: ProjectContext) -> bool:

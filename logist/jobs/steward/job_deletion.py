@@ -76,12 +76,7 @@ def delete_job(project: ProjectContext, job_id: str, *, force: bool = False) -> 
     jobdir.remove_abandoned(project.jobs_dir)
     job = project.open_job(job_id)
     with job.hold_lock(command="job delete", since=project.clock.timestamp()):
-        state = _load_state(project, job, force=force)
-        if state is not None:
-            _require_ended(state, job_id)
-            _require_no_need(project, state, job_id)
-            if not force:
-                _require_merged(project, job, state)
+        state = require_deletable(project, job_id, force=force)
         repository = _find_repository(project, job, state)
         hidden = job.begin_removal()
         notes = []
@@ -91,6 +86,18 @@ def delete_job(project: ProjectContext, job_id: str, *, force: bool = False) -> 
             notes.append(f"files of {job_id} are left in {hidden}: {error.strerror}")
     branch, branch_notes = _delete_branch(project, repository, job_id, force=force)
     return DeletedJob(job_id, branch, (*notes, *branch_notes))
+
+
+def require_deletable(project: ProjectContext, job_id: str, *, force: bool = False) -> State | None:
+    """Return the state of a job that may be deleted; None if it can't be read. Raises Refused, see delete_job."""
+    job = project.open_job(job_id)
+    state = _load_state(project, job, force=force)
+    if state is not None:
+        _require_ended(state, job_id)
+        _require_no_need(project, state, job_id)
+        if not force:
+            _require_merged(project, job, state)
+    return state
 
 
 def _load_state(project: ProjectContext, job: JobDir, *, force: bool) -> State | None:

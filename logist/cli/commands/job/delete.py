@@ -44,12 +44,14 @@ def delete(
     --force also if it is not merged. With several jobs, the exit code is chosen as by `logist run`.
     """
     from logist.cli.context import open_project
-    from logist.jobs.steward.job_deletion import list_with_children, prune_branches
+    from logist.jobs.steward.job_deletion import list_with_children, prune_branches, require_deletable
 
     if not jobs and not prune:
         raise UsageError("missing job", fix="name the jobs to delete, or use --prune")
     project = open_project(environment, jobs_dir)
     wanted = list_with_children(project, list(dict.fromkeys(jobs)))
+    if len(wanted) == 1:
+        require_deletable(project, wanted[0], force=force)  # rather than ask, and then refuse
     if not yes:
         _confirm(environment, wanted, jobs, force=force, prune=prune)
     deleted, errors = _delete_jobs(project, wanted, force=force)

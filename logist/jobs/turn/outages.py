@@ -218,7 +218,7 @@ def sleep_until_next_try(project: ProjectContext, job: JobDir, wait: ProviderWai
 
 def describe_wait(wait: ProviderWait) -> str:
     """Return a note for the result of a step that waits."""
-    return f"waiting for {describe_with_message(wait)}; no attempt was used, nothing was charged"
+    return f"waiting for {describe_with_message(wait)}; no attempt was used, the call without an answer costs nothing"
 
 
 def describe_with_message(wait: ProviderWait) -> str:

@@ -14,6 +14,7 @@ import pytest
 from logist.core.model import Kind, State
 from logist.errors import LogistError
 from logist.jobs.steward.inbox_decisions import Input, list_decisions, make_decision
+from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.cli.faults import asked, project
 from tests.cli.terminal import CTRL_C, Terminal
@@ -230,6 +231,32 @@ def test_accept_in_spite_of_the_review(desk: Desk, sit: Sit) -> None:
     person.answer("Reason", "It is fine.")
     person.wait_for("review is now SUCCESS")
     assert desk.history("review")[-1]["command"]["override"] is True
+
+
+def test_a_merge_conflict_is_merged_after_it_is_resolved(desk: Desk, sit: Sit) -> None:
+    repo = support.make_repository(desk.place / "repo")
+    (repo / "a.txt").write_text("old\n", "utf-8")
+    commit = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qam")
+    support.git(repo, "add", ".")
+    support.git(repo, *commit, "old")
+    desk.settings("review: {mode: yolo}\n")
+    assert desk("trust", "--yes").code == 0
+    passed = {"verdict": "PASS", "issues": [], "suggestions": []}
+    done = command(evidence_files=["a.txt"])
+    desk.script(answer(done, files={"a.txt": "by the agent\n"}), answer(command(output=passed)))
+    desk.create("j1", "--repo", "repo")
+    (repo / "a.txt").write_text("by a person\n", "utf-8")
+    support.git(repo, *commit, "theirs")
+    assert desk("job", "run", "j1").code == 3
+    person = sit()
+    page = person.answer("j1 [", "m")
+    assert "the work conflicts with later commits in the repository" in page
+    person.wait_for("merge conflict with ")
+    (repo / "a.txt").write_text("old\n", "utf-8")
+    support.git(repo, *commit, "resolved")
+    person.answer("j1 [", "m")
+    person.wait_for("j1 is now SUCCESS")
+    assert (repo / "a.txt").read_text("utf-8") == "by the agent\n"
 
 
 def test_another_role_may_do_what_the_first_one_may_not(desk: Desk, sit: Sit) -> None:

@@ -344,7 +344,7 @@ def test_each_setting_is_judged() -> None:
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),
         *("sandbox.output_bytes", "sandbox.readable"),
         # Refused in a project's config, with and without trust.
-        *("steward.sign", "steward.key", "steward.require", "steward.allowed_signers"),
+        *("steward.sign", "steward.key", "steward.require", "steward.allowed_signers", "projects"),
     }
     harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
     assert set(list_known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}

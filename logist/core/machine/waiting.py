@@ -53,7 +53,7 @@ def find_waiting(state: State, job: str) -> Waiting | None:
         command = f"logist job resubmit --job {job} --allow {tool}"
     if kind == "in_doubt":  # the safe choice of the two: nothing is paid twice without being counted
         command = f"logist job resubmit --job {job} --assume-paid"
-    if kind in LIMIT_KINDS.values() and not command.startswith("logist job resume"):
+    if kind in LIMIT_KINDS.values() and " resume " not in command:
         command = advice.raise_limit_command(state["status"], job)
     return Waiting(kind, " ".join(_find_reason(state, kind).split()), command, commands)
 

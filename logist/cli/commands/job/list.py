@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import Any
 
 import click
@@ -9,13 +11,25 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import jobs_dir_option, listing_options
 from logist.cli.shell_values import complete_assignee, complete_tag
-from logist.cli.show import glance
-from logist.cli.show.output import Diagnostic, Output, TextTable, make_warnings
+from logist.cli.show import glance, render
+from logist.cli.show.output import (
+    Diagnostic,
+    Line,
+    Output,
+    Screen,
+    StyledText,
+    TextTable,
+    make_warnings,
+)
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError
 from logist.store.listing import REBUILD, Glance, read_glances
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
+WIDE_HEAD = ("ID", "STATUS", "AGE", "ROLE", "COST", "TITLE")
+"""On a terminal."""
+LEFT_OUT = ("ROLE", "COST", "AGE")
+"""Columns that a narrow terminal leaves out, in this order."""
 
 DEEPEST = 10
 """Levels of parent jobs to follow. Logist creates at most 5; files from another tool may have more, or a loop."""
@@ -53,8 +67,10 @@ def list_(
 ) -> Output:
     """List jobs by rank, then by age.
 
-    Child jobs are listed below their parent. In a pipe, the columns are separated by tabs: id, status, role,
-    cost, title. For a job that waits at a manual step, the role is the assignee of the step, if it has one.
+    Child jobs are listed below their parent. A terminal shows also the age, which is the time since the last change,
+    and below a job that waits for a person the reason; columns that don't fit are left out. In a pipe, the columns
+    are separated by tabs: id, status, role, cost, title. For a job that waits at a manual step, the role is the
+    assignee of the step, if it has one.
     RUNNING and REVIEWING mean PENDING and REVIEW_REQUIRED while an agent is working; ? means that the state
     can't be read.
     """
@@ -73,7 +89,25 @@ def list_(
     notes = tuple(
         Diagnostic("info", "waiting", waits[row["id"]], row["id"], None) for row in rows if row["id"] in waits
     )
-    return Output(rows, diagnostics=(*problems, *notes) or _note_no_jobs(rows, folder), table=table)
+    return Output(
+        rows,
+        diagnostics=(*problems, *notes) or _note_no_jobs(rows, folder),
+        table=table,
+        on_terminal=partial(_draw_rows, rows) if rows else None,
+    )
+
+
+def _draw_rows(rows: list[Row], screen: Screen) -> list[Line]:
+    """Return the table for a terminal."""
+    now = time.time()
+    cells = [glance.format_wide_job_cells(row, now) for row in rows]
+    reasons = [StyledText(_explain_wait(row), "dim") for row in rows]
+    return render.draw_table(TextTable(WIDE_HEAD, cells, LEFT_OUT, reasons), screen)
+
+
+def _explain_wait(row: Row) -> str:
+    """Return the reason why a job waits for a person; empty for other jobs."""
+    return row["reason"] if glance.needs_person(row["status"]) else ""
 
 
 def _build_sort_key(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +11,8 @@ import click
 from logist.cli.options import job_options
 from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
-from logist.core.answer import plans
+from logist.core.answer import findings, plans
+from logist.core.answer.failed_calls import FailedCall
 from logist.errors import Refused
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from logist.core.model import State
     from logist.store import JobDir
 
+ENDED = ("SUCCESS", "FAILED", "CANCELED")
 PATHS = 20
 """Paths printed for each list of files of an answer; --json has all."""
 
@@ -28,6 +30,7 @@ PATHS = 20
     "--graph", is_flag=True, help="Show the workflow instead, with the progress of each step and child job."
 )
 @click.option("--mermaid", is_flag=True, help="Show the workflow as a mermaid diagram.")
+@click.option("--checks", is_flag=True, help="Show only the results of the last checks, with their output.")
 @job_options
 @click.pass_obj
 def show(
@@ -37,13 +40,15 @@ def show(
     jobs_dir: str | None,
     graph: bool,
     mermaid: bool,
+    checks: bool,
 ) -> Output:
     """Show the task, answers, results and paths of a job.
 
-    With --graph or --mermaid, show the progress of its workflow instead.
+    With --graph or --mermaid, show the progress of its workflow instead. For the last answer, failed checks and
+    failed tool calls are shown with the end of their output; with --checks, everything that was recorded of it.
     """
     from logist.cli.context import open_job
-    from logist.cli.show import glance
+    from logist.cli.show import answer_details, glance
     from logist.cli.show.view import build_entry_row
     from logist.jobs.base import specs
     from logist.jobs.base.job_reader import read_interactions
@@ -53,13 +58,28 @@ def show(
     state = build_current_state(job, job.load())
     job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    answers = [build_entry_row(entry) for entry in read_interactions(job) if entry.kind == "ask"]
+    asked = [entry for entry in read_interactions(job) if entry.kind == "ask"]
+    answers = [build_entry_row(entry) for entry in asked]
+    kind = state.place.stuck.kind if state.place.stuck else None
+    last = asked[-1] if asked else None
+    has_failed_calls = last is not None and last.response.tools_failed
+    failed_calls = (
+        answer_details.read_failed_calls(job.path, last.sequence) if last and has_failed_calls else []
+    )
+    results = [each.model_dump(mode="json") for each in state.checks or ()]
     data = {
         "job": job.id,
         "status": state.status.value,
         "title": state.title,
         "spec": spec,
         "answers": answers,
+        "checks": results,
+        "failed_calls": [each._asdict() for each in failed_calls],
+        "question": last.response.output
+        if last and kind and answer_details.is_question(last.response.output)
+        else None,
+        "read_command": answer_details.read_command(kind, job.id, last.sequence if last else None),
+        "poststep_command": answer_details.poststep_command(kind, job.id),
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
@@ -69,6 +89,8 @@ def show(
         "workflow": None,
         "mermaid": None,
     }
+    if checks:
+        return Output(data, list(_format_checks(results, job.id)))
     followed = _read_followed(job, state)
     if followed is None:
         if graph or mermaid:
@@ -85,6 +107,19 @@ def show(
     return Output(
         data, _format_job(data, [_remove_indent(line) for line in workflow_standing.progress_lines(followed)])
     )
+
+
+def _format_checks(results: Sequence[dict[str, Any]], job: str) -> Iterator[Line]:
+    """Yield the results with everything that was recorded of their output."""
+    if not results:
+        yield f"{job}: no check has run since the last step began"
+    for result in results:
+        outcome = findings.format_check_result(
+            str(result.get("outcome")), result.get("exit_code"), result.get("reason")
+        )
+        style = "red bold" if findings.is_failed_check(result.get("outcome")) else "green bold"
+        yield StyledText(_to_one_line(str(result.get("check"))), style), f": {_to_one_line(outcome)}"
+        yield from (f"  | {line}".rstrip() for line in str(result.get("output") or "").rstrip().splitlines())
 
 
 def _read_followed(job: JobDir, state: State) -> Followed | None:
@@ -131,6 +166,7 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     lines += followed
     lines += [line for answer in data["answers"] for line in _format_answer(answer)]
+    lines += _format_last_answer(data)
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [line for step, value in data["outputs"].items() for line in _format_output(step, value)]
     lines += [glance.format_setup(data["setup"])] if data["setup"] else []
@@ -164,20 +200,49 @@ def _format_answer(answer: dict[str, Any]) -> list[Line]:
     from logist.cli.show.view import UNCHANGED, combine_reasons
 
     what = ", ".join(answer["actions"]) or "no valid answer"
+    outcome: StyledText | str = what
+    if answer["verdict"] == "FAIL" and what == "COMPLETED":
+        outcome = StyledText("FAIL", "red bold")
     head: Line = (
         StyledText(f"#{answer['sequence']}", "dim"),
         " ",
         StyledText(answer["role"] or "", "bold"),
-        f": {what}",
+        ": ",
+        outcome,
     )
     details = [
         *combine_reasons(answer["summary"], answer["reason"]),
         *([UNCHANGED] if answer["unchanged"] else []),
     ]
+    details += [
+        _format_check(each) for each in answer["checks"] if findings.is_failed_check(each.get("outcome"))
+    ]
     details += _format_files("evidence", answer["evidence_files"])
     details += _format_files("changed", answer["changed_files"])
     details += _format_files("changed, but not listed as evidence", answer["unnamed_changes"])
     return [head, *(f"   {line}" for text in details for line in text.splitlines())]
+
+
+def _format_last_answer(data: dict[str, Any]) -> Iterator[Line]:
+    """Yield what went wrong with the last answer, and how to read and answer it."""
+    from logist.cli.show import answer_details
+
+    if not data["answers"]:
+        return
+    if data["status"] not in ENDED:
+        yield from answer_details.check_output_lines(data["checks"], data["job"], "   ")
+    calls = [FailedCall(**each) for each in data["failed_calls"]]
+    yield from answer_details.failed_call_lines(calls, data["answers"][-1]["sequence"], "   ")
+    yield from answer_details.question_lines(data["question"], "   ")
+    yield from answer_details.command_lines(data["read_command"], data["poststep_command"], "   ")
+
+
+def _format_check(result: dict[str, Any]) -> str:
+    """Return a failed check on one line."""
+    how = findings.format_check_result(
+        str(result.get("outcome")), result.get("exit_code"), result.get("reason")
+    )
+    return f"check {_to_one_line(str(result.get('check')))}: {_to_one_line(how)}"
 
 
 def _format_files(title: str, paths: Sequence[str]) -> list[str]:

@@ -124,6 +124,7 @@ ROOT = {
     "config": CommandEntry("main:config_group", "Show and change the settings."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
+    "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),

@@ -339,6 +339,20 @@ def draw_table(table: TextTable, screen: Screen) -> list[Line]:
     return [DrawnText(line) for line in _align_table(table, screen.color, screen.columns)]
 
 
+def cut_line(line: Line, screen: Screen) -> Line:
+    """Return the line cut to the width of the terminal, without badges."""
+    kept: list[StyledText | str] = []
+    room = screen.columns
+    if isinstance(line, DrawnText):
+        return line
+    for span in (line,) if isinstance(line, str) else line:
+        text, style = (span.text, span.style) if isinstance(span, StyledText) else (span, "")
+        text = clean_for_terminal(text)
+        kept.append(StyledText(_cut_to_width(text, room) if room > 0 else "", style))
+        room -= display_width(text)
+    return tuple(kept)
+
+
 def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
     """Return lines with columns as wide as their widest cell; the last column gets the rest of the line.
 

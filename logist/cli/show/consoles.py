@@ -1,0 +1,35 @@
+"""Consoles of rich that follow the rules of Logist. Loads rich."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rich.console import Console
+
+from logist.config.environment import Environment
+
+
+class VisibleCursorConsole(Console):
+    """Never hides the cursor: a command that is killed could not show it again."""
+
+    def show_cursor(self, show: bool = True) -> bool:
+        return False
+
+
+def create_console(environment: Environment, stream: TextIO, width: int | None = None) -> Console:
+    """Return a console that interprets no markup, and has no styles if the environment wants none.
+
+    `stream` must be a terminal.
+    """
+    color = environment.has_color(True)
+    return VisibleCursorConsole(
+        file=stream,
+        width=width,
+        color_system="auto" if color else None,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        force_terminal=True,
+        legacy_windows=False,
+    )

@@ -224,7 +224,7 @@ class LiveDisplay:
             from logist.cli.show.consoles import create_console
 
             self._live = Live(
-                console=create_console(self._environment, sys.stderr),
+                console=create_console(sys.stderr, color=self._environment.has_color(sys.stderr.isatty())),
                 auto_refresh=False,  # no thread: whoever waits for an agent also draws
                 transient=True,
                 redirect_stdout=False,

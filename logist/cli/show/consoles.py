@@ -6,8 +6,6 @@ from typing import TextIO
 
 from rich.console import Console
 
-from logist.config.environment import Environment
-
 
 class VisibleCursorConsole(Console):
     """Never hides the cursor: a command that is killed could not show it again."""
@@ -16,12 +14,8 @@ class VisibleCursorConsole(Console):
         return False
 
 
-def create_console(environment: Environment, stream: TextIO, width: int | None = None) -> Console:
-    """Return a console that interprets no markup, and has no styles if the environment wants none.
-
-    `stream` must be a terminal.
-    """
-    color = environment.has_color(True)
+def create_console(stream: TextIO, *, color: bool, width: int | None = None) -> Console:
+    """Return a console that interprets no markup, and has no styles without `color`. `stream` must be a terminal."""
     return VisibleCursorConsole(
         file=stream,
         width=width,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from logist.cli.options import job_options
-from logist.cli.show.output import Line, Output, StyledText
+from logist.cli.show import render
+from logist.cli.show.output import DrawnText, Line, Output, Screen, StyledText
 from logist.config.environment import Environment
 from logist.core.answer import findings, plans
 from logist.core.answer.failed_calls import FailedCall
+from logist.core.money import amounts
 from logist.errors import Refused
 
 if TYPE_CHECKING:
@@ -95,7 +98,7 @@ def show(
     if followed is None:
         if graph or mermaid:
             raise _make_undrawn_error(job, state)
-        return Output(data, _format_job(data))
+        return Output(data, _format_job(data), on_terminal=partial(_draw_job, data, []))
     from logist.cli.show import workflow_lines, workflow_standing
 
     data["workflow"] = workflow_lines.build_workflow_data(followed)
@@ -104,9 +107,8 @@ def show(
         return Output(data, raw=workflow_standing.build_diagram(followed, spoken=True))
     if graph:
         return Output(data, workflow_standing.draw_progress(followed))
-    return Output(
-        data, _format_job(data, [_remove_indent(line) for line in workflow_standing.progress_lines(followed)])
-    )
+    progress = [_remove_indent(line) for line in workflow_standing.progress_lines(followed)]
+    return Output(data, _format_job(data, progress), on_terminal=partial(_draw_job, data, progress))
 
 
 def _format_checks(results: Sequence[dict[str, Any]], job: str) -> Iterator[Line]:
@@ -173,6 +175,61 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
 
 
+def _draw_job(data: dict[str, Any], followed: Sequence[Line], screen: Screen) -> list[Line]:
+    """Return the same for a terminal: the task and the answers in panels, what agents wrote as Markdown."""
+    if not screen.can_draw:
+        return _format_job(data, followed)
+    from logist.cli.show import glance, rich_text
+
+    title: Line = (
+        StyledText(data["job"], "bold"),
+        ": ",
+        data["title"],
+        " (",
+        glance.status_span(data["status"]),
+        ")",
+    )
+    spec = {
+        key: value
+        for key, value in data["spec"].items()
+        if key not in ("id", "title", "prompt") and not (followed and key == "workflow")
+    }
+    lines: list[Line] = [render.cut_line(title, screen), *glance.fork_lines(data["forked"])]
+    lines += [line for key, value in spec.items() for line in _format_field(key, value)]
+    if prompt := data["spec"].get("prompt"):
+        lines.append(rich_text.draw_panel("task", "", [rich_text.build_markdown(prompt, screen)], screen))
+    lines += followed
+    lines += [_draw_answer(answer, screen) for answer in data["answers"]]
+    lines += _format_last_answer(data)
+    lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
+    for step, value in data["outputs"].items():
+        content = (
+            rich_text.build_lines(plans.render_plan_lines(value))
+            if plans.is_plan(value)
+            else rich_text.build_json(value)
+        )
+        lines.append(rich_text.draw_panel(f"output of {step}", "", [content], screen))
+    lines += [glance.format_setup(data["setup"])] if data["setup"] else []
+    return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
+
+
+def _draw_answer(answer: dict[str, Any], screen: Screen) -> DrawnText:
+    """Return the panel of an answer."""
+    from logist.cli.show import rich_text
+    from logist.cli.show.view import combine_reasons
+
+    head, *_ = _format_answer(answer)
+    summary, *reason = combine_reasons(answer["summary"], answer["reason"]) or [""]
+    content = [rich_text.build_markdown(summary, screen)] if summary else []
+    if rest := [*reason, *_list_details(answer)]:
+        content.append(rich_text.build_lines([line for text in rest for line in text.splitlines()]))
+    usage = answer["usage"]
+    cost = amounts.format_money(amounts.join_cents(usage["cost_cents"], usage["cost_microcents"]))
+    facts = ", ".join(filter(None, (f"{usage['seconds']:.1f} s", cost, answer["model"])))
+    border = "red" if answer["state_after"] == "STUCK" or answer["verdict"] == "FAIL" else "dim"
+    return rich_text.draw_panel(head, facts, content, screen, border)
+
+
 def _format_output(step: str, value: Any) -> list[Line]:
     """Return a plan as readable text, any other output on one line."""
     if not plans.is_plan(value):
@@ -197,7 +254,7 @@ def _format_field(key: str, value: Any) -> list[Line]:
 
 
 def _format_answer(answer: dict[str, Any]) -> list[Line]:
-    from logist.cli.show.view import UNCHANGED, combine_reasons
+    from logist.cli.show.view import combine_reasons
 
     what = ", ".join(answer["actions"]) or "no valid answer"
     outcome: StyledText | str = what
@@ -210,17 +267,22 @@ def _format_answer(answer: dict[str, Any]) -> list[Line]:
         ": ",
         outcome,
     )
-    details = [
-        *combine_reasons(answer["summary"], answer["reason"]),
-        *([UNCHANGED] if answer["unchanged"] else []),
-    ]
+    details = [*combine_reasons(answer["summary"], answer["reason"]), *_list_details(answer)]
+    return [head, *(f"   {line}" for text in details for line in text.splitlines())]
+
+
+def _list_details(answer: dict[str, Any]) -> list[str]:
+    """Return what was observed of an answer: failed checks and files."""
+    from logist.cli.show.view import UNCHANGED
+
+    details = [UNCHANGED] if answer["unchanged"] else []
     details += [
         _format_check(each) for each in answer["checks"] if findings.is_failed_check(each.get("outcome"))
     ]
     details += _format_files("evidence", answer["evidence_files"])
     details += _format_files("changed", answer["changed_files"])
     details += _format_files("changed, but not listed as evidence", answer["unnamed_changes"])
-    return [head, *(f"   {line}" for text in details for line in text.splitlines())]
+    return details
 
 
 def _format_last_answer(data: dict[str, Any]) -> Iterator[Line]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from logist.cli.checkup.model_checks import examine_models
 from logist.cli.checkup.project_checks import PROJECT_CHECKS, list_project_jobs
 from logist.cli.checkup.surroundings import surroundings
+from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, job_checks
@@ -42,8 +43,15 @@ def examine(
     findings = [found for _, found in checks.diagnose(PROJECT_CHECKS, lambda: project, deep=deep)]
     findings += examine_models(project, ping=ping)
     forks = Forks(project.jobs_dir)
-    for job in list_project_jobs(project):
-        findings += job_checks.examine(project, job, deep=deep, forks=forks)
+    jobs = list_project_jobs(project)
+    progress = ProgressBar(len(jobs), "job")
+    try:
+        for job in jobs:
+            findings += job_checks.examine(project, job, deep=deep, forks=forks)
+            if len(jobs) > 1:
+                progress.count_history()
+    finally:
+        progress.clear()
     printed = [_as_printed(found, jobs_dir) for found in (*findings, *done.left)]
     return Report(printed, tuple(done.fixed), done.backup.path)
 

@@ -224,7 +224,7 @@ class LiveDisplay:
             from logist.cli.show.consoles import create_console
 
             self._live = Live(
-                console=create_console(sys.stderr, color=self._environment.has_color(sys.stderr.isatty())),
+                console=create_console(color=self._environment.has_color(sys.stderr.isatty()), stderr=True),
                 auto_refresh=False,  # no thread: whoever waits for an agent also draws
                 transient=True,
                 redirect_stdout=False,

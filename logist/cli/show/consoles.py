@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
 from rich.console import Console
 
 
@@ -14,10 +12,10 @@ class VisibleCursorConsole(Console):
         return False
 
 
-def create_console(stream: TextIO, *, color: bool, width: int | None = None) -> Console:
-    """Return a console that interprets no markup, and has no styles without `color`. `stream` must be a terminal."""
+def create_console(*, color: bool, stderr: bool = False, width: int | None = None) -> Console:
+    """Return a console for a terminal, which interprets no markup, and has no styles without `color`."""
     return VisibleCursorConsole(
-        file=stream,
+        stderr=stderr,
         width=width,
         color_system="auto" if color else None,
         no_color=not color,

@@ -42,7 +42,7 @@ class LiveScreen:
         """`is_stopped`: whether a signal has asked to stop; then `wait` returns soon."""
         self._environment = environment
         self._is_stopped = is_stopped
-        self._console = create_console(sys.stdout, color=environment.has_color(True))
+        self._console = create_console(color=environment.has_color(True))
         self._live = Live(
             console=self._console,
             screen=True,

@@ -7,13 +7,13 @@ nothing of it is hidden.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from markdown_it import MarkdownIt
 from rich.console import Group, RenderableType
 from rich.markdown import Markdown
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.text import Text
@@ -66,7 +66,9 @@ def draw_panel(
     """Draw a panel with a headline, and with facts in its lower border if they fit."""
     head = Text.from_ansi(render.style_line(title, screen.color))
     if screen.columns < LEAST_COLUMNS:
-        return draw(Group(head, *content), screen)
+        return draw(
+            Group(head, Padding(Group(*content), (0, 0, 0, 3))), screen
+        )  # never like a line of Logist
     subtitle = Text(render.clean_for_terminal(facts), "dim") if facts else None
     panel = Panel(
         Group(*content),
@@ -81,7 +83,7 @@ def draw_panel(
 
 def draw(content: RenderableType, screen: Screen) -> DrawnText:
     """Draw for the terminal."""
-    console = create_console(sys.stdout, color=screen.color, width=screen.columns)
+    console = create_console(color=screen.color, width=screen.columns)
     with console.capture() as capture:
         console.print(content)
     return DrawnText(capture.get().rstrip("\n"))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from logist.cli.show.progress import ProgressBar
-from tests.cli.desk import Desk
 
 
 class Clock:
@@ -24,7 +21,7 @@ class Clock:
 )
 def test_the_time_left_is_estimated_from_what_is_done(seconds: float, left: str) -> None:
     clock = Clock()
-    bar = ProgressBar(8, "job", clock)
+    bar = ProgressBar(8, "job", monotonic=clock)
     clock.now += seconds
     bar.count_history()
     bar.count_history()
@@ -34,9 +31,13 @@ def test_the_time_left_is_estimated_from_what_is_done(seconds: float, left: str)
     assert bar.describe() == "[########################] 8/8 jobs"
 
 
-def test_doctor_has_a_bar_on_a_terminal_alone(desk: Desk) -> None:
-    for number in range(3):
-        desk.create(f"j{number}")
-    seen = desk.on_terminal("doctor", "--deep")
-    assert re.search(r"\[#+\] 3/3 jobs *\r", seen)
-    assert "/3 jobs" not in desk.process("doctor", "--deep").err
+def test_a_bar_may_appear_only_after_a_while() -> None:
+    clock = Clock()
+    bar = ProgressBar(3, "job", delay=1.0, monotonic=clock)
+    bar.count_history()
+    drawn = [bar.is_drawn]
+    clock.now += 1
+    bar.count_history()
+    drawn.append(bar.is_drawn)
+    bar.clear()
+    assert [*drawn, bar.is_drawn] == [False, True, False]

@@ -17,6 +17,9 @@ from logist.jobs.doctor import checks, job_checks
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import Finding, Fixed, Repairs
 
+DELAY_SECONDS = 1.0
+"""Without --deep, the checks of most projects are done before a bar could be read."""
+
 
 class Report(NamedTuple):
     """The findings, and what was repaired before the checks ran."""
@@ -44,12 +47,11 @@ def examine(
     findings += examine_models(project, ping=ping)
     forks = Forks(project.jobs_dir)
     jobs = list_project_jobs(project)
-    progress = ProgressBar(len(jobs), "job")
+    progress = ProgressBar(len(jobs), "job", delay=DELAY_SECONDS)
     try:
         for job in jobs:
             findings += job_checks.examine(project, job, deep=deep, forks=forks)
-            if len(jobs) > 1:
-                progress.count_history()
+            progress.count_history()
     finally:
         progress.clear()
     printed = [_as_printed(found, jobs_dir) for found in (*findings, *done.left)]

@@ -23,9 +23,15 @@ class ProgressBar:
     """A bar on standard error, if that is a terminal, with the time left."""
 
     def __init__(
-        self, total: int, what: str = "history", monotonic: Callable[[], float] = time.monotonic
+        self,
+        total: int,
+        what: str = "history",
+        *,
+        delay: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`total`: the number of histories, or of `what` is processed."""
+        """`total`: the number of histories, or of `what` is processed. `delay`: seconds before the bar appears."""
+        self._delay = delay
         self._total = total
         self._what = what
         self._monotonic = monotonic
@@ -47,6 +53,11 @@ class ProgressBar:
         if is_due or self._format_bar() != self._drawn:
             self._draw_bar()
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the bar is on the terminal, if there is one."""
+        return bool(self._drawn)
+
     def clear(self) -> None:
         """Remove the bar until it is redrawn, so that lines can be printed."""
         if self._drawn:
@@ -54,6 +65,8 @@ class ProgressBar:
             self._drawn = ""
 
     def _draw_bar(self) -> None:
+        if self._monotonic() < self._began + self._delay:
+            return
         self._drawn = self._format_bar()
         self._drawn_at = self._monotonic()
         render.show_progress(self.describe())

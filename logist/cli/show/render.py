@@ -387,13 +387,14 @@ def _choose_columns(table: TextTable, widths: list[int], width: int) -> list[int
 
 
 def _cut_columns(widths: list[int], width: int) -> list[int]:
-    """Return widths of which the sum, with the gaps, is at most that of the terminal, if possible: the last column
-    first down to LEAST_LAST, then the widest of the others.
+    """Return widths of which the sum, with the gaps, is at most that of the terminal, if possible: first the last
+    column is cut down to LEAST_LAST, then the widest of those in the middle, then the first, which names the row.
     """
     *others, last = widths
     room = width - 2 * len(others)
     while sum(others) + min(last, LEAST_LAST) > room and max(others, default=0) > LEAST_CUT:
-        others[max(range(len(others)), key=lambda n: others[n])] -= 1
+        middle = [n for n in range(1, len(others)) if others[n] > LEAST_CUT]
+        others[max(middle, key=lambda n: others[n], default=0)] -= 1
     return [*others, max(1, min(last, room - sum(others)))]
 
 

@@ -65,6 +65,7 @@ def job(run_logist: RunLogist) -> str:
         (["job", "--help"], {}),
         (["job", "list"], {}),
         (["job", "list", "--json"], {}),
+        (["watch"], {}),
         (["job", "status", "j1"], {}),
         (["job", "status", "j1", "--json"], {}),
         (["inbox", "--json"], {}),

@@ -131,6 +131,7 @@ ROOT = {
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
     "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),
+    "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
     "whatif": CommandEntry("commands.whatif:whatif", "Replay recorded jobs with different rules."),

@@ -28,6 +28,7 @@ from logist.core.model import (
     StuckKind,
     Workflow,
 )
+from logist.core.model.commands import SpawnCommand
 from logist.core.template import data
 
 LONGEST = 60
@@ -49,6 +50,8 @@ class SeenChild:
     """Its own child jobs, if it waits for some."""
     next_command: str = ""
     """The command to run in this status; empty if the status is unknown."""
+    name: str = ""
+    """What names its item; empty if nothing does, and for a subflow."""
 
     @property
     def status_text(self) -> str:
@@ -101,6 +104,8 @@ class ProgressRecord:
 
     spec: EffectiveSpec
     way: Way
+    names: Mapping[str, str] = field(default_factory=dict)
+    """By child: what names its item."""
 
 
 def read_progress(entries: Iterable[JsonObject]) -> ProgressRecord | None:
@@ -108,6 +113,7 @@ def read_progress(entries: Iterable[JsonObject]) -> ProgressRecord | None:
     spec: JsonObject | None = None
     way, place = Way(), JsonObject()
     before: dict[int, Way] = {}
+    names: dict[str, str] = {}
     for entry in entries:
         before[entry["sequence"]] = way
         spec = entry.get("spec") or spec
@@ -117,9 +123,12 @@ def read_progress(entries: Iterable[JsonObject]) -> ProgressRecord | None:
             way = before.get(_get_command(entry).get("to", 0), way)
         elif entry.get("kind") == Kind.COLLECT:
             way = replace(way, conflicts=_get_command(entry).get("left_out") or {})
+        elif entry.get("kind") == Kind.SPAWN:
+            planned = SpawnCommand.read(_get_command(entry)).children
+            names |= {child.id: child.name for child in planned if child.name}
         way = _apply_decisions(_apply_step_end(way, entry, place), entry)
         place = entry.get("after") or place
-    return ProgressRecord(EffectiveSpec.model_validate(spec), way) if spec is not None else None
+    return ProgressRecord(EffectiveSpec.model_validate(spec), way, names) if spec is not None else None
 
 
 def _get_command(entry: JsonObject) -> JsonObject:

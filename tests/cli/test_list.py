@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from logist.cli.show.render import display_width
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 
@@ -63,7 +65,43 @@ def test_columns_in_a_pipe_are_whole(three: Desk) -> None:
 def test_a_terminal_gets_a_head_and_a_title_that_fits(desk: Desk) -> None:
     desk.create("j1", "--title", "Größe 漢字 " + "x" * 200)
     seen = desk.on_terminal("job", "list", columns=50, env={"NO_COLOR": "1"})
-    assert seen == ("ID  STATUS   ROLE    COST   TITLE\nj1  PENDING  Worker  $0.00  Größe 漢字 xxxxxxxxxx…\n")
+    head, row = seen.splitlines()
+    assert head == "ID  STATUS   AGE  ROLE    COST   TITLE"
+    assert re.fullmatch(r"j1  PENDING  \d s  Worker  \$0.00  Größe 漢字 x+…", row)
+
+
+@pytest.mark.parametrize("width", [80, 60, 40, 20])
+def test_no_line_is_wider_than_the_terminal(three: Desk, width: int) -> None:
+    three.create("fix-login-redirect-after-logout", "--title", "Fix 漢字 " + "x" * 200)
+    seen = three.on_terminal("job", "list", columns=width).splitlines()
+    assert max(display_width(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in seen) <= width
+    if width >= 60:
+        assert any(line.startswith("fix-login-redirect-after-logout  ") for line in seen)
+    assert any("invalid answer: "[: width - 3] in line for line in seen), "the reason stands below"
+
+
+def test_a_terminal_says_what_is_stuck_and_what_is_merged(desk: Desk) -> None:
+    desk.create()
+    desk("job", "list")
+    states: dict[str, dict[str, object]] = {
+        "a": {"status": "SUCCESS", "source": "/x", "merge": "merged"},
+        "b": {"status": "SUCCESS", "source": "/x", "merge": None},
+        "c": {"status": "SUCCESS", "source": None},
+        "d": {"status": "HALTED_COST", "reason": "Used\x1b[31m up", "updated_at": "2020-01-01T00:00:00Z"},
+    }
+    for job_id, fields in states.items():
+        desk.create(job_id)
+        file = desk.job(job_id) / "state.json"
+        file.write_text(json.dumps(desk.state(job_id) | fields), "utf-8")
+    seen = desk.on_terminal("job", "list", columns=100, env={"NO_COLOR": "1"})
+    assert [line.split("  ")[1].strip() for line in seen.splitlines() if line[1:2] == " " and line[0] in "abcd"] == [
+        "SUCCESS (merged)", "SUCCESS (not merged)", "SUCCESS", "HALTED_COST",
+    ]  # fmt: skip
+    assert "\n  Used[31m up\n" in seen
+    assert re.search(r"\nd .* \d{4} d +Worker", seen)
+    rows = {row["id"]: row for row in desk("job", "list", "--json").json["data"]}
+    assert [rows[job_id]["merged"] for job_id in "abcd"] == [True, False, None, None]
+    assert rows["d"]["reason"] == "Used\x1b[31m up"
 
 
 def test_the_status_is_coloured(three: Desk) -> None:

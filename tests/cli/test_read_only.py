@@ -23,6 +23,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job config": [["j"]],
     "job diff": [["j"], ["j", "--stat"], ["j", "0..2"], ["j", "--json"]],
     "job history": [["j"], ["j", "--json"], ["j", "--jsonl"], ["j", "--raw", "2"], ["j", "--prompt", "2"]],
+    "watch": [[], ["--json"]],
     "job list": [[], ["--json"], ["--stuck"]],
     "job poststep": [["j", "--response-string", command(), "--dry-run"]],
     "job preview": [["j"], ["j", "--json"]],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from logist.cli.show import glance, render
-from logist.cli.show.output import StyledText
+from logist.cli.show.output import Screen, StyledText, TextTable
 from logist.core.machine import advice
 from logist.core.model import Status
 from logist.core.money import amounts
@@ -67,3 +69,25 @@ def test_every_status_has_a_command_and_most_a_colour() -> None:
 )
 def test_dollars(microcents: int, shown: str) -> None:
     assert amounts.format_money(microcents) == shown
+
+
+@pytest.mark.parametrize("width", [100, 60, 40, 20, 5])
+def test_no_row_of_a_table_is_wider_than_the_terminal(width: int) -> None:
+    cells = ("fix-login", "漢字" * 10, "middle", "x" * 30, "\x1b[31m\x1b[2J" + "y" * 50)
+    table = TextTable(("ID", "A", "B", "C", "LAST"), [cells], ("C", "A"), [StyledText("z" * 200, "dim")])
+    for screen in (Screen(width, False, True), Screen(width, True, True)):
+        lines = [str(line[0]) for line in render.draw_table(table, screen)]
+        assert len(lines) == 3
+        plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+        assert max(map(render.display_width, plain)) <= max(width, 20)
+        if width >= 40:
+            assert plain[1].startswith("fix-login")
+        assert "\x1b[2J" not in lines[1]
+    head = plain[0].split()
+    assert ("C" in head, "A" in head) == (False, width == 100)
+
+
+def test_a_line_is_cut_across_its_spans() -> None:
+    line = (StyledText("one two", "red"), " three", StyledText(" four", "dim"))
+    assert render.style_line(render.cut_line(line, Screen(10, False, True)), False) == "one two t…"
+    assert render.style_line(render.cut_line(line, Screen(100, False, True)), False) == "one two three four"

@@ -28,6 +28,7 @@ def failed(desk: Desk) -> Desk:
 def test_what_a_check_and_a_reviewer_found_is_shown(failed: Desk) -> None:
     shown = failed("job", "status", "j1").out
     assert "check ours: the check failed (exit status 4)" in shown
+    assert "    output of ours:\n      | no\n" in shown
     assert failed("job", "step", "j1").code == 0
     shown = failed("job", "status", "j1").out
     assert "reason: Not yet. (blocked by security)" in shown
@@ -38,7 +39,7 @@ def test_what_a_check_and_a_reviewer_found_is_shown(failed: Desk) -> None:
     assert [found["severity"] for found in data["findings"]] == ["warning", "error"]
     assert data["checks"][0]["output"] == "no"
     history = failed("job", "history", "j1").out
-    assert "Supervisor: COMPLETED, verdict FAIL, REVIEW_REQUIRED -> PENDING" in history
+    assert "Supervisor: FAIL, REVIEW_REQUIRED -> PENDING" in history
     assert "   error (security, a.txt:2): It leaks." in history
 
 

@@ -71,9 +71,9 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     assert (
         "  step: each, Fix one (2 of 4, foreach)\n"
         "  child jobs: 1 of 2 done\n"
-        f"    {child} is STUCK (agent): Which style?\n"
+        f"    {child} (b) is STUCK (agent): Which style?\n"
         f'      logist job resubmit --job {child} --note "..."\n'
-        "    j1--3-1 is SUCCESS\n"
+        "    j1--3-1 (a) is SUCCESS\n"
     ) in status
     assert f'\nnext: logist job resubmit --job {child} --note "..."\n' in status
     graph = desk("job", "show", "j1", "--graph").out
@@ -83,9 +83,9 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     assert [(step["id"], step["state"]) for step in shown["steps"]] == [
         ("list", "done"), ("each", "waiting"), ("person", None), ("gate", None),
     ]  # fmt: skip
-    assert [(row["id"], row["status"]) for row in shown["children"]] == [
-        ("j1--3-1", "SUCCESS"),
-        (child, "STUCK"),
+    assert [(row["id"], row["name"], row["status"]) for row in shown["children"]] == [
+        ("j1--3-1", "a", "SUCCESS"),
+        (child, "b", "STUCK"),
     ]
     assert desk.tree() == before
     desk("job", "cancel", child)
@@ -98,6 +98,7 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     assert "--to STEP to create new child jobs\n" in status
     rows = desk("job", "list", "--json").json["data"]
     assert [(row["id"], row["parent"]) for row in rows] == [("j1", None), ("j1--3-1", "j1"), (child, "j1")]
+    assert rows[2]["title"] == "b (fan: Fix one [2/2])"
 
 
 def test_files_that_do_not_fit_together_are_named(desk: Desk) -> None:
@@ -176,10 +177,10 @@ def test_children_at_work_behind_missing_and_damaged(desk: Desk) -> None:
     with JobDir.open(desk.jobs, first.name).hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
         assert "    ● j1--3-1 · running\n" in desk("job", "show", "j1", "--graph").out
     (second / "state.json").unlink()
-    assert "j1--3-2 is PENDING\n" in desk("job", "status", "j1").out
+    assert "j1--3-2 (b) is PENDING\n" in desk("job", "status", "j1").out
     (second / "state.json").write_text("{", "utf-8")
     (second / "damaged-on-purpose").touch()
-    assert "    j1--3-2 is ?\n" in desk("job", "status", "j1").out
+    assert "    j1--3-2 (b) is ?\n" in desk("job", "status", "j1").out
     second.rename(desk.place / "elsewhere")
     assert "    ▸ j1--3-2 · next not created yet\n" in desk("job", "show", "j1", "--graph").out
 

@@ -64,7 +64,7 @@ def test_a_bug_from_its_task_to_the_source(till: Till) -> None:
     worked = till("job", "step", "bug")
     assert (worked.code, "test_coverage (error): the check failed (exit status 1)" in worked.out) == (0, True)
     reviewed = till("job", "step", "bug")
-    assert "verdict FAIL, REVIEW_REQUIRED -> PENDING" in reviewed.out
+    assert "Supervisor: FAIL, REVIEW_REQUIRED -> PENDING" in reviewed.out
     assert "reason: Not yet. (blocked by test_coverage, code_quality)" in reviewed.out
     assert till("job", "merge", "bug").code == 8
 

@@ -57,7 +57,7 @@ def test_the_children_are_planned_before_they_are_made(bench: MakeBench) -> None
     entry = b.history()[2]
     assert (entry.kind, entry.state_after, entry.step) == (Kind.SPAWN, Status.WAITING, "each")
     planned = entry.command["children"][1]
-    assert (planned["id"], planned["title"]) == ("j--3-2", "Fan-out: each [2/2]")
+    assert (planned["id"], planned["title"]) == ("j--3-2", "two (Fan-out: each [2/2])")
     assert planned["prompt"] == "Do part two, number 1 of 2."
     assert entry.command["given"] == {"who": "me"}
     state = b.state()

@@ -45,7 +45,8 @@ TEXTS: dict[str, str] = {
     "format string": "%s %n {0} {title} $HOME `id`",
 }
 
-_OURS = re.compile(r"\x1b\[(?:0|1|2|3[0-7]|9[0-7])m")
+_CODE = "(?:[012349]|3[0-7]|4[09]|9[0-7])"
+_OURS = re.compile(rf"\x1b\[{_CODE}(?:;{_CODE})*m")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, MODEL_AGENTS, AgentWork, Ask
 from logist.core.answer.exit_command import replace_surrogates
+from logist.core.answer.failed_calls import has_failed
 from logist.core.model import (
     Call,
     EffectiveSpec,
@@ -373,17 +374,10 @@ def read_reserved(exchanges: Sequence[Exchange]) -> int | None:
 def _count_failures(worked: Sequence[JsonObject]) -> JsonObject | None:
     """Count the failed calls of each tool; None if none failed."""
     results = [result for each in worked for result in each.get("results", ())]
-    counts = Counter(result["name"] for result in results if _has_failed(result))
+    counts = Counter(result["name"] for result in results if has_failed(result))
     return {
         replace_surrogates(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())
     } or None
-
-
-def _has_failed(result: JsonObject) -> bool:
-    from logist.agents.tools import commands  # noqa: PLC0415 - imports all tools; not needed without calls
-
-    command = result["name"] == commands.NAME
-    return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
 
 
 def _find_counting_reply(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:

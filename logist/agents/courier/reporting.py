@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from logist.agents.courier import booking
+from logist.core.answer.failed_calls import describe_target
 from logist.core.model import Call, Usage
 from logist.core.money import money
 from logist.core.secrets.redact import redact
@@ -19,8 +19,6 @@ WINDOW = 16_000
 """Characters at the end of a text that are searched for secrets; longer than any key."""
 SHOWN = 160
 """Characters of the last words."""
-_TARGETS = ("path", "command", "pattern")
-"""The arguments of a tool that say what it is about, the most important first."""
 _NOTHING = Usage()
 
 
@@ -122,14 +120,3 @@ def _cut_beginning(text: str, secret: str) -> str:
         if text.endswith(secret[:length]):
             return text[:-length]
     return text
-
-
-def describe_target(arguments: str) -> str:
-    """Return what a call of a tool is about: its file, its command or its pattern; "" if it names none."""
-    try:
-        named = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(named, dict):
-        return ""
-    return next((named[name] for name in _TARGETS if isinstance(named.get(name), str) and named[name]), "")

@@ -14,9 +14,6 @@ from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.core.text.counts import format_count
 from logist.errors import LogistError
 
-NAME = "execute_command"
-SUCCEEDED = "[exit status 0;"
-"""The start of the result of a successful command."""
 SHELL = "/bin/sh"
 MAX_COMMAND_BYTES = 100_000
 """Linux limits an argument to 128 KiB."""

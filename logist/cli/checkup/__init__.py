@@ -10,11 +10,15 @@ from typing import NamedTuple
 from logist.cli.checkup.model_checks import examine_models
 from logist.cli.checkup.project_checks import PROJECT_CHECKS, list_project_jobs
 from logist.cli.checkup.surroundings import surroundings
+from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor import checks, job_checks
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.checks import Finding, Fixed, Repairs
+
+DELAY_SECONDS = 1.0
+"""Without --deep, the checks of most projects are done before a bar could be read."""
 
 
 class Report(NamedTuple):
@@ -42,8 +46,14 @@ def examine(
     findings = [found for _, found in checks.diagnose(PROJECT_CHECKS, lambda: project, deep=deep)]
     findings += examine_models(project, ping=ping)
     forks = Forks(project.jobs_dir)
-    for job in list_project_jobs(project):
-        findings += job_checks.examine(project, job, deep=deep, forks=forks)
+    jobs = list_project_jobs(project)
+    progress = ProgressBar(len(jobs), "job", delay=DELAY_SECONDS)
+    try:
+        for job in jobs:
+            findings += job_checks.examine(project, job, deep=deep, forks=forks)
+            progress.count_history()
+    finally:
+        progress.clear()
     printed = [_as_printed(found, jobs_dir) for found in (*findings, *done.left)]
     return Report(printed, tuple(done.fixed), done.backup.path)
 

@@ -223,8 +223,10 @@ class LiveDisplay:
         if self._live is None:
             from rich.live import Live
 
+            from logist.cli.show.consoles import create_console
+
             self._live = Live(
-                console=_create_console(self._environment),
+                console=create_console(color=self._environment.has_color(sys.stderr.isatty()), stderr=True),
                 auto_refresh=False,  # no thread: whoever waits for an agent also draws
                 transient=True,
                 redirect_stdout=False,
@@ -240,18 +242,3 @@ class LiveDisplay:
                 live.stop()
             except OSError:
                 self._last.clear()
-
-
-def _create_console(environment: Environment) -> Any:
-    from rich.console import Console
-
-    class VisibleCursorConsole(Console):
-        """Never hides the cursor: a command that is killed could not show it again."""
-
-        def show_cursor(self, show: bool = True) -> bool:
-            return False
-
-    color = environment.has_color(sys.stderr.isatty())
-    return VisibleCursorConsole(
-        stderr=True, no_color=not color, highlight=False, markup=False, emoji=False, force_terminal=True
-    )

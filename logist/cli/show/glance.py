@@ -135,6 +135,8 @@ def build_job_row(
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
         "provider_wait": wait.to_json() if wait and not running else None,
+        "reason": reason if isinstance(reason := state.get("reason"), str) else "",
+        "merged": _is_merged(state),
         "next_command": advice.advise_next_command(state, job_id, running=running),
     }
 
@@ -151,17 +153,75 @@ def build_unknown_row(job_id: str) -> dict[str, Any]:
         **empty,
         **rest,
         "provider_wait": None,
+        "reason": "",
+        "merged": None,
         "next_command": REBUILD,
     }
+
+
+def _is_merged(state: State) -> bool | None:
+    """Whether the work of a successful job is in its repository; None if there is nothing to merge."""
+    if state["status"] != "SUCCESS":
+        return None
+    if advice.is_unmerged(state.get("source"), state.get("parent"), state.get("merge")):
+        return False
+    return True if state.get("merge") == "merged" else None
+
+
+def needs_person(status: str) -> bool:
+    """Whether a job in this status continues only after a decision of a person."""
+    return status in ("STUCK", "APPROVAL_REQUIRED", "SUSPENDED") or status in advice.LIMITS
+
+
+def format_status(shown: dict[str, Any]) -> StyledText:
+    """Return the status of a row, with the kind of STUCK, or whether the work is merged."""
+    kinds = {True: "merged", False: "not merged", None: shown["stuck_kind"]}
+    kind = kinds[shown["merged"]]
+    return status_span(shown["status"])._replace(
+        text=f"{shown['status']} ({kind})" if kind else shown["status"]
+    )
+
+
+def format_age(timestamp: str, now: float) -> str:
+    """Return how long ago a recorded time is, in its largest unit; empty if it is not known."""
+    from datetime import datetime
+
+    try:
+        seconds = max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
+    except ValueError:
+        return ""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
 
 
 def format_job_cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
     """Return the cells of a row: id, status, role with its badge or the assignee of a step, cost, title."""
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""
-    cost = amounts.format_money(amounts.join_cents(shown["cost_cents"], shown["cost_microcents"]))
+    return shown["id"], status_span(shown["status"]), _format_role(shown), format_cost(shown), shown["title"]
+
+
+def format_wide_job_cells(shown: dict[str, Any], now: float) -> tuple[StyledText | str, ...]:
+    """Return the cells of a row on a terminal: the same, with the kind of the status and the age."""
+    if shown["status"] == UNKNOWN:
+        return shown["id"], status_span(UNKNOWN), "", "", "", ""
+    age = format_age(shown["updated_at"], now)
+    return shown["id"], format_status(shown), age, _format_role(shown), format_cost(shown), shown["title"]
+
+
+def format_cost(shown: dict[str, Any]) -> str:
+    """Return the cost of a row so far."""
+    return amounts.format_money(amounts.join_cents(shown["cost_cents"], shown["cost_microcents"]))
+
+
+def _format_role(shown: dict[str, Any]) -> StyledText | str:
+    """Return the role with its badge, or the assignee of a manual step."""
     has_mark = shown["badge"] or shown["color"]
-    role = role_span(shown["role"], shown["badge"], shown["color"]) if has_mark else shown["role"]
+    role: StyledText | str = (
+        role_span(shown["role"], shown["badge"], shown["color"]) if has_mark else shown["role"]
+    )
     if shown["assignee"] not in (None, shown["role"]):
-        role = shown["assignee"]
-    return shown["id"], status_span(shown["status"]), role, cost, shown["title"]
+        return str(shown["assignee"])
+    return role

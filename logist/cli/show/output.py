@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from logist.errors import LogistError
@@ -26,7 +26,23 @@ class Command(StyledText):
     __slots__ = ()
 
 
-Line = str | tuple[StyledText | str, ...]
+class DrawnText(NamedTuple):
+    """Lines that are ready for the terminal: cleaned, styled and cut to its width."""
+
+    text: str
+
+
+Line = str | tuple[StyledText | str, ...] | DrawnText
+
+
+class Screen(NamedTuple):
+    """The terminal that a result is drawn for."""
+
+    columns: int
+    color: bool
+    """Whether styles are wanted."""
+    can_draw: bool
+    """Whether it is more than a dumb terminal."""
 
 
 class TextTable(NamedTuple):
@@ -34,6 +50,10 @@ class TextTable(NamedTuple):
 
     head: tuple[str, ...]
     rows: Iterable[tuple[StyledText | str, ...]]
+    optional: tuple[str, ...] = ()
+    """Columns that a terminal leaves out if it is too narrow, in this order."""
+    details: Sequence[StyledText | str] = ()
+    """For each row, a line that a terminal shows below it; "" for none."""
 
 
 class Diagnostic(NamedTuple):
@@ -67,6 +87,8 @@ class Output(NamedTuple):
     table: TextTable | None = None
     above: Iterable[Line] = ()
     """Text printed before the table."""
+    on_terminal: Callable[[Screen], Iterable[Line]] | None = None
+    """Returns what a terminal shows instead of the text, if that differs from what a pipe gets."""
     bare: bool = False
     """True if `--json` prints only the data, for the protocol of another tool, instead of the usual document."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 from typing import Any
 
-from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText
+from logist.cli.show.output import Command, Diagnostic, DrawnText, Line, Output, Screen, StyledText
 
 _COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor)\b")
-_COMMANDS = ("next_command", "switch_command", "command")
+_COMMANDS = ("next_command", "switch_command", "read_command", "poststep_command", "command")
 """Keys of JSON data that hold commands."""
 _ROWS = ("jobs", "waiting", "workflow", "children", "commands")
 """Keys with nested data of this kind; text by agents is never changed."""
@@ -44,12 +44,19 @@ def add_jobs_dir_to_output(result: Output, jobs_dir: str | None) -> Output:
     return result._replace(
         data=_convert_data(result.data, jobs_dir) if not isinstance(result.data, Iterator) else result.data,
         lines=[_convert_line(line, jobs_dir) for line in result.lines],
+        on_terminal=_convert_drawing(result.on_terminal, jobs_dir),
         diagnostics=add_jobs_dir_to_diagnostics(result.diagnostics, jobs_dir),
     )
 
 
+def _convert_drawing(
+    draw: Callable[[Screen], Iterable[Line]] | None, jobs_dir: str
+) -> Callable[[Screen], Iterable[Line]] | None:
+    return draw and (lambda screen: [_convert_line(line, jobs_dir) for line in draw(screen)])
+
+
 def _convert_line(line: Line, jobs_dir: str) -> Line:
-    if isinstance(line, str):
+    if isinstance(line, str | DrawnText):
         return line
     return tuple(_convert_span(span, jobs_dir) for span in line)
 

@@ -14,7 +14,16 @@ from typing import IO, Protocol, TextIO
 import click
 
 from logist.cli.show import pasting
-from logist.cli.show.output import SCHEMA_VERSION, Diagnostic, Line, Output, StyledText, TextTable
+from logist.cli.show.output import (
+    SCHEMA_VERSION,
+    Diagnostic,
+    DrawnText,
+    Line,
+    Output,
+    Screen,
+    StyledText,
+    TextTable,
+)
 from logist.config.environment import Environment
 from logist.core.text import invisible_characters
 from logist.core.text.invisible_characters import is_invisible
@@ -26,6 +35,12 @@ WIDTH = 80
 HEIGHT = 24
 UNLIMITED = 500
 """Columns of a drawing if the output is a pipe."""
+DETAIL_INDENT = 2
+"""Spaces before the line below a row of a table."""
+LEAST_LAST = 10
+"""Minimum columns of the last column of a table, as long as there are others to leave out or to cut."""
+LEAST_CUT = 6
+"""Minimum columns of a cell that is cut."""
 BADGE_WIDTH = 4
 """Maximum columns of a badge; a wider badge is left out."""
 
@@ -120,7 +135,16 @@ def _drop_stream(stream: TextIO) -> None:
     os.close(nowhere)
 
 
+def get_screen(environment: Environment) -> Screen:
+    """Return the terminal that standard output is, or would be."""
+    color = environment.has_color(sys.stdout.isatty())
+    return Screen(_terminal_width(), color, environment.can_move_cursor())
+
+
 def _show_text(output: Output, environment: Environment) -> None:
+    if output.on_terminal is not None and sys.stdout.isatty():
+        print_lines(output.on_terminal(get_screen(environment)), environment)
+        return
     if output.raw is not None:
         _write_raw(output.raw)
     print_lines(output.above, environment)
@@ -134,6 +158,9 @@ def print_lines(lines: Iterable[Line], environment: Environment) -> None:
     color = environment.has_color(sys.stdout.isatty())
     with _ignore_closed_reader(sys.stdout):
         for line in lines:
+            if isinstance(line, DrawnText):
+                _write_text(sys.stdout, line.text + "\n")
+                continue
             # Remove line breaks in text by agents: it could fake the next line.
             _write_text(sys.stdout, " ".join(style_line(line, color).split("\n")) + "\n")
 
@@ -255,6 +282,8 @@ def print_message_lines(text: str) -> None:
 
 def style_line(line: Line, color: bool) -> str:
     """Return a line for the terminal: cleaned, and colored if wanted."""
+    if isinstance(line, DrawnText):
+        return line.text
     spans = (line,) if isinstance(line, str) else line
     return "".join(_style_span(span, color) for span in spans)
 
@@ -330,13 +359,68 @@ def _one_line(text: str) -> str:
     return " ".join(clean_for_terminal(text).split())
 
 
+def draw_table(table: TextTable, screen: Screen) -> list[Line]:
+    """Return the lines of a table that fit the terminal."""
+    return [DrawnText(line) for line in _align_table(table, screen.color, screen.columns)]
+
+
+def cut_line(line: Line, screen: Screen) -> Line:
+    """Return the line cut to the width of the terminal, without badges."""
+    kept: list[StyledText | str] = []
+    room = screen.columns
+    if isinstance(line, DrawnText):
+        return line
+    for span in (line,) if isinstance(line, str) else line:
+        text, style = (span.text, span.style) if isinstance(span, StyledText) else (span, "")
+        text = clean_for_terminal(text)
+        kept.append(StyledText(_cut_to_width(text, room) if room > 0 else "", style))
+        room -= display_width(text)
+    return tuple(kept)
+
+
 def _align_table(table: TextTable, color: bool, width: int) -> list[str]:
-    """Return lines with columns as wide as their widest cell; the last column gets the rest of the line."""
+    """Return lines with columns as wide as their widest cell; the last column gets the rest of the line.
+
+    On a narrow terminal, optional columns are left out first, then the widest cells are cut. No line is wider than
+    the terminal, so none wraps.
+    """
     head = tuple(StyledText(name, "dim") for name in table.head)
     rows = [tuple(_to_span(cell, color) for cell in row) for row in (head, *table.rows)]
-    widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
-    room = max(10, width - sum(widths) - 2 * len(widths))
-    return [_aligned_row(row, widths, room, color).rstrip() for row in rows]
+    widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head))]
+    kept = _choose_columns(table, widths, width)
+    rows = [tuple(row[n] for n in kept) for row in rows]
+    widths = _cut_columns([widths[n] for n in kept], width)
+    details = ["", *table.details] if table.details else [""] * len(rows)
+    lines = []
+    for row, detail in zip(rows, details, strict=False):
+        lines.append(_aligned_row(row, widths, color).rstrip())
+        if (span := _to_span(detail, color)).text:
+            text = _cut_to_width(f"{' ' * DETAIL_INDENT}{span.text}", width)
+            lines.append(_color_text(text, span.style) if color and span.style else text)
+    return lines
+
+
+def _choose_columns(table: TextTable, widths: list[int], width: int) -> list[int]:
+    """Return the indices of the columns that fit, the last one with at least LEAST_LAST."""
+    kept = list(range(len(table.head)))
+    for name in table.optional:
+        others = sum(widths[n] + 2 for n in kept[:-1])
+        if others + min(widths[kept[-1]], LEAST_LAST) <= width:
+            break
+        kept.remove(table.head.index(name))
+    return kept
+
+
+def _cut_columns(widths: list[int], width: int) -> list[int]:
+    """Return widths of which the sum, with the gaps, is at most that of the terminal, if possible: first the last
+    column is cut down to LEAST_LAST, then the widest of those in the middle, then the first, which names the row.
+    """
+    *others, last = widths
+    room = width - 2 * len(others)
+    while sum(others) + min(last, LEAST_LAST) > room and max(others, default=0) > LEAST_CUT:
+        middle = [n for n in range(1, len(others)) if others[n] > LEAST_CUT]
+        others[max(middle, key=lambda n: others[n], default=0)] -= 1
+    return [*others, max(1, min(last, room - sum(others)))]
 
 
 def _to_span(cell: StyledText | str, color: bool) -> StyledText:
@@ -346,12 +430,14 @@ def _to_span(cell: StyledText | str, color: bool) -> StyledText:
     return StyledText(_format_badge(cell, color) + _one_line(cell.text), cell.style)
 
 
-def _aligned_row(row: tuple[StyledText, ...], widths: list[int], left: int, color: bool) -> str:
-    cells = [
-        (_color_text(text, style) if color and style else text) + " " * (width - display_width(text) + 2)
-        for (text, style, _), width in zip(row, widths, strict=False)
-    ]
-    return "".join(cells) + _cut_to_width(row[-1].text, left)
+def _aligned_row(row: tuple[StyledText, ...], widths: list[int], color: bool) -> str:
+    cells = []
+    for (text, style, _), width in zip(row[:-1], widths, strict=False):
+        cell = _cut_to_width(text, width)
+        padding = " " * (width - display_width(cell) + 2)
+        cells.append((_color_text(cell, style) if color and style else cell) + padding)
+    last = _cut_to_width(row[-1].text, widths[-1])
+    return "".join(cells) + (_color_text(last, row[-1].style) if color and row[-1].style and last else last)
 
 
 def display_width(text: str) -> int:

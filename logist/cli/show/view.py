@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logist.cli.show import answer_details
 from logist.cli.show.glance import role_span, status_span
 from logist.cli.show.output import (
     Command,
@@ -22,6 +24,7 @@ from logist.core.machine import decisions
 from logist.core.machine.kinds import command_of
 from logist.core.model import Change, Interaction
 from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
+from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.jobs.base.result import CommandResult
 
@@ -33,9 +36,14 @@ FINDINGS = 5
 """Maximum findings of a review printed for an interaction; --json has all."""
 
 
-def build_result_output(result: CommandResult, *, steps: Sequence[CommandResult] | None = None) -> Output:
-    """Return the output of a command that changed a job; `steps` of a run are already printed."""
-    lines = [] if steps else step_lines(result)
+def build_result_output(
+    result: CommandResult, *, steps: Sequence[CommandResult] | None = None, jobs_dir: Path | None = None
+) -> Output:
+    """Return the output of a command that changed a job; `steps` of a run are already printed.
+
+    `jobs_dir`: for the errors of the tools that an agent called, which only the logs of the job have.
+    """
+    lines = [] if steps else step_lines(result, jobs_dir)
     diagnostics = make_notes(result.notes) + make_warnings(result.warnings)
     data = build_result_data(result, steps=steps)
     return Output(data, [*lines, *status_lines(result)], diagnostics, result.exit_code)
@@ -85,9 +93,22 @@ def _build_decision_row(decided: EndedJob) -> dict[str, Any]:
     }
 
 
-def step_lines(result: CommandResult) -> list[Line]:
-    """Return a summary of what a step recorded."""
-    return [line for entry in result.entries for line in entry_lines(entry)]
+def step_lines(result: CommandResult, jobs_dir: Path | None = None) -> list[Line]:
+    """Return a summary of what a step recorded, with the output of failed checks and the errors of failed tool calls."""
+    lines = []
+    for entry in result.entries:
+        lines += [*entry_lines(entry), *_detail_lines(entry, result.job_id, jobs_dir)]
+    return lines
+
+
+def _detail_lines(entry: Interaction, job: str, jobs_dir: Path | None) -> Iterator[Line]:
+    checks = entry.observed.checks if entry.observed else []
+    yield from answer_details.check_output_lines((each.model_dump() for each in checks), job, "     ")
+    if entry.response.tools_failed and jobs_dir is not None:
+        calls = answer_details.read_failed_calls(jobs_dir / job, entry.sequence)
+        yield from answer_details.failed_call_lines(calls, entry.sequence, "   ")
+    if entry.after.stuck is not None:
+        yield from answer_details.question_lines(entry.response.output, "   ")
 
 
 def prefix_lines(job: str, lines: list[Line]) -> list[Line]:
@@ -102,11 +123,23 @@ def status_lines(result: CommandResult) -> list[Line]:
     is_printed = bool(result.entries) and result.entries[-1].reason == state.reason
     if state.reason and not is_printed:
         lines.append(f"  {' '.join(state.reason.split())}")
+    lines += _stuck_command_lines(result)
     return [*lines, (Command(f"next: {result.next_command}", "dim"),)]
+
+
+def _stuck_command_lines(result: CommandResult) -> Iterator[Line]:
+    """Yield the commands that read the answer with which the job got stuck, and that answer by hand."""
+    last, stuck = result.entries[-1] if result.entries else None, result.state.place.stuck
+    if last is not None and stuck is not None and last.kind == "ask" and not last.simulated:
+        yield from answer_details.command_lines(
+            answer_details.read_command(stuck.kind, result.job_id, last.sequence),
+            answer_details.poststep_command(stuck.kind, result.job_id),
+        )
 
 
 def build_entry_row(entry: Interaction) -> dict[str, Any]:
     """Return a summary of an interaction as JSON."""
+    command = command_of(entry)
     return {
         "sequence": entry.sequence,
         "timestamp": entry.timestamp,
@@ -131,7 +164,32 @@ def build_entry_row(entry: Interaction) -> dict[str, Any]:
         "usage": entry.usage.model_dump(mode="json"),
         "note": entry.steward.note if entry.steward else None,
         "route": entry.route,
+        "step": entry.step,
+        "attempt": entry.attempt,
+        "model": find_model(entry),
+        "verdict": command.verdict if isinstance(command, AskCommand) else None,
+        "checks": [each.model_dump(mode="json") for each in entry.observed.checks] if entry.observed else [],
     }
+
+
+def find_model(entry: Interaction) -> str | None:
+    """Return the model that was asked; None if it is not recorded, as for a decision."""
+    model = entry.request.metadata.get("model")
+    return model if isinstance(model, str) else None
+
+
+def list_facts(entry: Interaction) -> list[str]:
+    """Return the time of an interaction and, for an answer, its duration, cost, model and step; the most important
+    facts come first.
+    """
+    facts = [entry.timestamp.replace("T", " ")]
+    if entry.kind != "ask":
+        return [*facts, f"by {entry.steward.name}"] if entry.steward else facts
+    usage = entry.usage
+    cost = amounts.format_money(amounts.join_cents(usage.cost_cents, usage.cost_microcents))
+    attempt = f", attempt {entry.attempt}" if entry.attempt and entry.attempt > 1 else ""
+    step = f"step {entry.step}{attempt}" if entry.step else ""
+    return [*facts, f"{usage.seconds:.1f} s", cost, find_model(entry) or "", step]
 
 
 def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Line]:
@@ -145,13 +203,18 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
     )
     supplied = " (answer supplied by hand)" if entry.simulated else ""
     command = command_of(entry)
-    verdict = f", verdict {command.verdict}" if isinstance(command, AskCommand) and command.verdict else ""
+    verdict = command.verdict if isinstance(command, AskCommand) else None
+    outcome: tuple[StyledText | str, ...] = (f"{what}, verdict {verdict}" if verdict else what,)
+    if verdict == "FAIL" and what == "COMPLETED":  # the review is completed, the work is not
+        outcome = (StyledText("FAIL", "red bold"),)
     lines: list[Line] = [
         (
             StyledText(f"#{entry.sequence}", "dim"),
             " ",
             role_span(who, entry.request.metadata.get("badge"), entry.request.metadata.get("color")),
-            f": {what}{verdict}{supplied}, {entry.state_before} -> ",
+            ": ",
+            *outcome,
+            f"{supplied}, {entry.state_before} -> ",
             status_span(entry.state_after.value),
         )
     ]

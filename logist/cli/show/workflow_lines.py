@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,10 @@ def read_followed(job: JobDir, state: dict[str, Any], *, running: bool = False) 
     if progress is None or progress.spec.workflow is None:
         return None
     own = State.model_validate({name: value for name, value in state.items() if name not in STORED_ONLY})
-    children = _read_children(str(job.path.parent), own.children, MAX_DEPTH)
+    children = tuple(
+        replace(child, name=progress.names.get(child.id, ""))
+        for child in _read_children(str(job.path.parent), own.children, MAX_DEPTH)
+    )
     return Followed(job.id, progress.spec.workflow, own, progress, children, running)
 
 
@@ -256,6 +259,7 @@ def _build_mark_row(step: Step, mark: Mark | None) -> dict[str, Any]:
 def _build_child_row(child: SeenChild, found: Followed) -> dict[str, Any]:
     return {
         "id": child.id,
+        "name": child.name or None,
         "status": child.status,
         "awaiting": child.awaiting,
         "stuck_kind": child.stuck_kind,

@@ -129,7 +129,8 @@ def _single_child_lines(child: SeenChild, found: Followed, indent: str) -> Itera
         if child.reason and workflow_progress.needs_steward(child.status)
         else ""
     )
-    yield indent, child.id, " is ", glance.status_span(child.status), f"{kind_text}{reason}"
+    name = f" ({_to_one_line(child.name)})" if child.name else ""
+    yield indent, f"{child.id}{name}", " is ", glance.status_span(child.status), f"{kind_text}{reason}"
     if workflow_progress.needs_steward(child.status):
         yield f"{indent}  ", StyledText(workflow_lines.suggest_command(child, found), "dim")
     for below in child.children:

@@ -251,6 +251,8 @@ class PlannedChild(_Strict):
 
     id: str = ""
     title: str = ""
+    name: str | None = None
+    """What names the item, for people; not set by earlier versions, and if nothing names it."""
     prompt: str = ""
     input: Any = None
     limits: JsonObject = {}

@@ -11,11 +11,7 @@ from logist.core.model import JsonObject
 from logist.jobs.base.session import Session
 from logist.regular_files import read_regular
 from logist.store import Exchange, JobDir
-
-
-def transcript_name(sequence: int) -> str:
-    """The name of the transcript of interaction `sequence` in `logs/`: one JSON object a line."""
-    return f"{sequence:06d}.turns.jsonl"
+from logist.store.transcripts import transcript_name
 
 
 def write_transcript(session: Session) -> None:

@@ -33,6 +33,7 @@ from logist.core.template import data
 from logist.core.text import paths
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
+from logist.core.workflow.item_names import name_item
 from logist.core.workflow.limit_checks import count_least_runs_of_item
 from logist.core.workflow.places import suggest_name
 from logist.core.workflow.roots import get_item_names
@@ -361,11 +362,14 @@ def _plan_children(
         item_variables = {} if is_single else _build_item_variables(step, item, index, total, known)
         mapped = {} if is_single else _map_input(step, known)
         prompt, unfilled = _render_prompt(step, known)
+        name = "" if is_single else session.project.redact_text(name_item(item))
+        title = f"{flow.name}: {step.name}" + ("" if is_single else f" [{number}/{total}]")
         warnings += unfilled
         children.append(
             PlannedChild(
                 id=_make_child_id(session, sequence, number),
-                title=f"{flow.name}: {step.name}" + ("" if is_single else f" [{number}/{total}]"),
+                title=f"{name} ({title})" if name else title,
+                **({"name": name} if name else {}),
                 prompt=session.project.redact_text(prompt),
                 input=item if is_single else {**mapped, **item_variables},
                 limits=own_limits,

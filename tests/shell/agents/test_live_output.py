@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents.courier.reporting import ProgressReport, choose_last_words, describe_target, redact_window
+from logist.agents.courier.reporting import ProgressReport, choose_last_words, redact_window
 from logist.agents.programs.live_output import Said, find_last_said
+from logist.core.answer.failed_calls import describe_target
 from logist.core.model import Call
 from logist.core.secrets.redact import REDACTED
 from logist.store.progress import NAME

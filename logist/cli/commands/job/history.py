@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import click
 
 from logist.cli.options import job_and_dir_options, listing_options
 from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
-from logist.cli.show.output import Line, Output, StyledText
+from logist.cli.show.answer_details import facts_lines
+from logist.cli.show.output import Line, Output, Screen, StyledText
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
@@ -70,7 +72,10 @@ def history(
     pair: tuple[int, int] | None,
     other: str | None,
 ) -> Output:
-    """Show the history of a job, one interaction after another; --json and --jsonl print all fields."""
+    """Show the history of a job, one interaction after another; --json and --jsonl print all fields.
+
+    A terminal shows also the time of each interaction and, for an answer, its duration, cost, model and step.
+    """
     from logist.cli.context import open_job
     from logist.cli.recorded import find_recorded_job
     from logist.cli.show.view import entry_lines
@@ -91,7 +96,19 @@ def history(
         second = find_recorded_job(environment, other, jobs_dir) if other is not None else None
         return _show_difference(Archive.from_job(job), second, pair)
     lines = (line for entry in read_interactions(job) for line in entry_lines(entry, every_decision=True))
-    return Output(job.read_entries(), lines)
+    return Output(job.read_entries(), lines, on_terminal=partial(_iter_terminal_lines, job))
+
+
+def _iter_terminal_lines(job: JobDir, screen: Screen) -> Iterator[Line]:
+    """Yield the lines of the history, with time, duration, cost, model and step below each headline."""
+    from logist.cli.show.view import entry_lines, list_facts
+    from logist.jobs.base.job_reader import read_interactions
+
+    for entry in read_interactions(job):
+        headline, *details = entry_lines(entry, every_decision=True)
+        yield headline
+        yield from facts_lines(list_facts(entry), screen.columns)
+        yield from details
 
 
 def _show_answer(job: JobDir, sequence: int) -> Output:

@@ -73,7 +73,7 @@ def run(
     def show_step(result: CommandResult) -> None:
         steps.append(result)
         if not as_json:
-            lines = step_lines(result)
+            lines = step_lines(result, project.jobs_dir)
             named = lines if result.job_id == job_id else prefix_lines(result.job_id, lines)
             render.print_lines(named, environment)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from logist.cli.options import job_options
-from logist.cli.show.output import Line, Output, StyledText
+from logist.cli.show import render
+from logist.cli.show.output import DrawnText, Line, Output, Screen, StyledText
 from logist.config.environment import Environment
-from logist.core.answer import plans
+from logist.core.answer import findings, plans
+from logist.core.answer.failed_calls import FailedCall
+from logist.core.money import amounts
 from logist.errors import Refused
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from logist.core.model import Interaction, State
     from logist.store import JobDir
 
+ENDED = ("SUCCESS", "FAILED", "CANCELED")
 PATHS = 20
 """Paths printed for each list of files of an answer; --json has all."""
 
@@ -28,6 +33,7 @@ PATHS = 20
     "--graph", is_flag=True, help="Show the workflow instead, with the progress of each step and child job."
 )
 @click.option("--mermaid", is_flag=True, help="Show the workflow as a mermaid diagram.")
+@click.option("--checks", is_flag=True, help="Show only the results of the last checks, with their output.")
 @job_options
 @click.pass_obj
 def show(
@@ -37,14 +43,16 @@ def show(
     jobs_dir: str | None,
     graph: bool,
     mermaid: bool,
+    checks: bool,
 ) -> Output:
     """Show the task, answers, results and paths of a job.
 
-    With --graph or --mermaid, show the progress of its workflow instead.
+    With --graph or --mermaid, show the progress of its workflow instead. For the last answer, failed checks and
+    failed tool calls are shown with the end of their output; with --checks, everything that was recorded of it.
     """
     from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
-    from logist.cli.show import glance
+    from logist.cli.show import answer_details, glance
     from logist.cli.show.view import build_decision_row, build_entry_row, format_decision
     from logist.core.machine.kinds import DECISIONS
     from logist.core.machine.waiting import find_assignee
@@ -58,9 +66,18 @@ def show(
     job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note", *DECISIONS)]
-    answers = [build_entry_row(entry) for entry in entries if entry.kind == "ask"]
+    asked = [entry for entry in entries if entry.kind == "ask"]
+    answers = [build_entry_row(entry) for entry in asked]
     notes = [_build_note(entry) for entry in entries if entry.kind == "note"]
     decided = [entry for entry in entries if entry.kind in DECISIONS]
+    decisions = [line for entry in decided for line in format_decision(entry)]
+    kind = state.place.stuck.kind if state.place.stuck else None
+    last = asked[-1] if asked else None
+    has_failed_calls = last is not None and last.response.tools_failed
+    failed_calls = (
+        answer_details.read_failed_calls(job.path, last.sequence) if last and has_failed_calls else []
+    )
+    results = [each.model_dump(mode="json") for each in state.checks or ()]
     data = {
         "job": job.id,
         "status": state.status.value,
@@ -69,6 +86,13 @@ def show(
         "answers": answers,
         "notes": notes,
         "decisions": [build_decision_row(entry) for entry in decided],
+        "checks": results,
+        "failed_calls": [each._asdict() for each in failed_calls],
+        "question": last.response.output
+        if last and kind and answer_details.is_question(last.response.output)
+        else None,
+        "read_command": answer_details.read_command(kind, job.id, last.sequence if last else None),
+        "poststep_command": answer_details.poststep_command(kind, job.id),
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
@@ -79,12 +103,15 @@ def show(
         "workflow": None,
         "mermaid": None,
     }
-    decisions = [line for entry in decided for line in format_decision(entry)]
+    if checks:
+        return Output(data, list(_format_checks(results, job.id)))
     followed = _read_followed(job, state)
     if followed is None:
         if graph or mermaid:
             raise _make_undrawn_error(job, state)
-        return Output(data, _format_job(data, decisions=decisions))
+        return Output(
+            data, _format_job(data, decisions=decisions), on_terminal=partial(_draw_job, data, [], decisions)
+        )
     from logist.cli.show import workflow_lines, workflow_standing
 
     data["workflow"] = workflow_lines.build_workflow_data(followed)
@@ -94,7 +121,11 @@ def show(
     if graph:
         return Output(data, workflow_standing.draw_progress(followed))
     progress = [_remove_indent(line) for line in workflow_standing.progress_lines(followed)]
-    return Output(data, _format_job(data, progress, decisions))
+    return Output(
+        data,
+        _format_job(data, progress, decisions),
+        on_terminal=partial(_draw_job, data, progress, decisions),
+    )
 
 
 def _build_note(entry: Interaction) -> dict[str, Any]:
@@ -105,6 +136,19 @@ def _build_note(entry: Interaction) -> dict[str, Any]:
         "steward": entry.steward.name if entry.steward else None,
         "note": entry.steward.note if entry.steward else None,
     }
+
+
+def _format_checks(results: Sequence[dict[str, Any]], job: str) -> Iterator[Line]:
+    """Yield the results with everything that was recorded of their output."""
+    if not results:
+        yield f"{job}: no check has run since the last step began"
+    for result in results:
+        outcome = findings.format_check_result(
+            str(result.get("outcome")), result.get("exit_code"), result.get("reason")
+        )
+        style = "red bold" if findings.is_failed_check(result.get("outcome")) else "green bold"
+        yield StyledText(_to_one_line(str(result.get("check"))), style), f": {_to_one_line(outcome)}"
+        yield from (f"  | {line}".rstrip() for line in str(result.get("output") or "").rstrip().splitlines())
 
 
 def _read_followed(job: JobDir, state: State) -> Followed | None:
@@ -153,15 +197,79 @@ def _format_job(
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     lines += followed
     lines += [line for answer in data["answers"] for line in _format_answer(answer)]
-    lines += [
-        f"#{each['sequence']} note by {each['steward']}: {_to_one_line(each['note'])}"
-        for each in data["notes"]
-    ]
+    lines += _format_notes(data)
     lines += decisions
+    lines += _format_last_answer(data)
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [line for step, value in data["outputs"].items() for line in _format_output(step, value)]
     lines += [glance.format_setup(data["setup"])] if data["setup"] else []
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
+
+
+def _format_notes(data: dict[str, Any]) -> list[Line]:
+    return [
+        f"#{each['sequence']} note by {each['steward']}: {_to_one_line(each['note'])}"
+        for each in data["notes"]
+    ]
+
+
+def _draw_job(
+    data: dict[str, Any], followed: Sequence[Line], decisions: Sequence[Line], screen: Screen
+) -> list[Line]:
+    """Return the same for a terminal: the task and the answers in panels, what agents wrote as Markdown."""
+    if not screen.can_draw:
+        return _format_job(data, followed, decisions)
+    from logist.cli.show import glance, rich_text
+
+    title: Line = (
+        StyledText(data["job"], "bold"),
+        ": ",
+        data["title"],
+        " (",
+        glance.status_span(data["status"]),
+        ")",
+    )
+    spec = {
+        key: value
+        for key, value in data["spec"].items()
+        if key not in ("id", "title", "prompt") and not (followed and key == "workflow")
+    }
+    lines: list[Line] = [render.cut_line(title, screen), *glance.fork_lines(data["forked"])]
+    lines += [line for key, value in spec.items() for line in _format_field(key, value)]
+    if prompt := data["spec"].get("prompt"):
+        lines.append(rich_text.draw_panel("task", "", [rich_text.build_markdown(prompt, screen)], screen))
+    lines += followed
+    lines += [_draw_answer(answer, screen) for answer in data["answers"]]
+    lines += _format_notes(data)
+    lines += decisions
+    lines += _format_last_answer(data)
+    lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
+    for step, value in data["outputs"].items():
+        content = (
+            rich_text.build_lines(plans.render_plan_lines(value))
+            if plans.is_plan(value)
+            else rich_text.build_json(value)
+        )
+        lines.append(rich_text.draw_panel(f"output of {step}", "", [content], screen))
+    lines += [glance.format_setup(data["setup"])] if data["setup"] else []
+    return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
+
+
+def _draw_answer(answer: dict[str, Any], screen: Screen) -> DrawnText:
+    """Return the panel of an answer."""
+    from logist.cli.show import rich_text
+    from logist.cli.show.view import combine_reasons
+
+    head, *_ = _format_answer(answer)
+    summary, *reason = combine_reasons(answer["summary"], answer["reason"]) or [""]
+    content = [rich_text.build_markdown(summary, screen)] if summary else []
+    if rest := [*reason, *_list_details(answer)]:
+        content.append(rich_text.build_lines([line for text in rest for line in text.splitlines()]))
+    usage = answer["usage"]
+    cost = amounts.format_money(amounts.join_cents(usage["cost_cents"], usage["cost_microcents"]))
+    facts = ", ".join(filter(None, (f"{usage['seconds']:.1f} s", cost, answer["model"])))
+    border = "red" if answer["state_after"] == "STUCK" or answer["verdict"] == "FAIL" else "dim"
+    return rich_text.draw_panel(head, facts, content, screen, border)
 
 
 def _format_output(step: str, value: Any) -> list[Line]:
@@ -188,23 +296,57 @@ def _format_field(key: str, value: Any) -> list[Line]:
 
 
 def _format_answer(answer: dict[str, Any]) -> list[Line]:
-    from logist.cli.show.view import UNCHANGED, combine_reasons
+    from logist.cli.show.view import combine_reasons
 
     what = ", ".join(answer["actions"]) or "no valid answer"
+    outcome: StyledText | str = what
+    if answer["verdict"] == "FAIL" and what == "COMPLETED":
+        outcome = StyledText("FAIL", "red bold")
     head: Line = (
         StyledText(f"#{answer['sequence']}", "dim"),
         " ",
         StyledText(answer["role"] or "", "bold"),
-        f": {what}",
+        ": ",
+        outcome,
     )
-    details = [
-        *combine_reasons(answer["summary"], answer["reason"]),
-        *([UNCHANGED] if answer["unchanged"] else []),
+    details = [*combine_reasons(answer["summary"], answer["reason"]), *_list_details(answer)]
+    return [head, *(f"   {line}" for text in details for line in text.splitlines())]
+
+
+def _list_details(answer: dict[str, Any]) -> list[str]:
+    """Return what was observed of an answer: failed checks and files."""
+    from logist.cli.show.view import UNCHANGED
+
+    details = [UNCHANGED] if answer["unchanged"] else []
+    details += [
+        _format_check(each) for each in answer["checks"] if findings.is_failed_check(each.get("outcome"))
     ]
     details += _format_files("evidence", answer["evidence_files"])
     details += _format_files("changed", answer["changed_files"])
     details += _format_files("changed, but not listed as evidence", answer["unnamed_changes"])
-    return [head, *(f"   {line}" for text in details for line in text.splitlines())]
+    return details
+
+
+def _format_last_answer(data: dict[str, Any]) -> Iterator[Line]:
+    """Yield what went wrong with the last answer, and how to read and answer it."""
+    from logist.cli.show import answer_details
+
+    if not data["answers"]:
+        return
+    if data["status"] not in ENDED:
+        yield from answer_details.check_output_lines(data["checks"], data["job"], "   ")
+    calls = [FailedCall(**each) for each in data["failed_calls"]]
+    yield from answer_details.failed_call_lines(calls, data["answers"][-1]["sequence"], "   ")
+    yield from answer_details.question_lines(data["question"], "   ")
+    yield from answer_details.command_lines(data["read_command"], data["poststep_command"], "   ")
+
+
+def _format_check(result: dict[str, Any]) -> str:
+    """Return a failed check on one line."""
+    how = findings.format_check_result(
+        str(result.get("outcome")), result.get("exit_code"), result.get("reason")
+    )
+    return f"check {_to_one_line(str(result.get('check')))}: {_to_one_line(how)}"
 
 
 def _format_files(title: str, paths: Sequence[str]) -> list[str]:

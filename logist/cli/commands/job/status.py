@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ import click
 
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import choose_job_id, job_options
-from logist.cli.show import glance
+from logist.cli.show import answer_details, glance
 from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText, make_warnings
 from logist.config.environment import Environment
 from logist.core.answer import plans
+from logist.core.answer.failed_calls import FailedCall
 from logist.core.machine import advice
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
@@ -178,6 +178,8 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         is_asked and holder and holder["courier_alone"]
     ):  # the terminal is gone: the next step waits for the courier, and records the answer
         job_row["next_command"] = advice.advise_next_command(state, chosen)
+    answered, failed_calls = _read_last_answer(folder, state)
+    kind = job_row["stuck_kind"]
     return {
         **job_row,
         "resting": resting,
@@ -203,8 +205,28 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         "path": folder,
         "forked": state.get("forked"),
         "setup": glance.read_last_setup(folder),
+        "answered": answered,
+        "failed_calls": [each._asdict() for each in failed_calls],
+        "read_command": answer_details.read_command(kind, chosen, answered),
+        "poststep_command": answer_details.poststep_command(kind, chosen),
         "workflow": None,
     }
+
+
+def _read_last_answer(folder: str, state: State) -> tuple[int | None, list[FailedCall]]:
+    """Return the number of the last answer, and its failed tool calls; only for a job where something went wrong,
+    so that the status of the others is as quick as it was.
+    """
+    if state["status"] in ENDED or not (state["stuck"] or state["attempts"] or state.get("unchanged")):
+        return None, []
+    from logist.store.last_answer import read_last_answer
+
+    entry = read_last_answer(folder, str((state.get("head") or {}).get("hash"))) or {}
+    sequence, response = entry.get("sequence"), entry.get("response")
+    if not isinstance(sequence, int) or not isinstance(response, dict):
+        return None, []
+    failed = response.get("tools_failed")
+    return sequence, answer_details.read_failed_calls(folder, sequence) if failed else []
 
 
 def _build_limits(limits: State, usage: State) -> list[State]:
@@ -252,6 +274,7 @@ def _format_status(
     if data["progress"]:
         lines.append(f"  progress: {_format_progress(data['progress'])}")
     lines += _question_lines(data)
+    lines += answer_details.command_lines(data["read_command"], data["poststep_command"], "    ")
     failed = f"failed attempts: {data['attempts']}" if data["attempts"] else ""
     if followed is None:
         lines.append(f"  step: {data['step']}" + (f", {failed}" if failed else ""))
@@ -267,6 +290,7 @@ def _format_status(
             f"  last: #{last['sequence']} {last['role']} {last['action']}: {_to_one_line(last['summary'])}"
         )
     lines += _review_lines(data)
+    lines += _failed_call_lines(data)
     lines += _plan_lines(data)
     setup = data["setup"]
     lines += [f"  {glance.format_setup(setup)}"] if setup and (setup["failed"] or verbose) else []
@@ -281,9 +305,10 @@ def _review_lines(data: State) -> Iterator[Line]:
     from logist.core.answer import findings
 
     recorded_findings = data["findings"] or []
+    results = [each for each in data["checks"] or [] if findings.is_failed_check(each.get("outcome"))]
     named_checks = {each.get("check") for each in recorded_findings}
-    for result in data["checks"] or []:
-        if findings.is_failed_check(result.get("outcome")) and result.get("check") not in named_checks:
+    for result in results:
+        if result.get("check") not in named_checks:
             how = findings.format_check_result(
                 str(result.get("outcome")), result.get("exit_code"), result.get("reason")
             )
@@ -291,10 +316,18 @@ def _review_lines(data: State) -> Iterator[Line]:
     yield from (f"  finding: {findings.format_finding(each)}" for each in recorded_findings[:FINDINGS])
     if len(recorded_findings) > FINDINGS:
         yield f"  and {len(recorded_findings) - FINDINGS} more findings"
+    if data["resting"] not in ENDED:
+        yield from answer_details.check_output_lines(results, data["id"])
     last = data["last"] or {}
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
     if against and data["resting"] == "PENDING":  # for STUCK, the next command includes it
         yield "    ", Command(f'to override: logist job approve --job {data["id"]} --override "..."', "dim")
+
+
+def _failed_call_lines(data: State) -> Iterator[Line]:
+    """Yield the failed tool calls of the last answer."""
+    calls = [FailedCall(**each) for each in data["failed_calls"]]
+    return answer_details.failed_call_lines(calls, data["answered"] or 0)
 
 
 def _plan_lines(data: State) -> Iterator[Line]:
@@ -335,33 +368,15 @@ def _role_lines(data: State) -> Iterator[Line]:
 
 
 def _question_lines(data: State) -> Iterator[Line]:
-    """Yield the question of a STUCK agent, if its output has the form of a question (see
-    core.answer.output_schema).
-    """
+    """Yield the question of a STUCK agent."""
     last, stuck = data["last"], data["stuck"]
     question = last["output"] if last and stuck else None
-    if not isinstance(question, dict) or question.get("type") != "question":
+    if not isinstance(question, dict):
         return
     reason = stuck["reason"]  # a later answer that was no question has another reason
-    if reason not in (
-        last["summary"],
-        last.get("reason"),
-        question.get("question"),
-    ) and not reason.startswith("invalid question: "):
-        return
-    if text := question.get("question"):
-        yield f"  question: {_format_value(text)}"
-    options = question.get("options")
-    for option in options if isinstance(options, list) else []:
-        choice = option if isinstance(option, dict) else {"value": option}
-        mark = " (default)" if "default" in question and choice.get("value") == question["default"] else ""
-        label = f": {_format_value(choice['label'])}" if "label" in choice else ""
-        yield f"    {_format_value(choice.get('value'))}{label}{mark}"
-
-
-def _format_value(value: object) -> str:
-    """Return a value from an agent on one line: text unchanged, other values as JSON."""
-    return _to_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    reasons = (last["summary"], last.get("reason"), question.get("question"))
+    if reason in reasons or reason.startswith("invalid question: "):
+        yield from answer_details.question_lines(question)
 
 
 def _limit_lines(limit: State, job: str) -> list[Line]:

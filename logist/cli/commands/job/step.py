@@ -73,4 +73,4 @@ def step(
 
     project = replace(show_progress_of(project, quiet=quiet, as_json=as_json), detach=detach)
     choice = Choice(role, model, wait or 0.0, strict=strict, provider_wait=choose_provider_wait(wait))
-    return build_result_output(do_step(project, job_id, choice))
+    return build_result_output(do_step(project, job_id, choice), jobs_dir=project.jobs_dir)

@@ -14,6 +14,9 @@ from logist.config.environment import Environment
 if TYPE_CHECKING:
     from logist.core.model import Permissions
 
+LEFT_OUT = ("FILE", "TASKS", "MODEL")
+"""Columns that a narrow terminal leaves out, in this order."""
+
 
 @click.command("list")
 @listing_options
@@ -54,7 +57,7 @@ def list_(environment: Environment) -> Output:
     ]
     broken = tuple(Diagnostic("warning", e.code, e.message, e.where, e.fix) for e in roles.broken.values())
     head = ("NAME", "MODEL", "MAY", "TASKS", "FILE", "DESCRIPTION")
-    return Output(rows, diagnostics=broken, table=TextTable(head, cells))
+    return Output(rows, diagnostics=broken, table=TextTable(head, cells, LEFT_OUT))
 
 
 def format_permissions(permissions: Permissions) -> str:

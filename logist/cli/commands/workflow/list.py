@@ -43,7 +43,7 @@ def list_(environment: Environment) -> Output:
     return Output(
         rows,
         diagnostics=diagnostics,
-        table=TextTable(("NAME", "STEPS", "FILE", "DESCRIPTION"), cells if rows else ()),
+        table=TextTable(("NAME", "STEPS", "FILE", "DESCRIPTION"), cells if rows else (), ("FILE",)),
     )
 
 

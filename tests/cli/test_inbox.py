@@ -223,6 +223,19 @@ def test_changed_files_are_counted_from_the_history(desk: Desk) -> None:
     assert rows(desk)[0]["changed_files"] in (0, None)
 
 
+def test_json_has_the_review_hash_that_an_approval_accepts(desk: Desk) -> None:
+    approvable(desk)
+    stuck(desk)
+    hashes = {row["job"]: row["review_hash"] for row in desk("inbox", "--json").json["data"]}
+    assert hashes["stuck"] is None
+    (desk.job("approve-me") / "workspace" / "a.txt").write_text("edited\n")
+    refused = desk("job", "approve", "approve-me", "--seen", hashes["approve-me"])
+    assert refused.code == 8
+    assert "files" in refused.err
+    (desk.job("approve-me") / "workspace" / "a.txt").write_text("a\n")
+    assert desk("job", "approve", "approve-me", "--seen", hashes["approve-me"]).code == 0
+
+
 def test_filters_by_tag_and_assignee(desk: Desk) -> None:
     approvable(desk, "tagged", "--tag", "web")
     manual(desk)
@@ -431,7 +444,7 @@ def test_a_note_changes_nothing_and_is_shown(desk: Desk) -> None:
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"revision", "head", "checksum"}
     assert desk.history("stuck")[-1]["kind"] == "note"
-    assert desk.history("stuck")[-1]["steward"] == {"name": "ada", "note": "Asked Bob."}
+    assert desk.history("stuck")[-1]["steward"] == {"name": "ada", "note": "Asked Bob.", "via": "pipe"}
     assert "Asked Bob." in desk("job", "history", "stuck").out
     assert "#3 note by ada: Asked Bob.\n" in desk("job", "show", "stuck").out
     assert desk("job", "resubmit", "stuck").code == 0

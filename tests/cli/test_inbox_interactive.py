@@ -196,6 +196,26 @@ def test_approve_after_the_diff(desk: Desk, sit: Sit) -> None:
     assert "1 decision made, nothing waits for you any more" in person.terminal.seen
 
 
+def test_an_approval_is_bound_to_what_was_shown(desk: Desk, sit: Sit) -> None:
+    step(desk, "j1", answer(files={"a.txt": "a\n"}), answer())
+    person = sit()
+    person.wait_for("j1 [")
+    person.wait_for(": ")
+    (desk.job("j1") / "workspace" / "a.txt").write_text("edited meanwhile\n")
+    person.terminal.type(b"a\n")
+    assert "files" in person.answer("j1 [", "q")
+    assert person.terminal.wait() == 11
+    assert desk.state("j1")["status"] == "APPROVAL_REQUIRED"
+
+
+def test_an_approval_records_that_the_work_was_seen(desk: Desk, sit: Sit) -> None:
+    step(desk, "j1", answer(files={"a.txt": "a\n"}), answer())
+    person = sit()
+    person.answer("j1 [", "a")
+    person.wait_for("j1 is now SUCCESS")
+    assert desk.history("j1")[-1]["command"]["seen"] is True
+
+
 def test_reject_needs_a_note(desk: Desk, sit: Sit) -> None:
     step(desk, "j1", answer(), answer())
     person = sit()

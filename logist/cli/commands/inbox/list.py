@@ -108,7 +108,21 @@ def inbox(
         _require_terminal(ctx)
         return _go_through(environment, jobs_dir, read_shown)
     shown, diagnostics = read_shown()
-    return _build_output(environment, inbox_rows.count_changed_files(shown), diagnostics)
+    hashes: dict[tuple[str, str], str | None] = {}
+    if any(_is_named(ctx, name) for name in ("as_json", "jsonl")):
+        hashes = _find_review_hashes(environment, jobs_dir, shown)
+    return _build_output(environment, inbox_rows.count_changed_files(shown), hashes, diagnostics)
+
+
+def _find_review_hashes(
+    environment: Environment, jobs_dir: str | None, shown: list[InboxItem]
+) -> dict[tuple[str, str], str | None]:
+    """Return the review hash of each job that waits for approval; loads nothing if none does."""
+    if not any(item.status == "APPROVAL_REQUIRED" for item in shown):
+        return {}
+    from logist.cli.commands.inbox.one_by_one import find_review_hashes
+
+    return find_review_hashes(environment, jobs_dir, shown)
 
 
 def _require_no_options(ctx: click.Context) -> None:
@@ -168,11 +182,17 @@ def _note_hidden(others: int, listed: int, *, snoozed: bool) -> tuple[Diagnostic
 
 
 def _build_output(
-    environment: Environment, items: list[InboxItem], diagnostics: tuple[Diagnostic, ...]
+    environment: Environment,
+    items: list[InboxItem],
+    hashes: dict[tuple[str, str], str | None],
+    diagnostics: tuple[Diagnostic, ...],
 ) -> Output:
     is_terminal = sys.stdout.isatty()
     code = waiting.choose_exit_code({item.exit_code for item in items})
-    data = [inbox_table.build_row(item) for item in items]
+    data = [
+        {**inbox_table.build_row(item), "review_hash": hashes.get((item.jobs_dir, item.job))}
+        for item in items
+    ]
     if not items:
         return Output(data, diagnostics=diagnostics, exit_code=code)
     table = inbox_table.build_table(items, environment.named_jobs_dir, is_terminal=is_terminal)

@@ -19,7 +19,7 @@ from logist.cli.show.output import Diagnostic, Line, StyledText, make_notes, mak
 from logist.cli.show.patch_view import show_patch, show_patch_start
 from logist.cli.stops import get_stop_code
 from logist.core.machine import waiting
-from logist.core.model import Interaction, Kind, Phase, State
+from logist.core.model import Interaction, Kind, Phase, State, Status
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import project_opening, specs
 from logist.jobs.base.job_reader import read_interactions
@@ -34,6 +34,7 @@ from logist.jobs.steward.inbox_decisions import (
     require_unchanged,
 )
 from logist.jobs.steward.job_diff import Scope, compare_job
+from logist.jobs.steward.review_hash import find_review_hash
 from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice
@@ -72,6 +73,40 @@ class _Case:
     @property
     def job_id(self) -> str:
         return self.item.job
+
+
+def open_item_project(environment: Environment, jobs_dir: str | None, item: InboxItem) -> ProjectContext:
+    """Open the project of a job in the inbox: this one, or with --all another one. `jobs_dir`: the value of --jobs-dir."""
+    if item.project is None:
+        return open_project(environment, jobs_dir)
+    return project_opening.open_project(
+        environment,
+        Path(item.project),
+        say=lambda text: render.print_message(text, environment),
+        jobs_dir=item.jobs_dir,
+        stopping=get_stop_code,
+    )
+
+
+def find_review_hashes(
+    environment: Environment, jobs_dir: str | None, items: Sequence[InboxItem]
+) -> dict[tuple[str, str], str | None]:
+    """Return the review hash of each job that waits for approval, by directory and id; the others need none."""
+    projects: dict[str, ProjectContext] = {}
+    hashes: dict[tuple[str, str], str | None] = {}
+    for item in items:
+        if item.status != Status.APPROVAL_REQUIRED:
+            continue
+        try:
+            if item.jobs_dir not in projects:
+                projects[item.jobs_dir] = open_item_project(environment, jobs_dir, item)
+            project = projects[item.jobs_dir]
+            job = project.open_job(item.job)
+            review_hash = find_review_hash(project, job, load_session(project, job).state)
+        except LogistError:  # the job or its project can't be read: the list of jobs stays useful
+            review_hash = None
+        hashes[item.jobs_dir, item.job] = review_hash
+    return hashes
 
 
 @dataclass
@@ -117,17 +152,7 @@ class InboxWalk:
 
     def _open_project(self, item: InboxItem) -> ProjectContext:
         if item.jobs_dir not in self._projects:
-            if item.project is None:
-                project = open_project(self.environment, self.jobs_dir)
-            else:
-                project = project_opening.open_project(
-                    self.environment,
-                    Path(item.project),
-                    say=lambda text: render.print_message(text, self.environment),
-                    jobs_dir=item.jobs_dir,
-                    stopping=get_stop_code,
-                )
-            self._projects[item.jobs_dir] = project
+            self._projects[item.jobs_dir] = open_item_project(self.environment, self.jobs_dir, item)
         return self._projects[item.jobs_dir]
 
     # What is shown

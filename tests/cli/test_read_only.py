@@ -33,6 +33,8 @@ LOOKS: dict[str, list[list[str]]] = {
     "job tail": [["j"]],
     "job status": [["j"], ["j", "-v"]],
     "job verify": [["j"]],
+    "job du": [[], ["j"]],
+    "job open": [["j"]],
     "stats": [[]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "inbox": [[], ["--json"], ["--snoozed"]],
@@ -55,6 +57,7 @@ CHANGES = {
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
     *("job export", "job fork", "job import", "job merge", "job role"),
+    *("job pack", "job unpack", "job delete"),
     *("role new", "role set"),
     "trust",
     "workflow import",

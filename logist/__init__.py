@@ -34,6 +34,7 @@ _MODULES = {
     "logist.jobs.base.job_reader": ("Verified",),
     "logist.jobs.base.result": ("CommandResult",),
     "logist.jobs.job_queue": ("EndedJob",),
+    "logist.jobs.steward.inbox": ("InboxItem",),
     "logist.jobs.steward.job_merge": ("MergeResult",),
 }
 _SOURCES = {name: module for module, names in _MODULES.items() for name in names}

@@ -28,6 +28,7 @@ from logist.jobs.archive.fixture_export import ExportedFixture as ExportedFixtur
 from logist.jobs.base.job_reader import Verified as Verified
 from logist.jobs.base.result import CommandResult as CommandResult
 from logist.jobs.job_queue import EndedJob as EndedJob
+from logist.jobs.steward.inbox import InboxItem as InboxItem
 from logist.jobs.steward.job_merge import MergeResult as MergeResult
 
 __version__: str

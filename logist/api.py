@@ -48,7 +48,9 @@ from logist.jobs.base.session import load_session
 from logist.jobs.job_queue import EndedJob
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import job_edits, job_merge, role_switch, steward_decisions
+from logist.jobs.steward.inbox import InboxItem, count_changed_files, list_inbox
 from logist.jobs.steward.job_merge import MergeResult
+from logist.jobs.steward.review_hash import find_review_hash
 from logist.jobs.turn.agent_calls import INTERRUPTED
 from logist.jobs.turn.next_request import Choice, preview_request
 from logist.store import list_jobs
@@ -114,7 +116,7 @@ class Project:
             if not callable(agent):
                 raise UsageError(f"agent must be a string or a function, got {type(agent).__name__}")
             context = replace(context, agent=FUNCTION, function=FunctionAgent(agent))
-        return cls(replace(context, steward=steward) if steward else context)
+        return cls(replace(context, steward=steward or context.steward, via="python"))
 
     @classmethod
     def create(cls, directory: str | Path = ".", **options: Any) -> Project:
@@ -172,6 +174,14 @@ class Project:
     def list_jobs(self) -> list[Job]:
         """List all jobs, sorted by id."""
         return [Job(self._context, job_id) for job_id in list_jobs(self.jobs_dir)]
+
+    def inbox(self) -> list[InboxItem]:
+        """List the jobs that wait for a person: what blocks most others first, then what has waited longest.
+
+        Snoozed jobs are included, with `snoozed_until`. Like `logist inbox`.
+        """
+        now = self._context.clock.now().timestamp()
+        return count_changed_files(list_inbox(str(self.jobs_dir), now))
 
     def run(
         self,
@@ -284,6 +294,14 @@ class Job:
             raise Refused(f"nothing to send: {planned.reason or self.status}", fix=self.next_command)
         return planned.request.prompt
 
+    @property
+    def review_hash(self) -> str | None:
+        """Names the work exactly, for `approve(seen=...)`: revision, files on disk, check results and evidence.
+
+        None if the job has ended or its workspace can't be read.
+        """
+        return find_review_hash(self._context, self._context.open_job(self.id), self.state)
+
     def diff(self) -> str:
         """Return what agents have changed in the workspace since the job began, as a patch; "" for nothing.
 
@@ -352,11 +370,13 @@ class Job:
         *,
         wait: float = 0.0,
         ends_agent: bool = False,
+        revision: int | None = None,
         **options: Any,
     ) -> CommandResult:
         """Record a decision by its name, such as `approve`; the methods below are clearer.
 
-        `options`: as the history records them. `ends_agent`: end an agent that works on the job first.
+        `options`: as the history records them. `ends_agent`: end an agent that works on the job first. `revision`:
+        Refused if the job has changed since this revision.
         """
         if kind not in kinds.DECISIONS:
             known = ", ".join(sorted(kinds.DECISIONS))
@@ -364,26 +384,34 @@ class Job:
         command = kinds.read_command(Kind(kind), options)
         if command.write() != options:
             raise UsageError(f"invalid options for {kind}: {options}", where="decide")
-        return self._decide(Kind(kind), note, command, wait=wait, ends_agent=ends_agent)
+        return self._decide(Kind(kind), note, command, wait=wait, ends_agent=ends_agent, revision=revision)
 
     def approve(
-        self, note: str | None = None, *, output: Any = None, override: str | None = None, wait: float = 0.0
+        self,
+        note: str | None = None,
+        *,
+        output: Any = None,
+        override: str | None = None,
+        seen: str | None = None,
+        revision: int | None = None,
+        wait: float = 0.0,
     ) -> CommandResult:
         """Approve a job that waits for approval. Like `logist job approve`.
 
         `output`: the result of a step that a person does, for the steps after it. `override`: accept the work
-        against its review, for this reason.
+        against its review, for this reason. `seen`: the `review_hash` of the work that you have seen; Refused if it
+        has changed since. Without it, Refused if files have changed since the last checkpoint.
         """
         command = ApproveCommand() if output is None else ApproveCommand(output=output)
         if override is not None:
             if note is not None:
                 raise UsageError("can't use note and override together", where="note", fix="omit the note")
             note, command = override, command.model_copy(update={"override": True})
-        return self._decide(Kind.APPROVE, note, command, wait=wait)
+        return self._decide(Kind.APPROVE, note, command, wait=wait, revision=revision, seen=seen)
 
-    def reject(self, note: str, *, wait: float = 0.0) -> CommandResult:
+    def reject(self, note: str, *, revision: int | None = None, wait: float = 0.0) -> CommandResult:
         """Send the work back with a note, which the next agent reads. Like `logist job reject`."""
-        return self._decide(Kind.REJECT, note, wait=wait)
+        return self._decide(Kind.REJECT, note, wait=wait, revision=revision)
 
     def resubmit(
         self,
@@ -394,6 +422,7 @@ class Job:
         doubt: str | None = None,
         allow: Iterable[str] = (),
         force: bool = False,
+        revision: int | None = None,
         wait: float = 0.0,
     ) -> CommandResult:
         """Resolve a STUCK job: try again with all its attempts, and the note in the prompt.
@@ -407,27 +436,39 @@ class Job:
         command = ResubmitCommand(
             review=review or None, step=step, doubt=doubt, allow=list(allow) or None, force=force or None
         )
-        return self._decide(Kind.RESUBMIT, note, command, wait=wait)
+        return self._decide(Kind.RESUBMIT, note, command, wait=wait, revision=revision)
 
-    def suspend(self, note: str | None = None, *, ends_agent: bool = False) -> CommandResult:
+    def suspend(
+        self, note: str | None = None, *, ends_agent: bool = False, revision: int | None = None
+    ) -> CommandResult:
         """Suspend the job. `ends_agent`: end an agent that works on it. Like `logist job suspend`."""
-        return self._decide(Kind.SUSPEND, note, ends_agent=ends_agent)
+        return self._decide(Kind.SUSPEND, note, ends_agent=ends_agent, revision=revision)
 
-    def resume(self, note: str | None = None) -> CommandResult:
+    def resume(self, note: str | None = None, *, revision: int | None = None) -> CommandResult:
         """Resume a suspended job, or a halted one whose limit was raised. Like `logist job resume`."""
-        return self._decide(Kind.RESUME, note)
+        return self._decide(Kind.RESUME, note, revision=revision)
 
-    def cancel(self, note: str | None = None, *, ends_agent: bool = False) -> CommandResult:
+    def cancel(
+        self, note: str | None = None, *, ends_agent: bool = False, revision: int | None = None
+    ) -> CommandResult:
         """Cancel a job that is no longer needed. Files and history stay. Like `logist job cancel`."""
-        return self._decide(Kind.CANCEL, note, ends_agent=ends_agent)
+        return self._decide(Kind.CANCEL, note, ends_agent=ends_agent, revision=revision)
 
-    def fail(self, note: str | None = None, *, ends_agent: bool = False) -> CommandResult:
+    def fail(
+        self, note: str | None = None, *, ends_agent: bool = False, revision: int | None = None
+    ) -> CommandResult:
         """End the job as failed. Files and history stay. Like `logist job fail`."""
-        return self._decide(Kind.FAIL, note, ends_agent=ends_agent)
+        return self._decide(Kind.FAIL, note, ends_agent=ends_agent, revision=revision)
 
     def activate(self, note: str | None = None) -> CommandResult:
         """Start a draft. Like `logist job activate`."""
         return self._decide(Kind.ACTIVATE, note)
+
+    def add_note(self, note: str) -> CommandResult:
+        """Add a note for people, without a decision; no agent reads it. Like `logist inbox note`."""
+        if not note.strip():
+            raise UsageError("the note is empty", where="add_note")
+        return self._decide(Kind.NOTE, note)
 
     def restep(self, to: int, note: str | None = None) -> CommandResult:
         """Go back to before interaction `to`: state and workspace. Like `logist job restep`."""
@@ -529,10 +570,20 @@ class Job:
         *,
         wait: float = 0.0,
         ends_agent: bool = False,
+        revision: int | None = None,
+        seen: str | None = None,
     ) -> CommandResult:
         with self._guard():
             return steward_decisions.record_decision(
-                self._context, self.id, kind, note=note, command=command, wait=wait, ends_agent=ends_agent
+                self._context,
+                self.id,
+                kind,
+                note=note,
+                command=command,
+                wait=wait,
+                ends_agent=ends_agent,
+                revision=revision,
+                seen=seen,
             )
 
     def _guard(self) -> AbstractContextManager[None]:

@@ -86,6 +86,8 @@ def test_it_records_what_the_command_line_records(create: Callable[..., Project]
         assert run_in_process("job", *words, cwd=place).code in (0, 11)
     first, second = (read_entries(project.open_job(name)) for name in "ab")
     assert len(first) == 3
+    assert [each[-1]["steward"].pop("via") for each in (first, second)] == ["python", "pipe"]
+    assert [each[-1]["command"].pop("review_hash")[:2] for each in (first, second)] == ["2-", "2-"]
     assert first == second
 
 
@@ -327,6 +329,10 @@ def test_the_other_methods_do_what_their_commands_do(create: Callable[..., Proje
     assert not (place / "hello.txt").exists()
     job.merge()
     assert (place / "hello.txt").read_text("utf-8") == "Hello\n"
+    (waiting,) = project.inbox()
+    assert (waiting.job, waiting.kind, waiting.changed_files) == ("copy", "approval", 1)
+    assert copy.add_note("Ask Ada.").state.status is Status.APPROVAL_REQUIRED
+    assert copy.history[-1].kind is Kind.NOTE
     copy.reject("Not like this.")
     assert copy.suspend().state.status is Status.SUSPENDED
     assert copy.resume().state.status is Status.PENDING

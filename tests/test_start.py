@@ -68,6 +68,7 @@ def job(run_logist: RunLogist) -> str:
         (["watch"], {}),
         (["job", "status", "j1"], {}),
         (["job", "status", "j1", "--json"], {}),
+        (["inbox", "--json"], {}),
         (["completion", "bash"], {}),
         ([], COMPLETING),
     ],
@@ -82,6 +83,19 @@ def test_what_is_asked_often_is_light(
     assert ran.code == 0, talk(ran.err)
     assert ran.out
     assert talk(ran.err) == ""
+    assert heavy(ran.err) == set()
+    assert tree(tmp_path) == before
+
+
+def test_the_inbox_is_light(run_logist: RunLogist, tmp_path: Path, job: str) -> None:
+    assert run_logist("job", "config", job, "--set", "limits.cost_threshold=0").code == 0
+    script = tmp_path / "answers.json"
+    script.write_text('{"answers": []}', "utf-8")
+    assert run_logist("job", "step", job, env={"LOGIST_AGENT": f"scripted:{script}"}).code == 7
+    before = tree(tmp_path)
+    ran = run_logist("inbox", env=TIMED)
+    assert (ran.code, talk(ran.err)) == (7, "")
+    assert ran.out.startswith("j1\tcost\t")
     assert heavy(ran.err) == set()
     assert tree(tmp_path) == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def open_project(
         couriers = ForkServers(enabled=command is not None)
         if command is not None:
             command.call_on_close(couriers.close)
-    return project_opening.open_project(
+    project = project_opening.open_project(
         environment,
         Path(get_current_directory()),
         say=lambda text: render.print_message(text, environment),
@@ -53,6 +54,7 @@ def open_project(
         stopping=get_stop_code,
         couriers=couriers,
     )
+    return replace(project, via="terminal" if sys.stdin and sys.stdin.isatty() else "pipe")
 
 
 def note_outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:

@@ -44,7 +44,7 @@ def read_spec(options: dict[str, Any]) -> tuple[str, JobSpec]:
     if options["spec_file"] is None:
         document = documents.parse_document(documents.dump_yaml(_nest_changes(changes)), "options")
         return "", documents.validate_document(JobSpec, document)
-    name, text = _read_text(options["spec_file"], "spec")
+    name, text = _read_text(options["spec_file"], "spec", _suggest_option(options))
     if name.endswith(PROMPT_FILES):
         raise UsageError(f"{name} is not a spec file", where="SPEC", fix=f"use --file {name}")
     edited = documents.edit_text(text, name, changes) if changes else text
@@ -143,7 +143,16 @@ def _nest_changes(changes: dict[tuple[str, ...], object | None]) -> dict[str, ob
     return data
 
 
-def _read_text(name: str, what: str) -> tuple[str, str]:
+def _suggest_option(options: dict[str, Any]) -> str | None:
+    """Return the option that a user may have meant, if the argument is not a file."""
+    name = options["spec_file"]
+    if options["prompt"] is None and not options["prompt_file"]:
+        return "to use a text as the task: --prompt TEXT"
+    return f"to choose the id: --id {name}" if is_job_id(name) and options["job_id"] is None else None
+
+
+def _read_text(name: str, what: str, fix: str | None = None) -> tuple[str, str]:
+    """Return the name for messages, and the text. `fix`: the advice if the file can't be read."""
     try:
         if name == "-":
             return "standard input", sys.stdin.buffer.read().decode("utf-8")
@@ -152,7 +161,6 @@ def _read_text(name: str, what: str) -> tuple[str, str]:
             raise InvalidFile(f"the file is larger than {documents.MAX_BYTES:,} bytes", where=name)
         return name, data.decode("utf-8")
     except OSError as error:
-        fix = "to use a text as the task: --prompt TEXT" if what == "spec" else None
         raise UsageError(f"can't read the {what}: {error.strerror}", where=name, fix=fix) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the {what} is not UTF-8 text", where=name) from error

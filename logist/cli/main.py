@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from logist import __version__
+from logist.cli.commands.inbox import INBOX
 from logist.cli.lazy import CommandEntry, LazyGroup
 from logist.cli.show import render
 from logist.cli.show.output import Output, exit_code_of_signal
@@ -58,6 +59,11 @@ JOB = {
     "replay": CommandEntry("commands.job.replay:replay", "Replay a recorded history with the current rules."),
     "verify": CommandEntry("commands.job.verify:verify", "Verify the history and the state of a job."),
     "export": CommandEntry("commands.job.export:export", "Export histories as a fixture or a data set."),
+    "open": CommandEntry("commands.job.open_:open_", "Open the workspace of a job in your editor."),
+    "du": CommandEntry("commands.job.du:du", "Show how much disk space jobs take."),
+    "pack": CommandEntry("commands.job.pack:pack", "Pack a job into one file."),
+    "unpack": CommandEntry("commands.job.unpack:unpack", "Create a job from a packed file."),
+    "delete": CommandEntry("commands.job.delete:delete", "Delete jobs that have ended, and their branches."),
 }
 ROLE = {
     "list": CommandEntry("commands.role.list:list_", "List the roles."),
@@ -124,6 +130,7 @@ ROOT = {
     "config": CommandEntry("main:config_group", "Show and change the settings."),
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
+    "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),
@@ -139,6 +146,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "role": ROLE,
     "workflow": WORKFLOW,
     "config": CONFIG,
+    "inbox": INBOX,
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -124,6 +125,22 @@ def job_options(command: F) -> F:
     return job_and_dir_options(json_option(command))
 
 
+def several_jobs_options(command: F) -> F:
+    """The jobs as arguments, --job or --stdin; --revision, --jobs-dir, --json."""
+    argument = click.argument("job_arguments", metavar="[JOB]...", nargs=-1, shell_complete=complete_job)
+    stdin = click.option(
+        "--stdin", "from_stdin", is_flag=True, help="Read the job ids from standard input, one on each line."
+    )
+    revision = click.option(
+        "--revision",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Refuse if the job has changed since revision N. Only for one job.",
+    )
+    with_options = revision(jobs_dir_option(json_option(command)))
+    return argument(job_option(stdin(with_options)))
+
+
 def agent_option(command: F) -> F:
     """--agent: the agent that answers."""
     text = "Agent to use: model, litellm, an agent program (codex, claude, ...), or scripted:PATH for archived answers."
@@ -133,7 +150,16 @@ def agent_option(command: F) -> F:
 def model_option(command: F) -> F:
     """--model: the model that answers."""
     text = "Model to use: a name in `models` of the config, or PROVIDER/MODEL."
-    return click.option("--model", metavar="NAME", help=text, shell_complete=complete_model)(command)
+    return click.option(
+        "--model", metavar="NAME", help=text, shell_complete=complete_model, callback=_refuse_empty
+    )(command)
+
+
+def _refuse_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty text, as an unset variable of a script gives it: it would choose nothing, silently."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("must not be empty", context, parameter)
+    return value
 
 
 def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:
@@ -211,6 +237,53 @@ def choose_job_id(environment: Environment, argument: str | None, option: str | 
     if not chosen:
         raise UsageError("missing job", fix="pass a job id, or run: logist job select JOB")
     return chosen
+
+
+class ChosenJobs(NamedTuple):
+    """The jobs that a decision is about."""
+
+    ids: tuple[str, ...]
+    is_single: bool
+    """Whether the result is that of one job, and not a list."""
+    revision: int | None = None
+    """The revision that the job must have."""
+
+    def require_single(self, option: str) -> None:
+        """Raise UsageError if an option was used that is about one job."""
+        if not self.is_single:
+            raise UsageError(
+                f"{option} is only for one job", where=option, fix="decide about one job at a time"
+            )
+
+
+def choose_jobs(
+    environment: Environment,
+    arguments: tuple[str, ...],
+    option: str | None,
+    *,
+    from_stdin: bool,
+    revision: int | None,
+) -> ChosenJobs:
+    """Return the jobs of the arguments, or of standard input; each once. Without any, as `choose_job_id`."""
+    if from_stdin:
+        if arguments or option:
+            fix = "name the jobs on the command line or on standard input, not both"
+            raise UsageError("can't use --stdin with job ids", where="--stdin", fix=fix)
+        chosen = ChosenJobs(tuple(dict.fromkeys(_read_lines())), is_single=False, revision=revision)
+    elif len(set(arguments)) > 1:
+        names = (*([option] if option else []), *arguments)
+        chosen = ChosenJobs(tuple(dict.fromkeys(names)), is_single=False, revision=revision)
+    else:
+        job_id = choose_job_id(environment, arguments[0] if arguments else None, option)
+        chosen = ChosenJobs((job_id,), is_single=True, revision=revision)
+    if revision is not None:
+        chosen.require_single("--revision")
+    return chosen
+
+
+def _read_lines() -> list[str]:
+    lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def parse_yaml_value(text: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logist.cli.options import choose_job_id, job_options
+from logist.cli.options import choose_job_id, choose_jobs, job_options, several_jobs_options
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
 
@@ -43,6 +43,28 @@ def hand_over_job(command: Callable[..., Output], *, asks: bool = False) -> Call
         return command(open_project(environment, jobs_dir, agent, couriers), chosen, **options)
 
     return update_wrapper(with_job, command)
+
+
+def on_jobs(command: Callable[..., Output]) -> Callable[..., Output]:
+    """Add the options of a decision about one or several jobs to `command(project, jobs, ...)`."""
+
+    @click.pass_obj
+    def with_jobs(
+        environment: Environment,
+        /,
+        job_arguments: tuple[str, ...],
+        job_option: str | None,
+        from_stdin: bool,
+        revision: int | None,
+        jobs_dir: str | None,
+        **options: Any,
+    ) -> Output:
+        from logist.cli.context import open_project
+
+        chosen = choose_jobs(environment, job_arguments, job_option, from_stdin=from_stdin, revision=revision)
+        return command(open_project(environment, jobs_dir), chosen, **options)
+
+    return several_jobs_options(update_wrapper(with_jobs, command))
 
 
 hand_over_asking_job = partial(hand_over_job, asks=True)

@@ -43,6 +43,7 @@ TAKEN_BY = {
     "preview": frozenset({"PENDING", "REVIEW_REQUIRED"}),
     "poststep": frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"}),
     "merge": frozenset({"SUCCESS", "STUCK"}),
+    "delete": ENDED,
 }
 """The states in which a job accepts a command, as in the state machine; the other commands accept all jobs."""
 
@@ -79,9 +80,18 @@ SETTINGS = (
     "min_output_tokens",
     "model",
     "models",
+    "notify.approval",
+    "notify.done",
+    "notify.environment",
+    "notify.halted",
+    "notify.merged",
+    "notify.queue_empty",
+    "notify.stuck",
+    "notify.timeout_seconds",
     "on_doubt",
     "on_stuck",
     "poll_interval_seconds",
+    "projects",
     "providers",
     "redact.patterns",
     "response_format",
@@ -103,6 +113,10 @@ SETTINGS = (
     "sandbox.output_bytes",
     "sandbox.processes",
     "sandbox.readable",
+    "steward.allowed_signers",
+    "steward.key",
+    "steward.require",
+    "steward.sign",
     "tools.command_seconds",
     "tools.disabled",
     "tools.max_result_chars",
@@ -234,7 +248,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete assignees of manual steps that jobs wait for."""
-    from logist.cli.show.glance import find_assignee
+    from logist.core.machine.waiting import find_assignee
 
     names = (find_assignee(each.state or {}) for each in read_glances(_find_jobs_dir(ctx)))
     return _filter_by_prefix((name for name in names if name), incomplete)

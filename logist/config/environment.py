@@ -35,6 +35,10 @@ _PROXIES = frozenset(
     name.lower() for name in _CHILD if name.endswith("_PROXY")
 )  # proxy variables are usually lower-case
 
+_SIGNING = (
+    *("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSH_SK_PROVIDER", "SSH_SK_HELPER"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "TERM"),
+)
 _SHORTEST_SECRET = 8
 
 IGNORED = "jobs/\ncurrent_job\n"
@@ -115,6 +119,15 @@ class Environment:
     def user_config_dir(self) -> Path:
         """Return the directory with the user's own config.yaml and roles/."""
         return _to_path(os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist"))
+
+    def editor(self) -> str | None:
+        """Return the command of the user's editor, if it is set."""
+        return self._get_value("VISUAL") or self._get_value("EDITOR")
+
+    def expand_home(self, path: str) -> str:
+        """Return the path with the user's home directory instead of `~` at its start."""
+        home = self._get_value("HOME") or _get_account_home()
+        return home + path[1:] if path == "~" or path.startswith("~/") else path
 
     def git_config_files(self) -> tuple[str, ...]:
         """Return the files with git's settings for the whole machine and for the user; a later one wins."""
@@ -199,6 +212,10 @@ class Environment:
     def build_child_environment(self) -> dict[str, str]:
         """Return the environment for a program that Logist starts: an allow-list without secrets."""
         return {name: value for name, value in self._values.items() if name in _CHILD or name in _PROXIES}
+
+    def build_signing_environment(self) -> dict[str, str]:
+        """Return the environment for a program that signs: it may also reach an ssh-agent, and ask the person."""
+        return self.build_child_environment() | self.select_variables(_SIGNING)
 
     def _get_value(self, name: str) -> str | None:
         return self._values.get(name) or None

@@ -100,6 +100,23 @@ def check_endpoints(document: Document) -> None:
                 )
 
 
+USER_KEYS = ("projects", "steward")
+"""Keys that only the user's own config can set: a cloned project must not choose which other projects are read, and an
+agent that can write to a project must not choose how decisions are signed.
+"""
+
+
+def refuse_user_keys(document: Document, user_file: Path) -> None:
+    """Raise InvalidFile if a config of a project sets one of USER_KEYS."""
+    for key in USER_KEYS:
+        if key in document.data:
+            raise InvalidFile(
+                f"`{key}` can't be set by a project, only in your own config",
+                where=f"{document.path}:{document.lines.get(key, 1)}",
+                fix=f"move it to {user_file}",
+            )
+
+
 SHORT_FORMS = {("review",): "enabled", ("workspace", "setup"): "commands"}
 """The sections that can be written as the value of one of their fields."""
 

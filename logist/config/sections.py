@@ -16,6 +16,8 @@ Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Above = Annotated[float, Field(gt=0)]
 Price = Annotated[float, Field(ge=0)]
+ProjectPath = Annotated[str, StringConstraints(pattern=r"^(/|~/|~$)[^\x00]*$")]
+"""An absolute path; `~` is the user's home directory."""
 SimpleName = Annotated[str, StringConstraints(pattern=r"^[^/\x00]+$")]
 
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -122,6 +124,20 @@ Command = Annotated[tuple[Name, ...], Field(min_length=1)] | Name
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+class Notify(Frozen):
+    """The hooks: commands that run at an event, with its JSON on standard input."""
+
+    stuck: Command | None = None
+    approval: Command | None = None
+    halted: Command | None = None
+    done: Command | None = None
+    merged: Command | None = None
+    queue_empty: Command | None = None
+    environment: tuple[VariableName, ...] = ()
+    """Names of variables that the commands get from your environment."""
+    timeout_seconds: Above = 60
+
+
 class SetupRules(Frozen):
     """How the dependencies of a workspace are installed."""
 
@@ -225,3 +241,16 @@ class RedactRules(Frozen):
 
     patterns: tuple[Pattern, ...] = ()
     """Regular expressions; the group named `secret` of a match is replaced, otherwise the complete match."""
+
+
+class StewardRules(Frozen):
+    """How decisions are signed. Only the user's own config may set this: see `config.settings.load_settings`."""
+
+    sign: Literal["ssh"] | None = None
+    """Sign each decision with `ssh-keygen -Y sign`."""
+    key: Name = "~/.ssh/id_ed25519"
+    """The file of the private key, or of the public key if an ssh-agent or a security key holds the private one."""
+    require: Literal["signature"] | None = None
+    """Refuse approvals that are not signed by one of the allowed signers."""
+    allowed_signers: Name | None = None
+    """A file in the format that `ssh-keygen -Y verify` reads: who may sign."""

@@ -23,6 +23,7 @@ from logist.config.layering import (
     get_patterns,
     list_leaf_paths,
     merge_settings,
+    refuse_user_keys,
     require_owner,
 )
 from logist.config.prices import find_known_model, suggest_providers
@@ -39,10 +40,13 @@ from logist.config.sections import (
     Mode,
     ModelEntry,
     Name,
+    Notify,
+    ProjectPath,
     RedactRules,
     Retries,
     Review,
     RoleChoice,
+    StewardRules,
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
@@ -80,6 +84,7 @@ class Settings(Frozen):
     poll_interval_seconds: Above = 5
     on_stuck: Annotated[list[Name], Field(min_length=1)] | Name | None = None
     """The command to run when a job becomes STUCK: a list of arguments, or a shell command."""
+    notify: Notify = Notify()
     on_doubt: Literal["stuck", "retry"] = "stuck"
     response_format: Literal["json", "sections"] = "json"
     """How agents answer: JSON exit command, or five sections of Markdown; workflow steps can override it."""
@@ -93,6 +98,10 @@ class Settings(Frozen):
     answers: Answers = Answers()
     tools: ToolRules = ToolRules()
     sandbox: SandboxRules = SandboxRules()
+    projects: tuple[ProjectPath, ...] = ()
+    """The directories of the user's projects, for `logist inbox --all`; only the user's own config can set it."""
+    steward: StewardRules = StewardRules()
+    """Only in the user's own config."""
 
 
 def choose_approval(
@@ -181,6 +190,8 @@ def load_settings(
     for path in files:
         document, unused_here = _read_settings_file(path, instead.get(path))
         check_endpoints(document)
+        if path != user_file:
+            refuse_user_keys(document, user_file)
         own = drop_inherited_secrets(data, append_patterns_below(data, document.data))
         data = merge_settings(drop_other_spellings(data, own), own)
         settings = validate_document(Settings, replace(document, data=data))
@@ -199,6 +210,11 @@ def load_settings(
         frozenset(str(path) for path in files if path != user_file),
         tuple(map(str, files)),
     )
+
+
+def load_user_settings(user_config_dir: Path) -> Settings:
+    """Load the defaults and the user's config.yaml only, for when a file of the project is invalid."""
+    return load_settings(user_config_dir, user_config_dir).settings
 
 
 def _find_patterns_source(sources: dict[str, str], own: dict[str, Any], path: Path) -> dict[str, str]:

@@ -37,7 +37,7 @@ HARMLESS = frozenset(
         *("models.*.price", *(f"models.*.{field}" for field in PRICES)),
         *("models.*.max_output_tokens", "models.*.context_window"),
         *("allow_unknown_price", "min_output_tokens", "max_concurrent_agents"),
-        *("agent_timeout_minutes", "poll_interval_seconds"),
+        *("agent_timeout_minutes", "poll_interval_seconds", "notify.timeout_seconds"),
         *("answers.constrain", "answers.reask"),
         *("retries.max_tries", "retries.backoff_seconds", "retries.max_wait_minutes"),
         *("tools.max_turns", "tools.max_unknown_calls", "tools.max_result_chars", "tools.command_seconds"),
@@ -258,8 +258,8 @@ def _find_effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect 
     match path:
         case ("agent",):
             return None if _is_harmless_agent(value) else Effect.RUN
-        case ("on_stuck",):
-            return None if value is None else Effect.RUN
+        case ("on_stuck",) | ("notify", _):
+            return Effect.RUN if value else None
         case ("on_doubt",):
             return None if value == "stuck" else Effect.RUN
         case ("approval",):

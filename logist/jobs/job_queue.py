@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
-from logist.errors import Busy, LogistError, ProviderError
-from logist.jobs.base import family
+from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
+from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
@@ -21,7 +22,8 @@ from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
-from logist.store import JobDir, list_jobs
+from logist.store import JobDir, due_notifications, list_jobs
+from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.provider_wait import ProviderWait
 
 RUN = Choice(command="run")
@@ -254,6 +256,7 @@ def run_queue(
     *,
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
+    on_begin: Callable[[], None] = lambda: None,
 ) -> Iterator[EndedJob]:
     """Run every ready job until it rests, at most `parallel` at a time, in rank order.
 
@@ -261,33 +264,102 @@ def run_queue(
     `choice.provider_wait` seconds for one of them to continue; its end is yielded again then.
 
     Continues until none is ready, including jobs that are created meanwhile; those in `leave` are skipped. A
-    job that waits for others continues when they are done. `only`: which jobs to run. `choice`: for
-    all steps.
+    job that waits for others continues when they are done. `only`: which jobs to run. `on_begin`: called before a job
+    begins. `choice`: for all steps.
     """
     if project.breakers is None:
         project = replace(project, breakers=ProviderBreakers(project.clock.monotonic))
     deadline = project.clock.monotonic() + choice.provider_wait
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
+    waiting: dict[str, int] = {}
     ready = _ReadyJobs(project, leave, only)
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
             while len(running) < parallel and (job_id := ready.take(started.union(running.values()))):
                 started.add(job_id)
+                waiting.pop(job_id, None)
+                on_begin()
                 running[pool.submit(_run_one, project, job_id, on_step, choice)] = job_id
             if not running and _wait_for_providers(project, leave, only, deadline):
                 continue
             if not running:
                 return
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
+            for future in _wait_for_end(project, running, waiting if len(running) < parallel else {}):
                 ended = _collect_end(future, running.pop(future))
                 started -= _find_continuing_jobs(ended)
+                if ended.result is not None and ended.result.wait is not None:
+                    waiting[ended.job_id] = ended.result.state.revision
                 if ended.result is not None and ended.result.wait is None:
                     deadline = project.clock.monotonic() + choice.provider_wait
                 if ended.result and (ended.result.state.parent or ended.result.state.children):
                     ready.expire()
                 yield ended
+
+
+def _wait_for_end(
+    project: ProjectContext, running: dict[Future[EndedJob], str], waiting: dict[str, int]
+) -> set[Future[EndedJob]]:
+    """Wait until a job ends; or, and then return nothing, until one that waits for its provider may try again.
+
+    `waiting`: the revisions of the latter, if there is room for them. Those that may try again are removed.
+    """
+    finished: set[Future[EndedJob]] = set()
+    due: list[str] = []
+    while not (finished or due):
+        finished, _ = wait(running, LISTED_SECONDS if waiting else None, FIRST_COMPLETED)
+        due = [
+            job_id
+            for job_id, revision in waiting.items()
+            if not outages.is_waiting(project, JobDir(project.jobs_dir / job_id, job_id), revision)
+        ]
+    for job_id in due:
+        del waiting[job_id]
+    return finished
+
+
+class QueueNotification:
+    """The `queue_empty` notification of a run: once each time that the run has worked and nothing more is to do.
+
+    It is due from the first job on, in a file. So if the run is killed, or stopped, the next one sends it.
+    """
+
+    def __init__(self, project: ProjectContext) -> None:
+        self._project = project
+        self._due = DueNotification(QUEUE_EMPTY)
+        self._is_new = False
+        self._has_worked = False
+
+    def begin(self) -> None:
+        """A job is about to run."""
+        if self._is_new or not hooks.list_hooks(self._project, QUEUE_EMPTY):
+            return
+        if self._due not in due_notifications.list_due(self._project.jobs_dir):
+            try:
+                os.close(due_notifications.add_due(self._project.jobs_dir, self._due))
+            except StorageError as error:
+                self._project.say(f"warning: no queue_empty notification: {error}")
+            self._is_new = True
+
+    def add_end(self, ended: EndedJob) -> None:
+        """A job has ended; one whose agent or setup failed does not count as work."""
+        self._has_worked |= ended.result is not None and not is_provider_failing(ended.result)
+
+    def send(self) -> None:
+        """Nothing more is to do: run the hook if the notification is due."""
+        fd = due_notifications.claim_due(self._project.jobs_dir, self._due)
+        if fd is None:
+            return
+        held = find_held_up_jobs(self._project)
+        if any(each.exit_code == ProviderError.exit_code for each in held):
+            os.close(fd)
+            return  # these jobs continue by themselves
+        if self._has_worked or not self._is_new:
+            waiting = Counter(each.status.value if each.status else "damaged" for each in held)
+            notification = hooks.build_queue_notification(self._project, dict(sorted(waiting.items())))
+            hooks.run_hooks(self._project, self._due, notification)
+        self._is_new = self._has_worked = False
+        due_notifications.remove_due(self._project.jobs_dir, self._due, fd)
 
 
 def _wait_for_providers(
@@ -385,11 +457,15 @@ def _run_one(
     try:
         result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
         if result.wait is not None:
-            quiet.report_progress(f"waiting for {result.wait.describe()}")
+            quiet.report_progress(f"waiting for {outages.describe_with_message(result.wait)}")
         return EndedJob(job_id, result, None)
     except family.Unwanted as error:
         return EndedJob(
-            job_id, record_decision(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None
+            job_id,
+            record_decision(
+                quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True, by_steward=False
+            ),
+            None,
         )
     except (Busy, family.SetAside) as error:
         project.say(f"{job_id}: skipped: {error.message}")
@@ -420,6 +496,19 @@ def is_left_behind(project: ProjectContext, ended: EndedJob) -> bool:
     except LogistError:
         return False
     return ended.job_id not in (state.get("children") or [])
+
+
+def decide_jobs(job_ids: Iterable[str], decide: Callable[[str], CommandResult]) -> list[EndedJob]:
+    """Make a decision about each job; one that fails does not stop the others. Raises Stopped."""
+    ended = []
+    for job_id in job_ids:
+        try:
+            ended.append(EndedJob(job_id, decide(job_id), None))
+        except Stopped:
+            raise
+        except LogistError as error:
+            ended.append(EndedJob(job_id, None, error))
+    return ended
 
 
 def choose_exit_code(codes: list[int]) -> int:

@@ -110,7 +110,7 @@ class JobDir:
         files.sync_directory(jobs_dir.parent)
         if os.path.lexists(final):
             raise _job_exists_error(final)
-        _remove_abandoned(jobs_dir)
+        remove_abandoned(jobs_dir)
         with ExitStack() as lock_stack:
             job = cls(_reserve_folder(jobs_dir, job_id, lock_stack), job_id)
             try:
@@ -184,6 +184,18 @@ class JobDir:
                 for name in os.listdir(folder):
                     if name.startswith(".") and name.endswith(files.TEMPORARY):
                         os.unlink(folder / name)
+
+    def begin_removal(self) -> Path:
+        """Take the job out of the jobs directory, at once and durably; return the hidden directory to remove.
+
+        The caller holds the lock, which moves with the directory. If the command is killed, the next one that creates
+        or deletes a job removes the directory, like one that was never complete.
+        """
+        hidden = self.path.with_name(f"{IN_THE_MAKING}{self.id}-{os.urandom(6).hex()}")
+        with files.convert_os_errors(self.path):
+            os.rename(self.path, hidden)
+        files.sync_directory(hidden.parent)
+        return hidden
 
     def find_lock_holder(self) -> Holder | None:
         """The processes that work on the job now, None if there are none; never blocks a writer."""
@@ -435,8 +447,8 @@ def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
             raise
 
 
-def _remove_abandoned(jobs_dir: Path) -> None:
-    """Remove directories left by commands that were killed while they created a job.
+def remove_abandoned(jobs_dir: Path) -> None:
+    """Remove directories left by commands that were killed while they created or deleted a job.
 
     One that can't be removed stays for `doctor`.
     """

@@ -40,6 +40,8 @@ class Activity(StrEnum):
     """The answer arrives; `words` has its last words."""
     ANSWERED = "answered"
     """The answer is saved, and its cost counts."""
+    FAILED = "failed"
+    """The call brought no answer; this is saved, and its cost counts."""
     TOOL = "tool"
     """A tool runs."""
     RETRYING = "retrying"

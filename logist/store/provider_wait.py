@@ -43,6 +43,8 @@ class ProviderWait(NamedTuple):
     """Seconds of the earlier pauses."""
     gave_up: bool = False
     """The pauses together have reached `retries.max_wait_minutes`."""
+    follows: bool = False
+    """Another job of the same run tries the provider; this one continues as soon as that has an answer."""
 
     def count_left(self, now: float, monotonic: float) -> float:
         """Return the seconds until the next try. If a clock was set, or has started again, they only become fewer."""

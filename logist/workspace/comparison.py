@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from logist.errors import Refused
-from logist.workspace.checkpoint import objects, repository
+from logist.workspace.checkpoint import changes, objects, repository
 from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE
 from logist.workspace.checkpoint.scan import DIRECTORY_MODE, Unstored
@@ -70,6 +70,7 @@ class WorkspaceComparison:
     _before: str
     _after: str
     _paths: tuple[str, ...]
+    _commits: tuple[str, str]
     left_out: tuple[str, ...]
     """What differs or may differ and is in no checkpoint, each as `path (reason)`; the first ones and a count."""
 
@@ -78,6 +79,10 @@ class WorkspaceComparison:
         modes = _parse_raw(self._git.run(*self._build_command("-z", "--raw", "--no-abbrev")))
         counts = _parse_counts(self._git.run(*self._build_command("-z", "--numstat")))
         return [_make_difference(key, modes[key], counts.get(key, (None, None))) for key in sorted(modes)]
+
+    def compute_digest(self, side: int) -> str:
+        """Return the digest of the complete content of side 0 or 1, as `Workspace.examine_content` does."""
+        return changes.compute_checkpoint_digest(self._git, self._commits[side])
 
     @contextmanager
     def open_patch(self, *, binary: bool = True) -> Iterator[IO[bytes]]:
@@ -112,12 +117,16 @@ def open_comparison(before: Side, after: Side, paths: Sequence[str] = ()) -> Ite
     folder = Path(tempfile.mkdtemp(prefix="logist-diff-")).resolve()
     try:
         git = _create_scratch(folder / "git", sources, long_names=len(max(tips, key=len)) == 64)
-        commits = [each.commit or each.workspace.write_current(git) for each in (before, after)]
+        commits = _find_commit(before, git), _find_commit(after, git)
         left_out = _describe_left_out(git, *commits)
         old, new = (_write_tree(git, commit, left_out) for commit in commits)
-        yield WorkspaceComparison(git, old, new, tuple(paths), _name_first(left_out))
+        yield WorkspaceComparison(git, old, new, tuple(paths), commits, _name_first(left_out))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find_commit(side: Side, git: Git) -> str:
+    return side.commit or side.workspace.write_current(git)
 
 
 def _create_scratch(git_dir: Path, sources: Sequence[Workspace], *, long_names: bool) -> Git:

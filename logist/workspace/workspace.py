@@ -55,6 +55,17 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Content:
+    """What is in a workspace."""
+
+    digest: str
+    """The same for the same files, modes, links and empty directories, caches left out."""
+    edits: tuple[Change, ...] = ()
+    """What differs from a checkpoint, by path, without caches; at most NAMED."""
+    omitted: int = 0
+
+
+@dataclass(frozen=True)
 class Undone:
     """The changes that were undone."""
 
@@ -242,6 +253,24 @@ class Workspace:
                 last = baseline.load_baseline(self.git)
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(self.git, before, now, limit)
+
+    def examine_content(self, commit: str | None) -> Content:
+        """Return what is in the workspace now, and how it differs from a checkpoint; nothing is written."""
+        with self._wrap_os_errors(), self._open_root() as top:
+            last = baseline.load_baseline(self.git)
+            now = self._take_snapshot(top, last, last.list_directories(), writing=False)
+            digest = changes.compute_digest(now.tree, now.unstored)
+            if commit is None:
+                return Content(digest)
+            edits, more = changes.list_changes_since(
+                self.git, commit, now, NAMED, lambda change: not change.cache
+            )
+        return Content(digest, tuple(edits), more)
+
+    def compute_checkpoint_digest(self, commit: str) -> str:
+        """Return the digest that `examine_content` returns for a workspace as in this checkpoint."""
+        with self._wrap_os_errors():
+            return changes.compute_checkpoint_digest(self.git, commit)
 
     def list_edits(
         self, commit: str, limit: int = 1000, *, read_all: bool = False

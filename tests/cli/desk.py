@@ -66,8 +66,14 @@ class Desk:
         environment = support.process_environment() | self.env | dict(env or {})
         return subprocess.Popen([*support.logist_command(), *args], cwd=self.place, env=environment, **pipes)
 
-    def on_terminal(self, *args: str, columns: int = 80, env: Mapping[str, str] | None = None) -> str:
-        """What a person sees on a terminal of that width."""
+    def on_terminal(
+        self,
+        *args: str,
+        columns: int = 80,
+        env: Mapping[str, str] | None = None,
+        stdin_too: bool = False,
+    ) -> str:
+        """What a person sees on a terminal of that width; `stdin_too`: they could also type."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environment = support.process_environment() | self.env | {"TERM": "xterm"} | dict(env or {})
@@ -75,7 +81,7 @@ class Desk:
             [*support.logist_command(), *args],
             cwd=self.place,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=slave if stdin_too else subprocess.DEVNULL,
             stdout=slave,
             stderr=slave,
         )

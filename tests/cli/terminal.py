@@ -80,10 +80,10 @@ class Terminal:
         """What the person types."""
         os.write(self._master, keys)
 
-    def wait_for(self, text: str) -> None:
-        """Read until the text was written."""
-        self._read_until(lambda: text in self.seen)
-        assert text in self.seen, self.seen
+    def wait_for(self, text: str, start: int = 0) -> None:
+        """Read until the text was written, after as many characters as `start`."""
+        self._read_until(lambda: text in self.seen[start:])
+        assert text in self.seen[start:], self.seen[start:]
 
     def wait(self) -> int:
         """Read until the command has ended; return its exit code."""

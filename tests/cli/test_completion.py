@@ -148,6 +148,7 @@ def test_only_jobs_that_take_the_command(jobs: Desk) -> None:
         "merge --repo . ": ["done"],
         "status ": every,
         "rerun ": every,
+        "delete ": ["done"],
     }.items():
         assert completed(jobs, f"logist job {words}") == offered, words
 
@@ -164,6 +165,7 @@ def test_the_states_are_those_of_the_state_machine() -> None:
     expected["step"] = expected["run"] = asked | states(Action.COLLECT, who={Who.SYSTEM})
     expected["preview"] = asked
     expected["poststep"] = asked | states(Action.SUPPLY, who={Who.STEWARD})
+    expected["delete"] = frozenset(status.value for status in TERMINAL)
     for command, taken in shell_values.TAKEN_BY.items():
         assert taken == expected[command], command
     assert states(Action.OVERRIDE, who={Who.STEWARD}) == shell_values.OVERRIDDEN

@@ -182,6 +182,13 @@ def test_a_task_that_reads_like_a_missing_file_is_a_warning(desk: Desk) -> None:
             ["refactor"],
             "refactor: can't read the spec: No such file or directory (to use a text as the task: --prompt TEXT)",
         ),
+        (
+            ["one", "--prompt", "x"],
+            "one: can't read the spec: No such file or directory (to choose the id: --id one)\n",
+        ),
+        (["one", "--prompt", "x", "--id", "two"], "one: can't read the spec: No such file or directory\n"),
+        (["one.yaml", "--prompt", "x"], "one.yaml: can't read the spec: No such file or directory\n"),
+        (["a/b", "--prompt", "x"], "a/b: can't read the spec: No such file or directory\n"),
         (["fix it", "--prompt", "x"], "TASK: more than one prompt"),
         (["fix it", "--file", "x"], "TASK: more than one prompt"),
         (["x y", "--files", "../secret"], "files: '../secret' is not a path inside the workspace"),

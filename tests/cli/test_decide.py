@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -24,7 +26,7 @@ def test_a_decision_says_where_the_job_stands(approvable: Desk, snapshot: Snapsh
     ran = approvable("job", "approve", "j1", "--note", "Well done.")
     assert approvable.shown(ran) == snapshot
     assert status(approvable) == "SUCCESS"
-    assert approvable.history()[-1]["steward"] == {"name": "ada", "note": "Well done."}
+    assert approvable.history()[-1]["steward"] == {"name": "ada", "note": "Well done.", "via": "pipe"}
 
 
 def test_activate(desk: Desk) -> None:
@@ -174,7 +176,7 @@ def test_an_unknown_job_is_unknown_to_every_command(desk: Desk) -> None:
         "rank": ["1"],
         "export": ["--fixture", "f"],
     }
-    for name in sorted(set(JOB) - {"create", "list", "import"}):
+    for name in sorted(set(JOB) - {"create", "list", "import", "unpack"}):
         for job_id, told in (("nope", "job 'nope' not found"), ("../x", "invalid job id '../x'")):
             ran = desk("job", name, job_id, *more.get(name, []))
             assert (ran.code, ran.out) == (2, ""), name
@@ -182,3 +184,106 @@ def test_an_unknown_job_is_unknown_to_every_command(desk: Desk) -> None:
             assert "to see all jobs, run: logist job list" in ran.err
             assert ran.err.count("\n") == 1
     assert list(desk.jobs.iterdir()) == []
+
+
+def read_review_hash(desk: Desk, job_id: str = "j1") -> str:
+    return str(desk("job", "diff", job_id, "--json").json["data"]["review_hash"])
+
+
+def test_an_approval_records_the_work_it_accepts(approvable: Desk) -> None:
+    current = read_review_hash(approvable)
+    assert approvable("job", "approve", "j1").code == 0
+    entry = approvable.history()[-1]
+    assert entry["command"] == {"review_hash": current, "seen": False}
+    assert entry["steward"]["via"] == "pipe"
+    assert "checkpoint_after" not in entry
+
+
+def test_edits_are_approved_only_if_they_were_seen(approvable: Desk) -> None:
+    before = read_review_hash(approvable)
+    for number in range(8):
+        (approvable.job() / "workspace" / f"{number}.txt").write_text("by hand\n", "utf-8")
+    history = approvable.history()
+    ran = approvable("job", "approve", "j1")
+    assert (ran.code, ran.out) == (8, "")
+    assert "created 0.txt, created 1.txt, created 2.txt, created 3.txt, created 4.txt and 3 more" in ran.err
+    assert "files have changed since the last checkpoint and its checks: " in ran.err
+    assert "logist job diff j1 3.." in ran.err
+    ran = approvable("job", "approve", "j1", "--seen", before)
+    assert ran.code == 8
+    assert "the work has changed since you saw it: files;" in ran.err
+    assert approvable.history() == history
+    seen = read_review_hash(approvable)
+    assert approvable("job", "approve", "j1", "--seen", seen).code == 0
+    entry = approvable.history()[-1]
+    assert entry["command"] == {"review_hash": seen, "seen": True}
+    assert approvable.state()["checkpoint"] == entry["checkpoint_after"] == entry["checkpoint_before"]
+    stat = approvable("job", "diff", "j1", "0..4", "--name-only").out
+    assert stat.splitlines() == [f"{number}.txt" for number in range(8)]
+    assert approvable("job", "verify", "j1").code == 0
+    assert approvable("job", "replay", "j1").code == 0
+
+
+def test_a_hash_names_what_has_changed(approvable: Desk) -> None:
+    seen = read_review_hash(approvable)
+    assert approvable("job", "suspend", "j1").code == 0
+    assert approvable("job", "resume", "j1").code == 0
+    ran = approvable("job", "approve", "j1", "--seen", seen)
+    assert ran.code == 8
+    assert "revision 3 -> 5 (" in ran.err
+    assert approvable("job", "approve", "j1", "--seen", "x").code == 2
+    approvable.create("j2")
+    assert approvable("job", "run", "j2").code == 11
+    ran = approvable("job", "approve", "j2", "--seen", seen)
+    assert "it belongs to another job" in ran.err
+
+
+def test_a_decision_for_a_revision(approvable: Desk) -> None:
+    history = approvable.history()
+    ran = approvable("job", "reject", "j1", "--note", "x", "--revision", "2")
+    assert (ran.code, ran.out) == (8, "")
+    assert "the job has changed since revision 2: #3 ask" in ran.err
+    ran = approvable("job", "reject", "j1", "--note", "x", "--revision", "4")
+    assert "the job has no revision 4 yet: it is at 3" in ran.err
+    assert approvable("job", "approve", "j1", "j2", "--revision", "3").code == 2
+    assert approvable("job", "approve", "j1", "j2", "--seen", "x").code == 2
+    assert approvable("job", "cancel", "j1", "--yes", "--revision", "3").code == 2
+    assert approvable.history() == history
+    assert approvable("job", "reject", "j1", "--note", "x", "--revision", "3").code == 0
+
+
+def test_several_jobs_are_decided_one_by_one(approvable: Desk) -> None:
+    approvable.create("j2")
+    approvable.create("j3")
+    assert approvable("job", "run", "j3").code == 11
+    ran = approvable("job", "approve", "j1", "j2", "gone", "j3", "j1")
+    assert ran.code == 2  # of 2 and 8, as `logist run` chooses
+    assert ran.out == "j1 is SUCCESS\nj3 is SUCCESS\n"
+    assert [line.split(": ")[:2] for line in ran.err.splitlines()] == [["error", "j2"], ["error", "gone"]]
+
+
+def test_the_jobs_are_read_from_standard_input(approvable: Desk) -> None:
+    approvable.create("j2")
+    ran = approvable("job", "cancel", "--stdin", "--json", stdin="j1\n\n  j2 \nj1\n")
+    assert [(row["job"], row["result"]["status"], row["error"]) for row in ran.json["data"]] == [
+        ("j1", "CANCELED", None),
+        ("j2", "CANCELED", None),
+    ]
+    ran = approvable("job", "cancel", "--stdin", "--json", stdin="j1\n")
+    assert (ran.code, ran.json["data"][0]["exit_code"], ran.json["data"][0]["result"]) == (8, 8, None)
+    assert approvable("job", "cancel", "--stdin", stdin="").code == 0
+    assert approvable("job", "cancel", "j1", "--stdin", stdin="j1\n").code == 2
+
+
+@pytest.mark.deep
+def test_one_of_many_processes_decides_about_a_revision(approvable: Desk) -> None:
+    """32 clients decide at once; each waits for the others."""
+    args = ("job", "reject", "j1", "--note", "Again.", "--revision", "3", "--wait", "60")
+    clients = [
+        approvable.started(*args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(32)
+    ]
+    errors = [client.communicate()[1].decode() for client in clients]
+    codes = sorted(client.returncode for client in clients)
+    assert codes == [0, *[8] * 31], errors
+    assert sum("the job has changed since revision 3: #4 reject" in error for error in errors) == 31
+    assert [entry["kind"] for entry in approvable.history()].count("reject") == 1

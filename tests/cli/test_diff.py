@@ -255,3 +255,34 @@ def test_the_work_of_a_failed_attempt_is_shown(desk: Desk) -> None:
     desk.script(answer(command("RETRY"), files={"x.txt": "x\n"}), answer())
     assert desk("job", "step", "j1").code == 0
     assert list_files(desk, "j1", "0..2") == [("created", "x.txt")]
+
+
+def test_the_review_hash_names_exactly_the_work(reviewed: Desk) -> None:
+    def read_hashes() -> set[str]:
+        diff, show = (reviewed("job", name, "j1", "--json").json["data"] for name in ("diff", "show"))
+        return {diff["review_hash"], show["review_hash"]}
+
+    before = reviewed.tree()
+    (first,) = read_hashes()
+    assert first.startswith(f"{reviewed.state()['revision']}-")
+    (workspace(reviewed) / "cache").mkdir()
+    (workspace(reviewed) / "__pycache__").mkdir()
+    (workspace(reviewed) / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (workspace(reviewed) / "cache").rmdir()
+    assert read_hashes() == {first}
+    (workspace(reviewed) / "new.txt").write_text("by hand\n", "utf-8")
+    (edited,) = read_hashes()
+    assert edited != first
+    assert edited.split("-")[0] == first.split("-")[0]
+    (workspace(reviewed) / "new.txt").write_text("new\n", "utf-8")
+    assert read_hashes() == {first}
+    os.chmod(workspace(reviewed) / "new.txt", 0o755)
+    assert read_hashes() != {first}
+    os.chmod(workspace(reviewed) / "new.txt", 0o644)
+    changed = {path for path, data in reviewed.tree().items() if before.get(path) != data}
+    assert not [path for path in changed if not path.startswith("jobs/j1/workspace/__pycache__")]
+    assert reviewed("job", "diff", "j1", "0..2", "--json").json["data"]["review_hash"] is None
+    shown = reviewed.on_terminal("job", "diff", "j1", "--stat", columns=200)
+    assert f"to approve exactly this work: logist job approve j1 --seen {first}" in shown
+    partly = reviewed.on_terminal("job", "diff", "j1", "--stat", "--path", "new.txt", columns=200)
+    assert "to approve" not in partly

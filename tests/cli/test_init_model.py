@@ -46,7 +46,7 @@ def test_a_missing_key_is_a_warning(desk: Desk, place: Path) -> None:
     [
         ("gpt-5", "unknown model `gpt-5`"),
         ("elsewhere/x", "unknown provider"),
-        ("", "unknown model"),
+        ("", "must not be empty"),
     ],
 )
 def test_an_unknown_model_creates_nothing(desk: Desk, place: Path, model: str, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
+from logist.cli.commands.inbox import INBOX
 from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
 from logist.resources import find_resource
 from tests import support
@@ -22,6 +24,7 @@ BARE = {"workflow next"}
 COMMANDS = (
     *(name for name in ROOT if name not in ("config", "job", "role", "workflow")),
     *(f"config {name}" for name in CONFIG),
+    *(f"inbox {name}" for name in INBOX),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"workflow {name}" for name in WORKFLOW),
@@ -134,7 +137,26 @@ def workflows(desk: Desk) -> None:
 
 
 Prepare = Callable[[Desk], None]
+
+
+def packed(desk: Desk) -> None:
+    pending(desk)
+    desk("job", "pack", "j1", "-o", "j1.tar.gz")
+    shutil.rmtree(desk.job())
+
+
 CASES: list[tuple[str, Prepare, list[str], int]] = [
+    ("job open", pending, ["j1"], 0),
+    ("job open", pending, ["nope"], 2),
+    ("job du", pending, [], 0),
+    ("job du", pending, ["nope"], 2),
+    ("job pack", pending, ["j1"], 0),
+    ("job pack", unreadable, ["j1"], 10),
+    ("job unpack", packed, ["j1.tar.gz"], 0),
+    ("job unpack", pending, ["answers.json"], 10),
+    ("job delete", approved, ["j1", "--yes", "--force", "--prune"], 0),
+    ("job delete", approved, ["j1"], 8),
+    ("job delete", pending, ["j1", "--yes"], 8),
     ("init", pending, [], 0),
     ("init", pending, ["--model", "ollama/llama3"], 0),
     ("role set", pending, ["Worker", "llm_model", "ollama/llama3"], 0),
@@ -145,6 +167,14 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("doctor", stuck, ["--deep"], 0),
     ("doctor", unreadable, [], 10),
     ("doctor", badly_configured, [], 5),
+    ("inbox", pending, [], 0),
+    ("inbox", stuck, [], 3),
+    ("inbox", unreadable, ["--kind", "damaged"], 10),
+    ("inbox", stuck, ["-i"], 2),
+    ("inbox snooze", stuck, ["j1", "--until", "2h"], 0),
+    ("inbox snooze", pending, ["j1", "--until", "2h"], 8),
+    ("inbox note", stuck, ["j1", "Ask Bob."], 0),
+    ("inbox note", stuck, ["j1", ""], 2),
     ("config show", pending, [], 0),
     ("config show", badly_configured, [], 5),
     ("config set", pending, ["limits.max_attempts", "4"], 0),
@@ -214,6 +244,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job run", unreadable, ["j1"], 10),
     ("job approve", approvable, ["j1"], 0),
     ("job approve", pending, ["j1"], 8),
+    ("job approve", approvable, ["j1", "j2"], 2),
     ("job diff", approved, ["j1"], 0),
     ("job diff", draft, ["j1", "--since", "review"], 8),
     ("job diff", pending, ["j1", "3..4"], 2),

@@ -28,6 +28,16 @@ def _role(desk: Desk, fields: str, name: str = "Worker") -> None:
     (desk.home / "roles" / f"{name}.yaml").write_text(f"name: {name}\nbase: {name}\n{fields}", "utf-8")
 
 
+@pytest.mark.parametrize(
+    "words", [("job", "step", "j1"), ("job", "run", "j1"), ("job", "preview", "j1"), ("run",)]
+)
+def test_an_empty_option_is_refused(desk: Desk, words: tuple[str, ...]) -> None:
+    desk.create()
+    ran = desk(*words, "--model", "")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'--model': must not be empty" in ran.err
+
+
 def test_the_first_setting_that_names_a_model_decides(desk: Desk) -> None:
     _configure(desk)
     desk.create()

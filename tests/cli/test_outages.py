@@ -37,6 +37,25 @@ def test_a_step_waits_visibly_and_continues(desk: Desk) -> None:
     assert len(server.requests) == 3
 
 
+def test_a_wrong_address_is_named_while_a_step_waits_and_at_its_end(desk: Desk) -> None:
+    desk.settings(SETTINGS.replace("{url}", "http://127.0.0.1:1/v1") + "retries: {backoff_seconds: 100}\n")
+    desk.create()
+    message = "waiting for openai at 127.0.0.1:1 until "
+    address = "can't connect to http://127.0.0.1:1/v1/chat/completions: [Errno 111] Connection refused; check models."
+    done = desk.process("job", "step", "j1", "--wait", "0", env=paid(desk))
+    assert done.code == 6
+    [line] = [line for line in done.err.splitlines() if line.startswith(message)]
+    assert address in line
+    # Turns before it may have been charged, so the line says no more than this.
+    assert line.endswith("; no attempt was used, the call without an answer costs nothing")
+    assert "(0 s): no answer" in done.err
+    assert "answered" not in done.err
+    (desk.job() / NAME).unlink()
+    with Terminal(desk, "job", "step", "j1", "--wait", "300", env=paid(desk), columns=240) as terminal:
+        terminal.wait_for(message)
+        terminal.wait_for(address)
+
+
 def test_a_step_that_would_wait_too_long_ends_with_6_and_every_command_shows_why(desk: Desk) -> None:
     with Loopback(LATER) as server:
         prepare(desk, server)

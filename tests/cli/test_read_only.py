@@ -35,6 +35,7 @@ LOOKS: dict[str, list[list[str]]] = {
     "job verify": [["j"]],
     "stats": [[]],
     "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
+    "inbox": [[], ["--json"], ["--snoozed"]],
     "role list": [[]],
     "role show": [["Worker"]],
     "role validate": [[]],
@@ -62,6 +63,7 @@ CHANGES = {
 """The commands that are there to change something."""
 WHOLE = [[*name.split(), *args] for name, ways in LOOKS.items() for args in ways]
 HALF = [
+    ["inbox"],
     ["job", "list"],
     *(["job", name, "half"] for name in ("status", "show", "history", "preview", "verify", "replay")),
     ["job", "poststep", "half", "--response-string", command(), "--dry-run"],

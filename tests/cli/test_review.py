@@ -48,7 +48,7 @@ def test_a_review_is_overridden_for_a_reason(failed: Desk) -> None:
     ran = failed("job", "approve", "j1", "--override", REASON)
     assert (ran.code, failed.state("j1")["status"]) == (0, "SUCCESS")
     assert "steward: approve, overriding the review, PENDING -> SUCCESS" in ran.out
-    assert failed.history()[-1]["steward"] == {"name": "ada", "note": REASON}
+    assert failed.history()[-1]["steward"] == {"name": "ada", "note": REASON, "via": "pipe"}
     assert failed("job", "replay", "j1").code == 0
 
 

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -182,6 +183,22 @@ def test_a_watch_that_is_ended_says_what_waits(desk: Desk) -> None:
     data = json.loads(out)["data"]
     assert watching.returncode == 143
     assert {row["job"] for row in data["waiting"]} == {"j1", "j2"}
+
+
+def has_handler(status: str, number: signal.Signals) -> bool:
+    """Whether a process handles the signal; `status`: its file in /proc."""
+    [caught] = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def test_a_run_that_is_stopped_before_it_runs_a_job_does_not_say_that_none_is_ready(desk: Desk) -> None:
+    watching = desk.started("run", "--watch", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    status = Path(f"/proc/{watching.pid}/status")
+    while not has_handler(status.read_text(), signal.SIGTERM):
+        assert watching.poll() is None
+    watching.send_signal(signal.SIGINT)
+    out, _ = watching.communicate()
+    assert (watching.returncode, out) == (130, b"stopped before a job was run\n")
 
 
 def test_a_job_at_which_another_works_is_passed_over(desk: Desk) -> None:

@@ -48,7 +48,7 @@ class TestCommand:
         ]
         entry = desk.history()[-1]
         assert (entry["kind"], entry["actor"]) == ("role", "steward")
-        assert entry["steward"] == {"name": "ada", "note": "Look first."}
+        assert entry["steward"] == {"name": "ada", "note": "Look first.", "via": "pipe"}
         assert desk("job", "history", "j1").out.splitlines()[1:3] == ran.out.splitlines()[:2]
 
     def test_the_job_may_be_chosen_in_every_way(self, desk: Desk) -> None:

@@ -337,10 +337,14 @@ def test_each_setting_is_judged() -> None:
     sensitive = {
         *("review.checks", "review.mode", "review.auto_merge", "approval", "on_doubt", "on_stuck", "models"),
         *("providers", "model", "review.model"),
+        *("notify.stuck", "notify.approval", "notify.halted", "notify.done", "notify.merged"),
+        *("notify.queue_empty", "notify.environment"),
         *("agent", "agents", "workspace.caches", "workspace.setup.commands", "workspace.setup.lock_files"),
         *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
         *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),
         *("sandbox.output_bytes", "sandbox.readable"),
+        # Refused in a project's config, with and without trust.
+        *("steward.sign", "steward.key", "steward.require", "steward.allowed_signers", "projects"),
     }
     harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
     assert set(list_known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}

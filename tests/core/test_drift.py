@@ -163,7 +163,7 @@ def test_nothing_drifts_in_any_form_of_prompt(fields: dict[str, Any], status: St
 
 
 @pytest.mark.deep_beyond(4)
-@pytest.mark.parametrize("tokens", [660, 1400])
+@pytest.mark.parametrize("tokens", [700, 1400])
 @pytest.mark.parametrize("template", [None, *TEMPLATES])
 def test_nothing_drifts_where_the_prompt_was_cut(tokens: int, template: str | None) -> None:
     words = "Roses are\nred, `violets` are blue.\n\n" * 8

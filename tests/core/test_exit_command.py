@@ -124,8 +124,8 @@ def test_refused_paths(path: str) -> None:
         (f'{{"response": {BARE}}}', "the exit command is wrapped in `response`"),
         (f"{BARE}\n{BARE}\n", "the exit command appears 2 times"),
         (
-            with_(summary_for_supervisor="A. B! C? D"),
-            "`summary_for_supervisor` has 4 sentences; expected two or three",
+            with_(summary_for_supervisor="A. B! C? D. E… F"),
+            "`summary_for_supervisor` has 6 sentences; expected two to five",
         ),
     ],
 )
@@ -183,8 +183,8 @@ def test_the_prompt_and_the_schema_say_the_same_of_text_around_it() -> None:
     assert "Text before it is allowed; text after it is a warning." in described
 
 
-@pytest.mark.parametrize("summary", ["", "A. B! C?", "Version 1.2.3 of a.b.c is out", "One... two…"])
-def test_three_sentences_need_no_warning(summary: str) -> None:
+@pytest.mark.parametrize("summary", ["", "A. B! C? D. E.", "Version 1.2.3 of a.b.c is out", "One... two…"])
+def test_five_sentences_need_no_warning(summary: str) -> None:
     assert of(with_(summary_for_supervisor=summary)).warnings == ()
 
 

@@ -105,7 +105,7 @@ def test_step_layer(role: str | None, guidance: list[str], prompt: str, expected
         "\n\n## Summary\n[",
         "\n\n## Output\n[",
         "\n\n## Next Action\n[COMPLETE | CONTINUE | ESCALATE | HOLD]\n",
-        '\n\n## Metadata\n```json\n{\n  "confidence": 0.0-1.0,\n',
+        '\n\n## Metadata\n```json\n{\n  "confidence": [a number from 0 to 1],\n',
     ],
 )
 def test_the_base_names_every_section_once(words: str) -> None:

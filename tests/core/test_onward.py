@@ -256,6 +256,7 @@ def test_m25_the_prompt_lists_ids_and_titles(sections: bool, place: str) -> None
         if listed:
             assert told["choices"].endswith("The possible steps are:\n\n- b: Step b")
             assert place in told["choices"]
+            assert "It is used only if no condition is true." in told["choices"]
     other = state(Status.PENDING, step="b", workflow="w")
     pieces = prompt.user_pieces(spec(workflow=named), other, Phase.DOER, prompt.Given())
     assert "choices" not in {each.source for each in pieces}

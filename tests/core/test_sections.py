@@ -220,10 +220,13 @@ def test_evidence(written: str, paths: tuple[str, ...]) -> None:
         ('{"suggested_tags": ["a", 1]}', {}, "`suggested_tags` is an array; it is ignored"),
         ('{"suggested_next_stage": 3}', {}, "`suggested_next_stage` is 3; it is ignored"),
         ('{"suggested_next_stage": "stage_name_or_null"}', {}, ""),
-        (
-            '{"confidence": 0.0-1.0}',
-            {},
-            "`Metadata` still contains the placeholders of the template; it is ignored",
+        *(
+            (
+                f'{{"confidence": {placeholder}}}',
+                {},
+                "`Metadata` still contains the placeholders of the template; it is ignored",
+            )
+            for placeholder in ("[a number from 0 to 1]", "0.0-1.0")
         ),
         (
             '{"confidence": 0.5, "confidence": 0.6}',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -67,7 +68,8 @@ def test_what_the_explanation_says_leads_to_that_action(action: ExitAction) -> N
 @pytest.mark.parametrize("name", ROLES)
 def test_the_forms_agree_with_the_contract(name: str, form: str) -> None:
     text = " ".join(told(name, form).split())
-    assert "four sentences" not in text  # two or three, says the contract
+    assert text.lower().count("two to five sentences") == 1  # in the contract, and no other number elsewhere
+    assert "two or three sentences" not in text
     assert "second JSON object" not in text  # one without an action is no exit command
     assert "exactly the five" not in text  # beside `## Evidence`
     assert ("Your role requires an output." in text) is (ROLES[name].output_schema is not None)
@@ -106,6 +108,14 @@ def test_a_reviewer_has_one_form_for_its_output(name: str) -> None:
     text = told(name, "json", Phase.REVIEWER)
     assert "must match this JSON Schema" not in text
     assert "## Your verdict" in text
+
+
+@pytest.mark.parametrize("name", ["Supervisor", "Reviewer", "review"])
+def test_a_reviewer_reads_the_sections_that_its_instructions_name(name: str) -> None:
+    instructions, text = ROLES[name].instructions, told(name, "json", Phase.REVIEWER)
+    named = re.findall(r'the section "([^"]+)"', " ".join(instructions.split()), re.IGNORECASE)
+    assert "Your verdict" in named
+    assert all(f"\n## {heading}\n" in text.removeprefix(instructions) for heading in named)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ HALTED = Place(status=Status.HALTED_TIME, attempts=1, before=PENDING, halted_at=
         (Kind.FAIL, stuck(), {}, Place(status=Status.FAILED)),
         (Kind.ROLE, PENDING, {"from": "Worker", "to": "Planner"}, PENDING),
         (Kind.ROLE, stuck(phase=Phase.REVIEWER), {"to": "Planner"}, stuck(phase=Phase.REVIEWER)),
+        (Kind.NOTE, stuck(), {"note": "Ask Bob."}, stuck()),
+        (Kind.NOTE, Place(status=Status.SUCCESS), {"note": "Well done."}, Place(status=Status.SUCCESS)),
         (Kind.RERUN, Place(status=Status.SUCCESS), {"clean_git": True}, ACTIVE),
         (Kind.HALT, PENDING, {"limit": "HALTED_TIME"}, HALTED),
     ],
@@ -83,7 +85,7 @@ def test_p35_a_new_role_owes_what_the_doer_that_got_stuck_owed() -> None:
 def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
     made_by_agents_or_later = {
         *(Kind.ASK, Kind.RECOVER, Kind.SPEC),
-        Kind.FORK,
+        *(Kind.FORK, Kind.NOTE),
     }
     assert set(kinds.ACTIONS) == set(Kind) - made_by_agents_or_later
     assert all(action.value == kind.value for kind, action in kinds.ACTIONS.items())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -113,10 +116,9 @@ def two_providers(b: Bench, down: str, up: str) -> Bench:
     return b
 
 
-def run_queue(b: Bench, seconds: float = 0.0) -> list[EndedJob]:
-    return list(
-        job_queue.run_queue(b.project, 1, lambda _: None, Choice(command="run", provider_wait=seconds))
-    )
+def run_queue(b: Bench, seconds: float = 0.0, parallel: int = 1) -> list[EndedJob]:
+    choice = Choice(command="run", provider_wait=seconds)
+    return list(job_queue.run_queue(b.project, parallel, lambda _: None, choice))
 
 
 def test_a_run_calls_a_provider_that_is_down_once_and_other_jobs_continue(bench: MakeBench) -> None:
@@ -151,6 +153,57 @@ def test_a_run_waits_for_its_last_jobs_and_tries_each_once_the_provider_answers(
     assert len(server.requests) == 3
 
 
+REAL = Clock(lambda: datetime.now(UTC), time.monotonic)
+
+
+def test_a_job_that_lets_another_one_try_follows_once_that_has_an_answer(bench: MakeBench) -> None:
+    with Loopback(DONE) as server:
+        b = impatient(bench(), server.url)
+        breakers = ProviderBreakers(time.monotonic)
+        b.change(clock=REAL, breakers=breakers)
+        b.create()
+        provider = f"openai at {server.url.split('/')[2]}"
+        breakers.open(provider, 0.0)
+        assert breakers.claim_call(provider) == 0.0  # another job tries
+        wait = b.step().wait
+        assert wait is not None
+        assert PROBE_SECONDS - 5 < wait.pause <= PROBE_SECONDS
+        assert job_queue.list_ready_jobs(b.project) == []
+        breakers.close(provider)
+        assert job_queue.list_ready_jobs(b.project) == ["j"]
+        assert b.step().wait is None
+
+
+def test_an_answer_to_another_job_does_not_shorten_what_the_provider_wants(bench: MakeBench) -> None:
+    with Loopback(BUSY | {"headers": {"retry-after": "100"}}) as server:
+        b = impatient(bench(), server.url)
+        breakers = ProviderBreakers(time.monotonic)
+        b.change(clock=REAL, breakers=breakers)
+        b.create()
+        wait = b.step().wait
+        assert wait is not None
+        breakers.close(wait.provider)
+        assert job_queue.list_ready_jobs(b.project) == []
+
+
+def test_a_job_tries_again_while_a_slow_job_of_another_provider_works(bench: MakeBench) -> None:
+    gate = threading.Event()
+    with Loopback(BUSY, DONE) as down, Loopback(DONE | {"gate": gate}) as up:
+        b = two_providers(bench(), down.url, up.url)
+        retries = b.project.settings.retries.model_copy(update={"backoff_seconds": 1.0})
+        b.change(clock=REAL, settings=b.project.settings.model_copy(update={"retries": retries}))
+        b.create("a")
+        b.create("b", role="Supervisor")
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(run_queue, b, 60, 2)
+            try:
+                down.wait_for(2, 20)
+            finally:
+                gate.set()
+            last = {end.job_id: end.exit_code for end in running.result()}
+    assert last == {"a": 11, "b": 11}
+
+
 def test_a_run_tries_jobs_that_gave_up_again(bench: MakeBench) -> None:
     with Loopback(BUSY, BUSY, BUSY, DONE) as server:
         b = two_providers(bench(), server.url, server.url)
@@ -180,6 +233,23 @@ def test_a_missing_key_is_refused_and_not_recorded(bench: MakeBench, steps: int)
     for _ in range(steps):
         with pytest.raises(ProviderError, match="set the environment variable HOUSE_KEY"):
             b.step()
+    assert b.files() == before
+
+
+def test_a_key_that_can_not_be_sent_is_refused_and_not_recorded(bench: MakeBench) -> None:
+    b = impatient(bench(), NOWHERE)
+    b.create()
+    environment = Environment(
+        {"HOME": str(b.project.home), "PATH": os.environ["PATH"], "XAI_API_KEY": "two\nlines"}
+    )
+    entries = {"grok-code-fast-1": models(NOWHERE)["grok-code-fast-1"] | {"api_key_env": "XAI_API_KEY"}}
+    b.change(environment=environment, settings=Settings.model_validate({"models": entries}))
+    before = b.files()
+    with pytest.raises(
+        ProviderError, match="the key in XAI_API_KEY has characters that can't be sent"
+    ) as caught:
+        b.step()
+    assert "two" not in f"{caught.value} {caught.value.fix}"
     assert b.files() == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from logist.core.history.spec_hash import spec_hash
 from logist.core.model import JobSpec, Kind, Status, StuckKind
 from logist.core.model.commands import ApproveCommand
 from logist.core.replay import replay
-from logist.errors import Refused
+from logist.errors import Refused, UsageError
 from logist.jobs.base import specs
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice, preview_request
@@ -111,8 +112,33 @@ def test_a_steward_overrides_a_review_with_a_reason_that_is_kept(bench: MakeBenc
     entry = b.history()[-1]
     assert entry.steward is not None
     assert (entry.steward.name, entry.steward.note) == ("ada", "It is known, and harmless.")
-    assert entry.command == {"override": True, "note": "It is known, and harmless."}
+    recorded = {"override": True, "note": "It is known, and harmless.", "seen": False}
+    assert {name: value for name, value in entry.command.items() if name != "review_hash"} == recorded
     assert b.state().asked == steps
+
+
+def test_one_of_many_decisions_about_a_revision_is_recorded(bench: MakeBench) -> None:
+    b = made(bench, WORK, PASS)
+    b.run()
+    revision = b.state().revision
+
+    def decide(number: int) -> Exception | None:
+        try:
+            record_decision(b.project, "j", Kind.REJECT, note=f"{number}", revision=revision, wait=60)
+        except Refused as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(max_workers=32) as clients:
+        errors = list(clients.map(decide, range(32)))
+    assert errors.count(None) == 1
+    assert [entry.kind for entry in b.history()].count(Kind.REJECT) == 1
+    with pytest.raises(
+        Refused, match=f"the job has changed since revision {revision}: #{revision + 1} reject"
+    ):
+        record_decision(b.project, "j", Kind.CANCEL, revision=revision)
+    with pytest.raises(UsageError):
+        record_decision(b.project, "j", Kind.CANCEL, revision=revision + 1, ends_agent=True)
 
 
 def test_there_has_to_be_a_review_to_override(bench: MakeBench) -> None:

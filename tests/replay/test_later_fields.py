@@ -89,8 +89,12 @@ def work(project: Path, *models: type[BaseModel]) -> dict[str, list[str]]:
     return {job: kinds[len(before[job]) :] for job, kinds in read_kinds(project).items()}
 
 
+LATER = {Kind.NOTE}
+"""Kinds that are newer than the recorded project."""
+
+
 def test_every_kind_of_interaction_is_there(project: Path) -> None:
-    assert {kind for kinds in read_kinds(project).values() for kind in kinds} == set(Kind)
+    assert {kind for kinds in read_kinds(project).values() for kind in kinds} == set(Kind) - LATER
 
 
 def test_the_jobs_verify_replay_and_go_on(project: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_maker_whose_directory_is_cleared_up_before_it_is_locked_makes_another
     def too_late(folder: Path) -> AbstractContextManager[bool]:
         if not lost:
             lost.append(folder)
-            jobdir._remove_abandoned(tmp_path)  # as another command does at this moment
+            jobdir.remove_abandoned(tmp_path)  # as another command does at this moment
         return claimed(folder)
 
     monkeypatch.setattr(locks, "claim_unfinished_job", too_late)

@@ -141,8 +141,13 @@ class UnknownProvider(Exception):
 
 
 def describe_missing_key(model: Model, api_key: str | None) -> str:
-    """Return what to do if the provider needs a key that is not set; "" for a model with an endpoint."""
+    """Return what to do if the key can't be sent, or the provider needs one that is not set.
+
+    A model with an endpoint may need none.
+    """
     wanted = model.api_key_env
+    if api_key and not (api_key.isascii() and api_key.isprintable()):
+        return f"the key in {wanted} has characters that can't be sent; set it again"
     if api_key or model.endpoint or not wanted:
         return ""
     return f"no API key for {model.name}: set the environment variable {wanted}"

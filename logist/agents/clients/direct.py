@@ -27,6 +27,7 @@ from logist.agents.clients.answers import (
     ModelAnswer,
     Tokens,
     classify_status,
+    find_missing_key,
     make_cut_failure,
     make_failure,
     parse_seconds,
@@ -107,9 +108,8 @@ class DirectClient:
     ) -> ModelAnswer:
         """Make one exchange; see `answers.Client`."""
         assert ask.provider is not None
-        if api_key and not (api_key.isascii() and api_key.isprintable()):
-            message = f"the key in {ask.model.api_key_env} has characters that can't be sent; set it again"
-            return ModelAnswer(failure=make_failure(ErrorKind.AUTH, message, billed=False))
+        if missing := find_missing_key(ask, api_key):
+            return ModelAnswer(failure=missing)
         reader: AnswerReader = (
             messages.MessageReader() if ask.provider.protocol == "anthropic" else chat.ChatReader()
         )

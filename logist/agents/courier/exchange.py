@@ -432,7 +432,7 @@ class Errand:
         )
         self.job.save_response(self.at.k, reply.model_dump(mode="json"))
         self.at.reply, self.over = reply, True
-        self.progress.report_answer(reply.usage)
+        self.progress.report_answer(reply.usage, is_failed=reply.error is not None)
         self.at.spent += money.join_cents(reply.usage.cost_cents, reply.usage.cost_microcents)
 
     def _clean_text(self, text: str) -> str:

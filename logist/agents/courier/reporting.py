@@ -60,11 +60,11 @@ class ProgressReport:
             self.report(Activity.ANSWERING, words=words)
         self._reported_at = time.monotonic()
 
-    def report_answer(self, usage: Usage) -> None:
-        """Report that an answer is saved."""
+    def report_answer(self, usage: Usage, *, is_failed: bool) -> None:
+        """Report that an answer is saved, or that there is none."""
         self._record = self._record._replace(in_flight_microcents=0)
         self._add_usage(usage)
-        self.report(Activity.ANSWERED)
+        self.report(Activity.FAILED if is_failed else Activity.ANSWERED)
 
     def report_call(self, call: Call) -> None:
         """Report that a tool begins to run."""

@@ -8,7 +8,7 @@ from logist.cli import context
 from logist.cli.current_job import get_current_directory
 from logist.cli.show import render
 from logist.config.environment import Environment, require_utf8
-from logist.config.settings import Settings, load_settings
+from logist.config.settings import Settings, load_settings, load_user_settings
 from logist.config.trust import Trust
 from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
@@ -48,6 +48,9 @@ def _settings(environment: Environment, home: Path, *, strict: bool) -> Settings
     except LogistError:
         if strict:
             raise
+    try:  # how decisions are signed must not depend on what is in a project
+        return load_user_settings(environment.user_config_dir())
+    except LogistError:
         return Settings()
 
 

@@ -123,7 +123,7 @@ def run(
     listed = held if as_json else held[:LISTED]
     return Output(
         data,
-        _format_summary(rows, held),
+        _format_summary(rows, held, is_stopped=bool(project.stopping())),
         (*printed, *map(_warn_waiting, listed), *_note_more(held, listed)),
         code,
     )
@@ -269,15 +269,23 @@ class _Out(NamedTuple):
 def _run_rounds(
     project: ProjectContext, parallel: int, watch: bool, shown: _RunDisplay, choice: Choice
 ) -> None:
-    from logist.jobs.job_queue import run_queue
+    from logist.jobs.base.session import send_lost_notifications
+    from logist.jobs.job_queue import QueueNotification, run_queue
 
-    left_alone = Left(project)
+    left_alone, notification = Left(project), QueueNotification(project)
     while True:
+        send_lost_notifications(project)
         leave = left_alone.start_round()
-        for ended in run_queue(project, parallel, shown.add_step, choice, leave=leave):
+        for ended in run_queue(
+            project, parallel, shown.add_step, choice, leave=leave, on_begin=notification.begin
+        ):
             shown.add_end(ended)
             left_alone.record_end(ended)
-        if not watch or project.stopping():
+            notification.add_end(ended)
+        if project.stopping():
+            return
+        notification.send()
+        if not watch:
             return
         _wait_for_next_round(project)
 
@@ -300,7 +308,9 @@ def _build_row(ended: EndedJob, steps: int) -> dict[str, Any]:
     }
 
 
-def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
+def _format_summary(rows: list[dict[str, Any]], held: list[HeldUp], *, is_stopped: bool) -> list[Line]:
+    if not rows and is_stopped and not held:
+        return ["stopped before a job was run"]
     if not rows:
         return [f"no ready jobs: {_count_by_state(held)}" if held else "no ready jobs"]
     ends = Counter("error" if row["error"] else row["status"] or "busy" for row in rows)

@@ -31,6 +31,7 @@ _VERBS = {
     Activity.ASKED: "waiting for the answer",
     Activity.ANSWERING: "answering",
     Activity.ANSWERED: "answered",
+    Activity.FAILED: "no answer",
     Activity.RETRYING: "trying again",
     Activity.WAITING: "waiting for",
 }
@@ -43,7 +44,8 @@ def format_progress(record: ActivityRecord, seconds: float, *, short: bool = Fal
 
 
 def _format_short(record: ActivityRecord, now: float) -> str:
-    short = record._replace(words=record.words[-SHORT_WORDS:])
+    is_output = record.activity in (Activity.ANSWERING, Activity.WORKING)  # its end is new, not its beginning
+    short = record._replace(words=record.words[-SHORT_WORDS:]) if is_output else record
     return format_progress(short, record.count_elapsed(now), short=True)
 
 

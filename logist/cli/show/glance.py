@@ -9,7 +9,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from logist.cli.show.output import StyledText
-from logist.core.machine import advice
+from logist.core.machine import advice, waiting
 from logist.core.money import amounts
 from logist.regular_files import read_regular
 from logist.store.listing import REBUILD
@@ -97,15 +97,6 @@ def format_setup(setup: dict[str, Any]) -> str:
     return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
 
 
-def find_assignee(state: State) -> str | None:
-    """Return the assignee (a person or a role) of the manual step that a job waits for, if the workflow has one."""
-    doers = state.get("doers")
-    waits = state.get("awaiting") == "manual" and isinstance(doers, dict)
-    doer = doers.get(state.get("step")) if waits and doers else None
-    name = doer.get("role") if isinstance(doer, dict) else None
-    return name if isinstance(name, str) else None
-
-
 def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
     """Return the wait of a job for a provider that is not available; None if it does not wait for one."""
     if state.get("status") not in RUNNING or not os.access(f"{folder}/provider-wait.json", os.F_OK):
@@ -132,7 +123,7 @@ def build_job_row(
         "awaiting": state["awaiting"],
         "stuck_kind": kind,
         "role": state["agent_role"],
-        "assignee": find_assignee(state),
+        "assignee": waiting.find_assignee(state),
         "badge": state["badge"],
         "color": state["color"],
         "cost_cents": index(usage["cumulative_cost"]),

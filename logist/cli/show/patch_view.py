@@ -28,6 +28,13 @@ def show_patch(summary: Iterable[Line], stream: IO[bytes], environment: Environm
     render.print_in_pager(lines)
 
 
+def show_patch_start(stream: IO[bytes], most: int, environment: Environment) -> bool:
+    """Print the first lines of a patch; return whether there are more."""
+    lines = list(islice(_iter_lines(stream, has_color=environment.has_color(True)), most + 1))
+    render.print_ready_lines(lines[:most])
+    return len(lines) > most
+
+
 def _iter_lines(stream: IO[bytes], *, has_color: bool) -> Iterator[str]:
     raw = (line.decode("utf-8", "backslashreplace").rstrip("\n") for line in stream)
     if not has_color:

@@ -185,6 +185,13 @@ def copy_bytes(stream: IO[bytes]) -> None:
             sys.stdout.buffer.write(piece)
 
 
+def print_ready_lines(lines: Iterable[str]) -> None:
+    """Print lines that are ready for the terminal."""
+    with _ignore_closed_reader(sys.stdout):
+        for line in lines:
+            _write_text(sys.stdout, line + "\n")
+
+
 def print_in_pager(lines: Iterable[str]) -> None:
     """Print lines that are ready for the terminal; in a pager, if there are more than fit on the screen."""
     from itertools import chain, islice
@@ -247,6 +254,24 @@ def ask_for_text(question: str) -> str:
     """Ask the person at the terminal for a text; "" for none."""
     answer: str = click.prompt(question, default="", show_default=False, err=True)
     return answer.strip()
+
+
+def ask_for_key(question: str) -> str:
+    """Ask the person at the terminal for a key, ended by Enter. What was typed before is ignored.
+
+    Otherwise a person who types ahead would decide about what is not shown yet.
+    """
+    import termios
+
+    sys.stdout.flush()
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    return ask_for_text(question).lower()
+
+
+def edit_text(text: str, suffix: str) -> str | None:
+    """Let the person edit a text in an editor; None if it was not saved."""
+    return click.edit(text, extension=suffix)
 
 
 def print_message_lines(text: str) -> None:

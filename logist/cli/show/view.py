@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.cli.show import answer_details
 from logist.cli.show.glance import role_span, status_span
-from logist.cli.show.output import Command, Line, Output, StyledText, make_notes, make_warnings
+from logist.cli.show.output import (
+    Command,
+    Diagnostic,
+    Line,
+    Output,
+    StyledText,
+    make_notes,
+    make_warnings,
+)
 from logist.core.answer import findings, plans
 from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.history import newer_versions
@@ -19,6 +27,9 @@ from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, 
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.jobs.base.result import CommandResult
+
+if TYPE_CHECKING:
+    from logist.jobs.job_queue import EndedJob
 
 UNCHANGED = "no files changed"
 FINDINGS = 5
@@ -32,9 +43,19 @@ def build_result_output(
 
     `jobs_dir`: for the errors of the tools that an agent called, which only the logs of the job have.
     """
+    lines = [] if steps else step_lines(result, jobs_dir)
+    diagnostics = make_notes(result.notes) + make_warnings(result.warnings)
+    data = build_result_data(result, steps=steps)
+    return Output(data, [*lines, *status_lines(result)], diagnostics, result.exit_code)
+
+
+def build_result_data(
+    result: CommandResult, *, steps: Sequence[CommandResult] | None = None
+) -> dict[str, Any]:
+    """Return the result of a command that changed a job as JSON."""
     state = result.state
     entries = [entry for step in steps or [result] for entry in step.entries]
-    data = {
+    return {
         "job": result.job_id,
         "status": state.status.value,
         "awaiting": state.place.awaiting,
@@ -46,9 +67,30 @@ def build_result_output(
         "interactions": [build_entry_row(entry) for entry in entries],
         "next_command": result.next_command,
     }
-    lines = [] if steps else step_lines(result, jobs_dir)
-    diagnostics = make_notes(result.notes) + make_warnings(result.warnings)
-    return Output(data, [*lines, *status_lines(result)], diagnostics, result.exit_code)
+
+
+def build_decisions_output(decided: Sequence[EndedJob], exit_code: int) -> Output:
+    """Return the output of one decision about several jobs: a line for each, and the errors."""
+    diagnostics: list[Diagnostic] = []
+    for each in decided:
+        if each.error is not None:
+            target = ": ".join(filter(None, (each.job_id, each.error.where)))
+            diagnostics.append(Diagnostic.from_error(each.error)._replace(target=target))
+        if each.result is not None:
+            messages = make_notes(each.result.notes) + make_warnings(each.result.warnings)
+            diagnostics += [message._replace(target=each.job_id) for message in messages]
+    lines = [status_lines(each.result)[0] for each in decided if each.result is not None]
+    return Output([_build_decision_row(each) for each in decided], lines, tuple(diagnostics), exit_code)
+
+
+def _build_decision_row(decided: EndedJob) -> dict[str, Any]:
+    error = None if decided.error is None else Diagnostic.from_error(decided.error)._asdict()
+    return {
+        "job": decided.job_id,
+        "exit_code": decided.exit_code,
+        "result": None if decided.result is None else build_result_data(decided.result),
+        "error": error,
+    }
 
 
 def step_lines(result: CommandResult, jobs_dir: Path | None = None) -> list[Line]:
@@ -184,6 +226,7 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
     details += [UNCHANGED] if is_unchanged(entry) else []
     details += _list_findings(entry)
     if every_decision:
+        details += describe_decider(entry)
         details += map(decisions.format_decision, entry.route)
     else:
         details += decisions.format_fallbacks(entry.route)
@@ -250,6 +293,34 @@ def _list_findings(entry: Interaction) -> list[str]:
         *(findings.format_finding(each) for each in first),
         *([f"... and {format_count(more, 'more finding')}"] if more else []),
     ]
+
+
+def describe_decider(entry: Interaction) -> list[str]:
+    """Describe who made a decision, how, and whether it was signed; earlier versions did not record how."""
+    if entry.steward is None or entry.steward.via is None:
+        return []
+    command = command_of(entry)
+    signed = "not signed" if command.signature is None else "signed"
+    seen = ", with --seen" if isinstance(command, ApproveCommand) and command.seen else ""
+    return [f"by {entry.steward.name} ({entry.steward.via}), {signed}{seen}"]
+
+
+def build_decision_row(entry: Interaction) -> dict[str, Any]:
+    """Return who made a decision, how, and whether it was signed, as JSON."""
+    command = command_of(entry)
+    return {
+        "sequence": entry.sequence,
+        "kind": entry.kind.value,
+        "steward": entry.steward.name if entry.steward else None,
+        "via": entry.steward.via if entry.steward else None,
+        "signed": command.signature is not None,
+        "seen": command.seen if isinstance(command, ApproveCommand) else None,
+    }
+
+
+def format_decision(entry: Interaction) -> list[Line]:
+    """Return one line about a decision, if the history says how it was made."""
+    return [f"#{entry.sequence} {_describe_decision(entry)}: {who}" for who in describe_decider(entry)]
 
 
 def _describe_decision(entry: Interaction) -> str:

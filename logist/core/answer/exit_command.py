@@ -257,8 +257,8 @@ def _find_warnings(text: str, candidates: list[_Candidate], command: ExitCommand
     for path in candidates[0].response["evidence_files"]:
         if path != normalize_path(path):
             yield f"evidence {answer_faults.describe_value(path)} is read as {answer_faults.describe_value(normalize_path(path))}"
-    if (count := _count_sentences(command.summary)) > 3:
-        yield f"`summary_for_supervisor` has {count} sentences; expected two or three"
+    if (count := _count_sentences(command.summary)) > 5:
+        yield f"`summary_for_supervisor` has {count} sentences; expected two to five"
 
 
 def _warn_about_surrounding_text(text: str, spans: list[JsonSpan]) -> Iterator[str]:

@@ -167,7 +167,8 @@ def apply_interaction(state: State | None, entry: Interaction, back: State | Non
         "version": version,
         "revision": entry.sequence,
         "head": None,
-        "updated_at": entry.timestamp,
+        # A note doesn't move the job: in listings by age, the job keeps its place.
+        "updated_at": base.updated_at if entry.kind is Kind.NOTE else entry.timestamp,
         "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
         # The usage of children that a rerun records counts for parent jobs (`sum_usage`); the job itself starts at zero.
         "usage": base.usage if entry.kind is Kind.RERUN else add_usage(base.usage, entry),

@@ -75,6 +75,7 @@ KINDS: Mapping[Kind, KindFacts] = {
     Kind.SPEC: KindFacts(SpecCommand, actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
     Kind.FORK: KindFacts(ForkCommand, stays=True, prompts_note=True, needs_more=True),
     Kind.ROLE: KindFacts(RoleCommand, Action.ROLE, stays=True, leaves_files=True),
+    Kind.NOTE: KindFacts(NoteCommand, stays=True, leaves_files=True, keeps_turns=True),
     Kind.ACTIVATE: KindFacts(NoteCommand, Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True),
     Kind.APPROVE: KindFacts(
         ApproveCommand, Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True

@@ -28,8 +28,22 @@ class _Strict(Recorded):
 _Command = TypeVar("_Command", bound="RecordedCommand")
 
 
+class Signature(_Strict):
+    """A steward's signature of a decision. What is signed: `jobs.steward.signed_decisions.build_signed_text`."""
+
+    job: str = ""
+    """The id of the job that was decided about; a fork keeps the signatures of its origin."""
+    revision: int = 0
+    """The revision of the job before the decision."""
+    ssh: str = ""
+    """The armored signature by `ssh-keygen -Y sign`."""
+
+
 class RecordedCommand(_Strict):
     """The base class, also used for kinds that only a newer Logist knows."""
+
+    signature: Signature | None = None
+    """For a decision of a steward; None if it was not signed."""
 
     @classmethod
     def read(cls, recorded: JsonObject) -> Self:
@@ -140,7 +154,7 @@ class RoleCommand(RecordedCommand):
 
 
 class NoteCommand(RecordedCommand):
-    """A decision with only a note: activate, reject, suspend, resume."""
+    """A decision with only a note: activate, reject, suspend, resume; or a note without a decision."""
 
     note: str | None = None
 
@@ -155,6 +169,10 @@ class ApproveCommand(RecordedCommand):
     """As in `AskCommand`."""
     carried_out_by: str | None = None
     """The role that carries out the approved plan."""
+    review_hash: str | None = None
+    """Names the approved work: revision, files, check results and evidence. None in earlier versions."""
+    seen: bool | None = None
+    """The steward passed that hash, so what was approved is what was seen."""
 
     @property
     def gives_output(self) -> bool:

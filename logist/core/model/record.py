@@ -254,6 +254,8 @@ class Steward(Recorded):
 
     name: str
     note: str | None = None
+    via: Open[Literal["terminal", "pipe", "python"]] | None = None
+    """How a decision was made; None in earlier versions."""
 
 
 class Interaction(Recorded):

@@ -59,6 +59,7 @@ class Kind(Word):
     REJECT = "reject"
     RESUBMIT = "resubmit"
     ROLE = "role"
+    NOTE = "note"
     SUSPEND = "suspend"
     RESUME = "resume"
     CANCEL = "cancel"

@@ -58,7 +58,8 @@ LONGEST_OUTPUT = 20_000
 
 UNCHANGED = (
     "## The last run changed no file\n\n"
-    "Its role may change files, and it ended with COMPLETED. Check whether the work was done at all."
+    "The role of this run may change files, and the run ended with COMPLETED. If changes are listed above, they "
+    "were made before this run. Check whether the work was done at all."
 )
 """For the reviewer of such a run."""
 
@@ -74,14 +75,14 @@ The exit command has this form. Replace each text in <angle brackets> with your 
 
 - `action` (required): one of these three words, in upper case:
   - `COMPLETED`: your part is done.
-  - `RETRY`: this attempt failed, and a new attempt may succeed. If you have to answer PASS or FAIL, use \
-`COMPLETED` or `STUCK` instead.
+  - `RETRY`: this attempt failed, and a new attempt may succeed. If you have to answer PASS or FAIL, never \
+use `RETRY`: it sends the work back. Use `COMPLETED`, or `STUCK` if you need a person.
   - `STUCK`: a person must decide something or help.
 - `evidence_files` (required): a list of the files that you created, changed or examined, and that exist when you \
 end. Each is a path relative to the workspace, without `..`. If there are no such files, write `[]`. Name deleted \
 files in the summary.
-- `summary_for_supervisor` (required, whatever your role is): two or three sentences for the next agent and for \
-people, at most 1000 characters. Say what you did and what the result is.
+- `summary_for_supervisor` (required, whatever your role is): two to five sentences for the next agent and for \
+people, at most 1000 characters. Say what you did and what the result is, the most important first.
 - `output`: your result, as any JSON value. Required if the text above asks for it, otherwise optional.
 - `metadata`: a JSON object. Required if the text above asks for a value in it; otherwise leave it out.
 
@@ -338,8 +339,9 @@ def _render_choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str
         for step in steps
     ]
     explanation = (
-        "Conditions on your output decide which step comes next. If no condition is true, you choose the step: "
-        f"write its id as `suggested_next_stage` {place}. The possible steps are:"
+        "Conditions on your output decide which step comes next. You can't see these conditions, so suggest a step: "
+        f"write its id as `suggested_next_stage` {place}. It is used only if no condition is true. If none of these "
+        "steps should come next, leave it out. The possible steps are:"
     )
     return "\n".join(["## Possible next steps", "", explanation, "", *lines])
 

@@ -7,8 +7,12 @@ a pattern is checked by `plausible` after a match.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
+
+SHORT_TEXT = 4_000
+"""Characters of a text whose matches are kept for the next search."""
 
 
 class Sort(NamedTuple):
@@ -257,8 +261,18 @@ SORTS: tuple[Sort, ...] = (
 )
 
 
-def find_by_pattern(text: str) -> Iterator[Match]:
-    """Yield every secret that the table recognizes; they may overlap."""
+def find_by_pattern(text: str) -> Iterable[Match]:
+    """Return every secret that the table recognizes; they may overlap."""
+    return _find_in_short_text(text) if len(text) <= SHORT_TEXT else _search_table(text)
+
+
+# The same roles, contracts and names are in the prompts of all jobs of a run.
+@lru_cache(maxsize=512)
+def _find_in_short_text(text: str) -> tuple[Match, ...]:
+    return tuple(_search_table(text))
+
+
+def _search_table(text: str) -> Iterator[Match]:
     lower = _to_lower(text)
     for sort in SORTS:
         if sort.hint not in (lower if sort.any_case else text):

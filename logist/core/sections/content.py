@@ -16,7 +16,8 @@ _FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*
 _FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
 _COMMENT = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|//[^\n]*|(?<=[\s,])#[^\n]*')
 _LAST_COMMA = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|,(?=\s*+[}\]])')
-_PLACEHOLDER = re.compile(r":\s*0\.0\s*[-–]\s*1\.0")
+_PLACEHOLDER = re.compile(r":\s*(?:\[a number from 0 to 1\]|0\.0\s*[-–]\s*1\.0)")
+"""The confidence in the template, today and in older prompts."""
 
 _NONE = re.compile(r"(?:none|n/?a|nothing|null|no files?\b.*|\[\s*\])\.?|", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")

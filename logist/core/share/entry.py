@@ -115,6 +115,9 @@ def changed(entry: JsonObject, replacing: Replacing, hashes: Mapping[str, str]) 
     steward = entry.get("steward")
     if isinstance(steward, dict) and isinstance(steward.get("name"), str):
         done["steward"] = {**done["steward"], "name": replacing.name(steward["name"])}
+    if isinstance(done.get("command"), dict):
+        # It no longer fits the changed texts, and contains the steward's public key.
+        done["command"].pop("signature", None)
     exchange = entry.get("exchange")
     if isinstance(exchange, str) and exchange in hashes:
         done["exchange"] = hashes[exchange]

@@ -22,7 +22,8 @@ description in [square brackets] with your own text.
 [SUCCESS | PARTIAL | BLOCKED | FAILED]
 
 ## Summary
-[One or two sentences for a person: what you did and what the result is. At most 1000 characters.]
+[Two to five sentences for the next agent and for people: what you did and what the result is, the most important \
+first. At most 1000 characters.]
 
 ## Output
 [The result itself. If the task asks for data, write only JSON here.]
@@ -36,7 +37,7 @@ description in [square brackets] with your own text.
 ## Metadata
 ```json
 {
-  "confidence": 0.0-1.0,
+  "confidence": [a number from 0 to 1],
   "suggested_tags": ["tag"],
   "suggested_next_stage": "id of a step, or null"
 }
@@ -49,8 +50,10 @@ The words for Status:
 - BLOCKED: you need something that you can't get.
 - FAILED: the task is impossible.
 
-PARTIAL with CONTINUE starts another attempt. If you have to answer PASS or FAIL, use SUCCESS with COMPLETE, or \
-BLOCKED with ESCALATE, instead. BLOCKED, FAILED, ESCALATE and HOLD stop the job for a person.
+PARTIAL with CONTINUE starts another attempt. If you have to answer PASS or FAIL, never use PARTIAL with CONTINUE: \
+it sends the work back. Use SUCCESS with COMPLETE, or BLOCKED with ESCALATE if you need a person.
+
+BLOCKED, FAILED, ESCALATE and HOLD stop the job for a person.
 
 `confidence` is one number from 0 (a guess) to 1 (certain).
 

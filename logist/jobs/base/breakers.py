@@ -21,6 +21,7 @@ class ProviderBreakers:
         self.is_watching = is_watching
         """The run continues without a person: a job that gave up is tried only from time to time."""
         self._closed_until: dict[str, float] = {}
+        self._answered_at: dict[str, float] = {}
         self._lock = Lock()
 
     def open(self, provider: str, seconds: float) -> None:
@@ -44,3 +45,9 @@ class ProviderBreakers:
         """Let all jobs call the provider: it has answered."""
         with self._lock:
             self._closed_until.pop(provider, None)
+            self._answered_at[provider] = self._monotonic()
+
+    def has_answered_since(self, provider: str, monotonic: float) -> bool:
+        """Whether the provider has answered a job of this run after that time of the monotonic clock."""
+        with self._lock:
+            return self._answered_at.get(provider, -1.0) >= monotonic

@@ -22,7 +22,7 @@ from logist.core.model import (
 from logist.core.model.commands import CreateCommand
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base import job_workflows, project_home, source_repository, specs
+from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.store import JobDir, Position, replace_file
@@ -120,6 +120,11 @@ def create_job(
         appended = job.append_entries(Position(0, None, 0), [dump_interaction(entry)])
         state = fold.apply_interaction(None, parse_interaction(appended.entries[0]))
         job.write_state(dump_state(state, appended.position))
+        held = hooks.hold_notification(project, job_id, state, hooks.find_event(None, state))
+    if child is None:
+        hooks.send_notifications(project, held)
+    else:
+        hooks.release_notifications(held)  # the parent's command sends them, when it has released its lock
     is_empty = workspace.source_has_no_commits
     return Created(
         project.open_job(job_id),

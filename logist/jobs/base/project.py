@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from logist.agents.courier.fork_server import ForkServers
 from logist.agents.function import FunctionAgent
@@ -98,6 +98,8 @@ class ProjectContext:
     """Leave an agent that a courier calls working in the background."""
     breakers: ProviderBreakers | None = None
     """Which providers are not available, in a run over many jobs."""
+    via: Literal["terminal", "pipe", "python"] | None = None
+    """How the steward gives commands, as decisions record it."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
 

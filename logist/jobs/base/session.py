@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -30,7 +30,7 @@ from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.project import ProjectContext
-from logist.store import Holder, JobDir, LoadedJob, Lock, Position
+from logist.store import Holder, JobDir, LoadedJob, Lock, Position, due_notifications
 from logist.store.listing import REBUILD
 
 Value = TypeVar("Value", Interaction, State)
@@ -53,7 +53,8 @@ class Session:
     torn: bytes
     behind: bool
     """state.json is missing or older than the history, because its writer was killed. `open_session` writes it."""
-    became_stuck: bool = False
+    notifications: list[hooks.HeldNotification] = field(default_factory=list)
+    """The events of this session that have hooks; they run when the lock is free."""
 
     def build_interaction(
         self,
@@ -67,7 +68,7 @@ class Session:
         """Build the next interaction of this history, without recording it."""
         steward = None
         if actor is Actor.STEWARD:
-            steward = Steward(name=self.project.steward, note=fields.pop("note", None))
+            steward = Steward(name=self.project.steward, note=fields.pop("note", None), via=self.project.via)
         return Interaction(
             sequence=self.state.revision + 1,
             timestamp=self.project.clock.timestamp(),
@@ -89,8 +90,13 @@ class Session:
         self.require_unmoved()
         rotate_at = self.project.settings.history.rotate_at
         dumped = [dump_interaction(entry) for entry in entries]
-        appended = self.job.append_entries(self.position, dumped, self.torn, rotate_at=rotate_at)
-        before = self.state.status
+        held = self._hold_notifications(entries, back)
+        try:
+            appended = self.job.append_entries(self.position, dumped, self.torn, rotate_at=rotate_at)
+        except BaseException:
+            hooks.release_notifications(held)  # whoever finds them looks whether the entries were written
+            raise
+        self.notifications += held
         recorded = [
             entry.model_copy(update={name: sealed[name] for name in SEALED})
             for entry, sealed in zip(entries, appended.entries, strict=True)
@@ -100,11 +106,27 @@ class Session:
         self.position, self.torn = appended.position, b""
         if any(fold.is_agent_asked(entry) for entry in entries):
             self.job.set_aside_exchanges()
-        self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()
         self.job.discard_exchanges()
         self.job.end_wait()
         return recorded
+
+    def _hold_notifications(
+        self, entries: Sequence[Interaction], back: State | None
+    ) -> list[hooks.HeldNotification]:
+        """Note the events of these entries before they are written: if this command is killed, the next one sends them."""
+        held: list[hooks.HeldNotification] = []
+        if not hooks.has_hooks(self.project):
+            return held
+        before = self.state
+        for entry in entries:
+            sealed = entry.model_copy(update={"sequence": before.revision + 1})
+            after = fold.apply_interaction(before, sealed, back)
+            if entry.kind not in kinds.RETURNS:  # an earlier state is no new event
+                event = hooks.find_event(before, after)
+                held += hooks.hold_notification(self.project, self.job.id, after, event)
+            before = after
+        return held
 
     def require_unmoved(self) -> None:
         """Raise Refused if the job's directory was moved or replaced: the lock does not cover the new one."""
@@ -201,8 +223,17 @@ def open_session(
             yield session
     finally:
         watch.end()
-        if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
-            hooks.run_stuck_hook(project, job, session.state)
+        if session is not None:  # the lock is free: a hook may resolve the job
+            hooks.send_notifications(project, session.notifications)
+            send_lost_notifications(project)
+
+
+def send_lost_notifications(project: ProjectContext) -> None:
+    """Send the notifications that a killed command left, of any job of the project."""
+    if due_notifications.list_due(project.jobs_dir):
+        from logist.jobs.base import lost_notifications  # noqa: PLC0415 - it reads histories with this module
+
+        lost_notifications.send_lost_notifications(project)
 
 
 def _require_complete_history(session: Session) -> None:

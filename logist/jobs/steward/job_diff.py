@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from logist.core.history.fold import fold
-from logist.core.model import Interaction, Kind, Phase
+from logist.core.model import Interaction, Kind, Phase, State, Status
 from logist.errors import Refused, UsageError
 from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
+from logist.jobs.steward.review_hash import compute_review_hash
 from logist.store import JobDir
 from logist.workspace.comparison import Side, WorkspaceComparison, open_comparison
 
@@ -40,6 +41,9 @@ class JobComparison:
     before: str
     after: str
     notes: tuple[str, ...] = ()
+    review_hash: str | None = None
+    """Names what a steward sees of the job with these files; None if the files on disk are not compared."""
+    awaits_approval: bool = False
 
 
 @contextmanager
@@ -49,6 +53,7 @@ def compare_job(project: ProjectContext, job_id: str, scope: Scope) -> Iterator[
     Raises UsageError for an unknown interaction, Refused if there is no such state, Damaged, StorageError.
     """
     job = project.open_job(job_id)
+    state = load_session(project, job).state
     jobs = [job]
     now = Side(project.open_workspace(job))
     if scope.other is not None:
@@ -57,11 +62,17 @@ def compare_job(project: ProjectContext, job_id: str, scope: Scope) -> Iterator[
         sides = (now, Side(project.open_workspace(other)))
         labels = (f"workspace of {job.id}", f"workspace of {other.id}")
     else:
-        before, after = _choose_states(project, job, scope)
+        before, after = _choose_states(job, state, scope)
         sides = (now._replace(commit=before[0]), now._replace(commit=after[0]))
         labels = (before[1], after[1])
     with open_comparison(*sides, scope.paths) as comparison:
-        yield JobComparison(comparison, *labels, tuple(_describe_work(jobs)))
+        now_side = next((number for number, side in enumerate(sides) if side == now), None)
+        review_hash = None
+        if now_side is not None:
+            files = comparison.compute_digest(now_side)
+            review_hash = str(compute_review_hash(project, job, state, files=files))
+        awaits_approval = state.status is Status.APPROVAL_REQUIRED
+        yield JobComparison(comparison, *labels, tuple(_describe_work(jobs)), review_hash, awaits_approval)
 
 
 _State = tuple[str | None, str]
@@ -69,8 +80,8 @@ _State = tuple[str | None, str]
 _ON_DISK: _State = (None, "workspace")
 
 
-def _choose_states(project: ProjectContext, job: JobDir, scope: Scope) -> tuple[_State, _State]:
-    start = load_session(project, job).state.start_checkpoint
+def _choose_states(job: JobDir, state: State, scope: Scope) -> tuple[_State, _State]:
+    start = state.start_checkpoint
     if start is None:
         raise Refused(f"no agent has worked on {job.id} yet: nothing to compare", where=str(job.path))
     if scope.between is None and scope.since == "start":

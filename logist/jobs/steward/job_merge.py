@@ -28,6 +28,7 @@ from logist.jobs.base import source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
+from logist.jobs.steward import signed_decisions
 from logist.jobs.turn import answer_recording
 from logist.workspace import merge as publishing
 from logist.workspace.merge import JobWork, Person, Published, Target
@@ -75,6 +76,7 @@ def merge_job(
         project.trust.require_to_merge()
     with open_session(project, job_id, "job merge", wait=wait) as session:
         pending_entries = answer_recording.record_pending_first(session, then_refuse=True)
+        signed_decisions.require_signed_approval(session)
         if by_itself:
             _require_automatic_merge_allowed(session)
             _refuse_settings_changes(session)

@@ -39,7 +39,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, open_session
 from logist.jobs.children import gather
-from logist.jobs.steward import agent_stop, job_merge
+from logist.jobs.steward import agent_stop, approved_work, job_merge, signed_decisions
 from logist.jobs.turn import answer_recording, doubtful_payments
 
 NOTHING = Usage()
@@ -56,16 +56,27 @@ def record_decision(
     command: RecordedCommand | None = None,
     wait: float = 0.0,
     ends_agent: bool = False,
+    revision: int | None = None,
+    seen: str | None = None,
+    by_steward: bool = True,
 ) -> CommandResult:
     """Record a steward's decision.
 
+    `revision`: refuse if the job is not at this revision any more; checked under the lock, so only one of several
+    decisions for the same revision is recorded. `seen`: for an approval, the review hash of what the steward has seen.
+    `by_steward`: False if it only follows from another decision, so that it is not signed.
     `ends_agent`: an agent that works on the job is ended first, and what is known of its answer recorded;
     without it, Busy. Raises Refused when the state forbids the decision, or when an answer in flight had to
     be recorded first: a steward must not decide without having seen it.
     """
     note = project.redact_text(note) if note else None
     options = specs.redact_values(project, command.write()) if command else {}
+    options.pop("signature", None)  # a decision that is recorded again is not the one that was signed
     asked = kinds.read_command(kind, {**options, **({"note": note} if note else {})})
+    if ends_agent and revision is not None:
+        raise UsageError(
+            "stopping an agent changes the job, so no revision can be required", where="revision"
+        )
     if ends_agent:
         agent_stop.end_agent(project, job_id)
         wait = max(wait, agent_stop.LEAVE_SECONDS)
@@ -73,13 +84,8 @@ def record_decision(
         pending_entries = answer_recording.record_pending_first(
             session, then_refuse=kind not in kinds.STOPS, at_any_price=kind in kinds.STOPS
         )
-        if steward.is_override(asked) and not (note or "").strip():
-            raise UsageError("a reason is required", where="--override", fix="use --override REASON")
-        if isinstance(asked, ApproveCommand) and asked.gives_output and session.state.workflow is None:
-            fix = "approve without --output"
-            raise UsageError(
-                "not allowed without a workflow: no later step reads the output", where="--output", fix=fix
-            )
+        approved_work.require_revision(session, revision)
+        _refuse_unusable_options(session, asked, note)
         if isinstance(asked, ResubmitCommand) and asked.doubt == doubtful_payments.RETRY:
             asked = doubtful_payments.release(session, asked)
         spec, changed = _read_spec(session, kind)
@@ -99,6 +105,10 @@ def record_decision(
         after = steward.apply_command(
             kind, session.state.place, asked, spec, routed=route, sent_back=sent_back, job=job_id
         )
+        checkpoint = None
+        if isinstance(asked, ApproveCommand):
+            bound = approved_work.bind_approval(session, asked, seen)
+            asked, checkpoint = bound.command, bound.checkpoint
         entry = session.build_interaction(
             kind,
             after,
@@ -107,8 +117,12 @@ def record_decision(
             reason=_build_reason(after, note),
             route=route.route if route else [],
             usage=usage.usage,
+            checkpoint_before=checkpoint,
+            checkpoint_after=checkpoint,
             step=session.state.step if kind is Kind.APPROVE else after.step,  # the step that is approved
         )
+        if by_steward:
+            entry = signed_decisions.sign_decision(session, entry, session.state.revision)
         waited_for = session.state.children
         recorded = session.record(*changed, entry)
         kept_children = () if kind in kinds.ENDS else session.state.children
@@ -122,6 +136,17 @@ def record_decision(
     return job_merge.merge_due(
         project, CommandResult(job_id, session.state, (*pending_entries, *recorded), notes)
     )
+
+
+def _refuse_unusable_options(session: Session, asked: RecordedCommand, note: str | None) -> None:
+    """Raise UsageError for an override without a reason, and an output that no step reads."""
+    if steward.is_override(asked) and not (note or "").strip():
+        raise UsageError("a reason is required", where="--override", fix="use --override REASON")
+    if isinstance(asked, ApproveCommand) and asked.gives_output and session.state.workflow is None:
+        fix = "approve without --output"
+        raise UsageError(
+            "not allowed without a workflow: no later step reads the output", where="--output", fix=fix
+        )
 
 
 def _find_plan_carrier(
@@ -177,7 +202,7 @@ def _is_busy(project: ProjectContext, job_id: str) -> bool:
 
 def _cancel_child(project: ProjectContext, job_id: str, note: str) -> None:
     try:
-        record_decision(project, job_id, Kind.CANCEL, note=note, ends_agent=True)
+        record_decision(project, job_id, Kind.CANCEL, note=note, ends_agent=True, by_steward=False)
     except Refused:
         pass  # it has ended already
     except LogistError as error:

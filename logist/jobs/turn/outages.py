@@ -85,6 +85,7 @@ def _wait_for_breaker(
         began=clock.now().timestamp(),
         began_monotonic=clock.monotonic(),
         pause=seconds,
+        follows=True,
     )
     session.job.write_wait(wait)
     return wait
@@ -140,15 +141,29 @@ def is_waiting(project: ProjectContext, job: JobDir, revision: object) -> bool:
 
 
 def _is_over(project: ProjectContext, wait: ProviderWait) -> bool:
-    """Whether the job gave up, and a person who runs it now wants another try."""
-    return wait.gave_up and not (project.breakers is not None and project.breakers.is_watching)
+    """Whether the job need not wait longer: the provider has answered the job that it follows; or it gave up, and a
+    person who runs it now wants another try.
+    """
+    breakers = project.breakers
+    if (
+        wait.follows
+        and breakers is not None
+        and breakers.has_answered_since(wait.provider, wait.began_monotonic)
+    ):
+        return True
+    return wait.gave_up and not (breakers is not None and breakers.is_watching)
 
 
 def show_wait(project: ProjectContext, job_id: str, wait: ProviderWait, seconds: float) -> None:
     """Show on the display that a job waits; `seconds`: for how long so far."""
     now = project.clock.now().timestamp()
     record = ActivityRecord(
-        Activity.WAITING, run="wait", at=now, seconds=round(seconds, 3), role=wait.role, words=wait.describe()
+        Activity.WAITING,
+        run="wait",
+        at=now,
+        seconds=round(seconds, 3),
+        role=wait.role,
+        words=describe_with_message(wait),
     )
     project.progress.update(job_id, [record])
 
@@ -203,4 +218,9 @@ def sleep_until_next_try(project: ProjectContext, job: JobDir, wait: ProviderWai
 
 def describe_wait(wait: ProviderWait) -> str:
     """Return a note for the result of a step that waits."""
-    return f"waiting for {wait.describe()}; no attempt was used, nothing was charged"
+    return f"waiting for {describe_with_message(wait)}; no attempt was used, the call without an answer costs nothing"
+
+
+def describe_with_message(wait: ProviderWait) -> str:
+    """Return what the job waits for, with the last message: if an address is wrong, waiting doesn't help."""
+    return f"{wait.describe()} ({wait.message})" if wait.message else wait.describe()

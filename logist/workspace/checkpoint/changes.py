@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -100,6 +101,25 @@ def _leave_out_hidden(
         {path: thing for path, thing in unstored.items() if path not in hidden_unstored}
         | dict.fromkeys(was_open, Unstored("", DIRECTORY_MODE, "")),
     )
+
+
+def compute_digest(tree: Tree, unstored: dict[bytes, Unstored]) -> str:
+    """Return the SHA-256 of everything in a workspace or a checkpoint, except caches."""
+    lines = [
+        *(b"%s %s %s" % (entry.mode.encode(), entry.id.encode(), path) for path, entry in tree.items()),
+        *(
+            b"%s %s %s" % (thing.mode.encode(), thing.digest.encode(), path)
+            for path, thing in unstored.items()
+            if thing.why != CACHE
+        ),
+    ]
+    return hashlib.sha256(b"\0".join(sorted(lines))).hexdigest()
+
+
+def compute_checkpoint_digest(git: Git, commit: str) -> str:
+    """Return the same for a checkpoint."""
+    (unstored,) = objects.read_unstored(git, commit)
+    return compute_digest(objects.read_tree(git, commit), unstored)
 
 
 def compare_trees(before: Tree, after: Tree) -> Iterator[PathDifference]:

@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from logist.cli.options import note_option, wait_option
-from logist.cli.project import on_job
+from logist.cli.project import on_jobs
 from logist.cli.show import render
 from logist.cli.show.output import Output
 from logist.errors import Busy, UsageError
 
 if TYPE_CHECKING:
+    from logist.cli.options import ChosenJobs
     from logist.core.model.commands import RecordedCommand
     from logist.jobs.base.project import ProjectContext
+    from logist.jobs.base.result import CommandResult
 
 
 def run_decision(
     kind: str,
     project: ProjectContext,
-    job_id: str,
+    jobs: ChosenJobs,
     wait: float,
     note: str | None,
     command: RecordedCommand | None = None,
     *,
-    ends_agent: bool = False,
+    seen: str | None = None,
+    ends_agent: Callable[[str], bool] = lambda job_id: False,
 ) -> Output:
-    """Make a decision, and return the new status of the job."""
-    from logist.cli.show.view import build_result_output
+    """Make a decision about each job, and return the new status of it.
+
+    `ends_agent`: whether an agent that works on a job may be stopped.
+    """
+    from logist.cli.show.view import build_decisions_output, build_result_output
     from logist.core.model import Kind
+    from logist.jobs.job_queue import choose_exit_code, decide_jobs
     from logist.jobs.steward.steward_decisions import record_decision
 
-    result = record_decision(
-        project,
-        job_id,
-        Kind(kind),
-        note=note,
-        command=command,
-        wait=wait,
-        ends_agent=ends_agent,
-    )
-    return build_result_output(result)
+    def decide(job_id: str) -> CommandResult:
+        return record_decision(
+            project,
+            job_id,
+            Kind(kind),
+            note=note,
+            command=command,
+            wait=wait,
+            ends_agent=ends_agent(job_id),
+            revision=jobs.revision,
+            seen=seen,
+        )
+
+    if jobs.is_single:
+        return build_result_output(decide(jobs.ids[0]))
+    decided = decide_jobs(jobs.ids, decide)
+    return build_decisions_output(decided, choose_exit_code([each.exit_code for each in decided]))
 
 
 READ = ("approve", "reject", "resume")
@@ -52,11 +67,11 @@ def _create_command(kind: str, text: str, *, note_required: bool = False) -> cli
     """Create the command that makes one decision."""
 
     @click.command(kind, help=text)
-    @on_job
+    @on_jobs
     @wait_option
     @note_option(required=note_required, read=kind in READ)
-    def command(project: ProjectContext, job_id: str, wait: float, note: str | None) -> Output:
-        return run_decision(kind, project, job_id, wait, note)
+    def command(project: ProjectContext, jobs: ChosenJobs, wait: float, note: str | None) -> Output:
+        return run_decision(kind, project, jobs, wait, note)
 
     return command
 
@@ -69,18 +84,28 @@ activate = _create_command("activate", "Start a draft job.")
 @click.option(
     "--override", metavar="REASON", help="Approve despite the review, or without one; give the reason."
 )
-@on_job
+@click.option(
+    "--seen",
+    metavar="HASH",
+    help="The review hash of the work that you have seen; refuse if it has changed since. Only for one job.",
+)
+@on_jobs
 @wait_option
 @note_option(read=True)
 def approve(
     project: ProjectContext,
-    job_id: str,
+    jobs: ChosenJobs,
     wait: float,
     note: str | None,
     output: str | None,
     override: str | None,
+    seen: str | None,
 ) -> Output:
-    """Approve a job that waits for approval.
+    """Approve jobs that wait for approval.
+
+    `logist job diff JOB` shows the work and its review hash. With --seen HASH, exactly this work is approved. Without
+    it, the approval is refused if files have changed since the last checkpoint, so that no check has seen the
+    changes.
 
     This also completes a manual step: `logist job show` prints its task, and --output sets its result.
     --override accepts work that a review sent back or has not judged yet; the reason is saved in the history and
@@ -98,7 +123,9 @@ def approve(
     if override is not None:
         note = _require_one_reason(override, note)
         command = command.model_copy(update={"override": True})
-    return run_decision("approve", project, job_id, wait, note, command)
+    if seen is not None:
+        jobs.require_single("--seen")
+    return run_decision("approve", project, jobs, wait, note, command, seen=seen)
 
 
 def _require_one_reason(override: str, note: str | None) -> str:
@@ -119,13 +146,22 @@ def _create_ending_command(kind: str, text: str) -> click.Command:
     @click.command(
         kind, help=f"{text} If an agent is working on the job, Logist asks before it stops the agent."
     )
-    @on_job
+    @on_jobs
     @wait_option
     @note_option(read=False)
     @click.option("--yes", is_flag=True, help="Stop a working agent without asking.")
-    def command(project: ProjectContext, job_id: str, wait: float, note: str | None, yes: bool) -> Output:
-        ends_agent = confirm_ending_agent(project, job_id, kind, yes=yes, waits=wait > 0)
-        return run_decision(kind, project, job_id, wait, note, ends_agent=ends_agent)
+    def command(
+        project: ProjectContext, jobs: ChosenJobs, wait: float, note: str | None, yes: bool
+    ) -> Output:
+        def ends_agent(job_id: str) -> bool:
+            if jobs.revision is not None:
+                return False
+            return confirm_ending_agent(project, job_id, kind, yes=yes, waits=wait > 0)
+
+        if yes and jobs.revision is not None:
+            fix = "remove --revision: stopping an agent changes the job"
+            raise UsageError("can't use --yes and --revision together", where="--revision", fix=fix)
+        return run_decision(kind, project, jobs, wait, note, ends_agent=ends_agent)
 
     return command
 

@@ -67,6 +67,8 @@ def diff(
 
     In a pipe, prints a patch that `git apply` accepts. Files that no checkpoint holds, such as caches, are left out and
     named.
+
+    --json and the terminal also give the review hash, which names exactly this work: see `logist job approve --seen`.
     """
     from logist.cli.context import open_project
     from logist.jobs.steward.job_diff import compare_job
@@ -82,8 +84,10 @@ def diff(
         if name_only:
             return Output(None, [each.path for each in files], diagnostics)
         is_terminal = sys.stdout.isatty()
+        if is_terminal and not scope.paths:
+            diagnostics += _advise_approval(job_id, compared)
         if stat:
-            return Output(None, list(_format_summary(compared, files)), diagnostics)
+            return Output(None, list(format_summary(compared, files)), diagnostics)
         if not is_terminal:
             with compared.comparison.open_patch() as stream:
                 render.copy_bytes(stream)
@@ -91,7 +95,7 @@ def diff(
         from logist.cli.show.patch_view import show_patch
 
         with compared.comparison.open_patch(binary=False) as stream:
-            show_patch(_format_summary(compared, files), stream, environment)
+            show_patch(format_summary(compared, files), stream, environment)
         return Output(None, diagnostics=diagnostics)
 
 
@@ -128,7 +132,14 @@ def _note_left_out(compared: JobComparison) -> tuple[Diagnostic, ...]:
     return make_notes([f"left out, because no checkpoint holds them: {names}"]) if names else ()
 
 
-def _format_summary(compared: JobComparison, files: list[FileDifference]) -> list[Line]:
+def _advise_approval(job_id: str, compared: JobComparison) -> tuple[Diagnostic, ...]:
+    if not (compared.awaits_approval and compared.review_hash):
+        return ()
+    command = f"logist job approve {job_id} --seen {compared.review_hash}"
+    return make_notes([f"to approve exactly this work: {command}"])
+
+
+def format_summary(compared: JobComparison, files: list[FileDifference]) -> list[Line]:
     """Return the sides, the files and the sums."""
     head: Line = (StyledText(f"{compared.before} -> {compared.after}", "bold"),)
     if not files:
@@ -173,4 +184,5 @@ def _build_data(job_id: str, compared: JobComparison, files: list[FileDifference
         "left_out": list(compared.comparison.left_out),
         "patch": patch.decode("utf-8", "backslashreplace"),
         "whole": is_whole,
+        "review_hash": compared.review_hash,
     }

@@ -8,12 +8,13 @@ import click
 
 from logist.cli.commands.job.decide import run_decision
 from logist.cli.options import note_option, wait_option
-from logist.cli.project import on_job
+from logist.cli.project import on_jobs
 from logist.cli.shell_values import complete_step
 from logist.cli.show.output import Output
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
+    from logist.cli.options import ChosenJobs
     from logist.jobs.base.project import ProjectContext
 
 
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
     metavar="TOOL",
     help="Allow a tool that needs your approval, until the job gets stuck again; repeatable.",
 )
-@on_job
+@on_jobs
 @wait_option
 @note_option()
 def resubmit(
     project: ProjectContext,
-    job_id: str,
+    jobs: ChosenJobs,
     wait: float,
     note: str | None,
     review: bool,
@@ -76,4 +77,4 @@ def resubmit(
         allow=list(allow) or None,
         force=force or None,
     )
-    return run_decision("resubmit", project, job_id, wait, note, command)
+    return run_decision("resubmit", project, jobs, wait, note, command)

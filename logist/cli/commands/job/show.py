@@ -20,7 +20,7 @@ from logist.errors import Refused
 
 if TYPE_CHECKING:
     from logist.cli.show.workflow_lines import Followed
-    from logist.core.model import State
+    from logist.core.model import Interaction, State
     from logist.store import JobDir
 
 ENDED = ("SUCCESS", "FAILED", "CANCELED")
@@ -50,19 +50,27 @@ def show(
     With --graph or --mermaid, show the progress of its workflow instead. For the last answer, failed checks and
     failed tool calls are shown with the end of their output; with --checks, everything that was recorded of it.
     """
+    from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.cli.show import answer_details, glance
-    from logist.cli.show.view import build_entry_row
+    from logist.cli.show.view import build_decision_row, build_entry_row, format_decision
+    from logist.core.machine.kinds import DECISIONS
+    from logist.core.machine.waiting import find_assignee
     from logist.jobs.base import specs
     from logist.jobs.base.job_reader import read_interactions
     from logist.jobs.base.session import build_current_state
+    from logist.jobs.steward.review_hash import find_review_hash
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     state = build_current_state(job, job.load())
     job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    asked = [entry for entry in read_interactions(job) if entry.kind == "ask"]
+    entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note", *DECISIONS)]
+    asked = [entry for entry in entries if entry.kind == "ask"]
     answers = [build_entry_row(entry) for entry in asked]
+    notes = [_build_note(entry) for entry in entries if entry.kind == "note"]
+    decided = [entry for entry in entries if entry.kind in DECISIONS]
+    decisions = [line for entry in decided for line in format_decision(entry)]
     kind = state.place.stuck.kind if state.place.stuck else None
     last = asked[-1] if asked else None
     has_failed_calls = last is not None and last.response.tools_failed
@@ -76,6 +84,8 @@ def show(
         "title": state.title,
         "spec": spec,
         "answers": answers,
+        "notes": notes,
+        "decisions": [build_decision_row(entry) for entry in decided],
         "checks": results,
         "failed_calls": [each._asdict() for each in failed_calls],
         "question": last.response.output
@@ -87,8 +97,9 @@ def show(
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _list_paths(job),
+        "review_hash": find_review_hash(surroundings(environment, jobs_dir), job, state),
         "setup": glance.read_last_setup(str(job.path)),
-        "assignee": glance.find_assignee(state.model_dump(mode="json")),
+        "assignee": find_assignee(state.model_dump(mode="json")),
         "workflow": None,
         "mermaid": None,
     }
@@ -98,7 +109,9 @@ def show(
     if followed is None:
         if graph or mermaid:
             raise _make_undrawn_error(job, state)
-        return Output(data, _format_job(data), on_terminal=partial(_draw_job, data, []))
+        return Output(
+            data, _format_job(data, decisions=decisions), on_terminal=partial(_draw_job, data, [], decisions)
+        )
     from logist.cli.show import workflow_lines, workflow_standing
 
     data["workflow"] = workflow_lines.build_workflow_data(followed)
@@ -108,7 +121,21 @@ def show(
     if graph:
         return Output(data, workflow_standing.draw_progress(followed))
     progress = [_remove_indent(line) for line in workflow_standing.progress_lines(followed)]
-    return Output(data, _format_job(data, progress), on_terminal=partial(_draw_job, data, progress))
+    return Output(
+        data,
+        _format_job(data, progress, decisions),
+        on_terminal=partial(_draw_job, data, progress, decisions),
+    )
+
+
+def _build_note(entry: Interaction) -> dict[str, Any]:
+    """Return a note without a decision (`logist inbox note`) as JSON."""
+    return {
+        "sequence": entry.sequence,
+        "timestamp": entry.timestamp,
+        "steward": entry.steward.name if entry.steward else None,
+        "note": entry.steward.note if entry.steward else None,
+    }
 
 
 def _format_checks(results: Sequence[dict[str, Any]], job: str) -> Iterator[Line]:
@@ -157,7 +184,9 @@ def _list_paths(job: JobDir) -> dict[str, str]:
     }
 
 
-def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
+def _format_job(
+    data: dict[str, Any], followed: Sequence[Line] = (), decisions: Sequence[Line] = ()
+) -> list[Line]:
     from logist.cli.show import glance
 
     lines: list[Line] = [
@@ -168,6 +197,8 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
     lines += [line for key, value in spec.items() for line in _format_field(key, value)]
     lines += followed
     lines += [line for answer in data["answers"] for line in _format_answer(answer)]
+    lines += _format_notes(data)
+    lines += decisions
     lines += _format_last_answer(data)
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [line for step, value in data["outputs"].items() for line in _format_output(step, value)]
@@ -175,10 +206,19 @@ def _format_job(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Lin
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
 
 
-def _draw_job(data: dict[str, Any], followed: Sequence[Line], screen: Screen) -> list[Line]:
+def _format_notes(data: dict[str, Any]) -> list[Line]:
+    return [
+        f"#{each['sequence']} note by {each['steward']}: {_to_one_line(each['note'])}"
+        for each in data["notes"]
+    ]
+
+
+def _draw_job(
+    data: dict[str, Any], followed: Sequence[Line], decisions: Sequence[Line], screen: Screen
+) -> list[Line]:
     """Return the same for a terminal: the task and the answers in panels, what agents wrote as Markdown."""
     if not screen.can_draw:
-        return _format_job(data, followed)
+        return _format_job(data, followed, decisions)
     from logist.cli.show import glance, rich_text
 
     title: Line = (
@@ -200,6 +240,8 @@ def _draw_job(data: dict[str, Any], followed: Sequence[Line], screen: Screen) ->
         lines.append(rich_text.draw_panel("task", "", [rich_text.build_markdown(prompt, screen)], screen))
     lines += followed
     lines += [_draw_answer(answer, screen) for answer in data["answers"]]
+    lines += _format_notes(data)
+    lines += decisions
     lines += _format_last_answer(data)
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     for step, value in data["outputs"].items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from logist.errors import Damaged, LogistError, UsageError
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
     from logist.jobs.base.job_reader import Edits, Verified
+    from logist.jobs.steward.signed_decisions import CheckedSignature
     from logist.store import HistoryProblem, JobDir
     from logist.store.verification import Proof
 
@@ -47,7 +48,8 @@ def verify(
     jobs, the parent, forks, a merge) show that the end of the history is missing. A state.json that is missing or
     older than the history does no harm: the next change creates it again.
 
-    Also lists changes in the workspace since the last checkpoint. Such changes are allowed.
+    Also lists changes in the workspace since the last checkpoint. Such changes are allowed. Checks the signatures of
+    decisions against the file `steward.allowed_signers`; with `steward.require`, each approval must have one.
 
     With --secrets, exit code 3 if a file written by Logist contains a secret. A secret in the workspace, or in a
     checkpoint of it, is only a warning. Logist never prints a secret, only its kind, length and first characters.
@@ -62,9 +64,12 @@ def verify(
     from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.jobs.base import job_reader
+    from logist.jobs.base.job_reader import read_interactions
+    from logist.jobs.steward import signed_decisions
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    verified = job_reader.verify_job(surroundings(environment, jobs_dir), job)
+    project = surroundings(environment, jobs_dir)
+    verified = job_reader.verify_job(project, job)
     trusted, first_bad = verified.proof.trusted, verified.proof.first_bad
     count = trusted.last - trusted.first + 1 if trusted else 0
     data = {
@@ -78,15 +83,61 @@ def verify(
         "workspace": verified.edits and _build_edits_data(verified.edits),
     }
     diagnostics = make_notes(verified.notes)
+    signatures = (
+        []
+        if verified.problems
+        else signed_decisions.check_signatures(project, job.id, read_interactions(job))
+    )
+    data["signatures"] = [_build_signature_row(each) for each in signatures]
+    invalid = tuple(_make_signature_error(job, each) for each in signatures if each.problem)
+    data["ok"] = data["ok"] and not invalid
+    diagnostics += _note_unchecked(signatures)
+    if invalid:
+        return Output(data, tuple(_signature_lines(signatures)), (*invalid, *diagnostics), Damaged.exit_code)
     if not verified.problems:
         state = "" if verified.notes else ", state matches"
         verdict = f"{job.id}: OK, {format_count(count, 'interaction')} verified{state}"
-        return Output(data, (verdict, *_edit_lines(verified.edits)), diagnostics)
+        lines = (verdict, *_signature_lines(signatures), *_edit_lines(verified.edits))
+        return Output(data, lines, diagnostics)
     errors = tuple(_make_diagnostic(job, problem) for problem in verified.problems)
     advice = _advise_repair(job, verified)
     return Output(
         data, tuple(_extent_lines(verified.proof)), (*errors, *diagnostics, advice), Damaged.exit_code
     )
+
+
+def _build_signature_row(checked: CheckedSignature) -> JsonObject:
+    return {
+        "sequence": checked.sequence,
+        "kind": str(checked.kind),
+        "signed": checked.is_signed,
+        "signer": checked.signer,
+        "problem": checked.problem,
+    }
+
+
+def _make_signature_error(job: JobDir, checked: CheckedSignature) -> Diagnostic:
+    message = f"interaction {checked.sequence} ({checked.kind}): {checked.problem}"
+    return Diagnostic("error", Damaged.code, message, str(job.path))
+
+
+def _signature_lines(signatures: Sequence[CheckedSignature]) -> Iterator[str]:
+    """Yield who has signed which decisions."""
+    by_signer: dict[str, list[str]] = {}
+    for each in signatures:
+        if each.signer is not None:
+            by_signer.setdefault(each.signer, []).append(f"#{each.sequence} {each.kind}")
+    for signer, decisions in by_signer.items():
+        yield f"signed by {signer}: {', '.join(decisions)}"
+
+
+def _note_unchecked(signatures: Sequence[CheckedSignature]) -> tuple[Diagnostic, ...]:
+    unchecked = [each for each in signatures if each.signer is None and each.problem is None]
+    if not unchecked:
+        return ()
+    count = format_count(len(unchecked), "signature")
+    fix = "to check them: logist config set --user steward.allowed_signers FILE"
+    return make_notes([f"{count} not checked, because steward.allowed_signers is not set; {fix}"])
 
 
 def _build_problem_row(problem: HistoryProblem) -> JsonObject:

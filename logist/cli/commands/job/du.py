@@ -1,0 +1,82 @@
+"""`logist job du`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.shell_values import complete_job
+from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable, make_warnings
+from logist.config.environment import Environment
+from logist.core.text.counts import format_bytes, format_count
+from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
+from logist.errors import UsageError
+from logist.store.disk_usage import DiskUsage, measure_folder, measure_job
+from logist.store.listing import list_job_ids
+
+HEAD = ("TOTAL", "WORKSPACE", "GIT", "HISTORY", "LOGS", "JOB")
+SHARED = ".setup"
+"""What setups have made, for all jobs."""
+
+
+@click.command("du")
+@click.argument("jobs", metavar="[JOB]...", nargs=-1, shell_complete=complete_job)
+@jobs_dir_option
+@json_option
+@click.pass_obj
+def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) -> Output:
+    """Show how much disk space jobs take, the largest first.
+
+    Without JOB, all jobs, and what setups keep for later jobs. GIT are the checkpoints. In a pipe, the columns are
+    separated by tabs: total, workspace, checkpoints, history, logs, job. Attachments and other files are in the total; --json has all in bytes.
+    To free space: `logist job delete`.
+    """
+    folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
+    ids = list_job_ids(folder) if not jobs else [_require_job(folder, each) for each in dict.fromkeys(jobs)]
+    measured = sorted((measure_job(folder, each) for each in ids), key=lambda each: (-each.total, each.job))
+    shared = 0 if jobs else measure_folder(os.path.join(folder, SHARED))
+    total = sum(each.total for each in measured) + shared
+    warnings = make_warnings(
+        f"{each.job}: can't read {_count_directories(each.unread)}, so it takes more than this"
+        for each in measured
+        if each.unread
+    )
+    data = {"jobs": [_build_row(each) for each in measured], "shared": shared, "total": total}
+    if not measured and not shared:
+        note = Diagnostic("info", "no_jobs", "no jobs found", folder, 'logist job create --prompt "..."')
+        return Output(data, diagnostics=(note,))
+    rows = [_format_row(each) for each in measured]
+    if shared:
+        rows.append((format_bytes(shared), "", "", "", "", StyledText(f"{SHARED}, shared by jobs", "dim")))
+    if len(rows) > 1:
+        rows.append((format_bytes(total), "", "", "", "", StyledText("in all", "dim")))
+    return Output(data, diagnostics=warnings, table=TextTable(HEAD, rows))
+
+
+def _count_directories(number: int) -> str:
+    return "a directory" if number == 1 else format_count(number, "directory")
+
+
+def _require_job(folder: str, job_id: str) -> str:
+    if not is_job_id(job_id):
+        fix = f"job ids match {JOB_ID_PATTERN}; to see all jobs, run: logist job list"
+        raise UsageError(f"invalid job id {job_id!r}", where="job id", fix=fix)
+    path = os.path.join(folder, job_id)
+    if os.path.islink(path) or not os.path.isdir(path):
+        raise UsageError(
+            f"job {job_id!r} not found", where=folder, fix="to see all jobs, run: logist job list"
+        )
+    return job_id
+
+
+def _build_row(usage: DiskUsage) -> dict[str, Any]:
+    return {**usage._asdict(), "total": usage.total}
+
+
+def _format_row(usage: DiskUsage) -> tuple[StyledText | str, ...]:
+    parts = (usage.total, usage.workspace, usage.checkpoints, usage.history, usage.logs)
+    return (*map(format_bytes, parts), StyledText(usage.job, "bold"))

@@ -1,0 +1,313 @@
+"""The inbox: what waits for a person, read from the files of all jobs. Takes no lock and writes nothing.
+
+`logist inbox` is run often, so this module and what it imports load quickly: no pydantic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import index
+from typing import Any
+
+from logist.core.machine import advice, waiting
+from logist.core.money import amounts
+from logist.errors import Damaged, LogistError, ProviderError
+from logist.regular_files import read_regular
+from logist.store.listing import Glance, read_glances
+from logist.store.provider_wait import ProviderWait, read_wait
+from logist.store.snooze import read_snooze
+
+MOST_HISTORY = 2_000_000
+"""Bytes of a history that is read to count the changed files; they are unknown for a larger one."""
+MOST_HISTORIES = 20_000_000
+"""Bytes of all histories that are read for one inbox."""
+_WORKING = ("PENDING", "REVIEW_REQUIRED")
+_ENDED = ("SUCCESS", "FAILED", "CANCELED")
+_GATHERING = ("share", "conflict")
+"""Kinds of STUCK in which a job waits for its children again."""
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class InboxItem:
+    """A job that waits for a person."""
+
+    job: str
+    jobs_dir: str
+    project: str | None
+    """The directory of its project, in an inbox of several projects."""
+    kind: str
+    """Why it waits, one of `waiting.KINDS`, or a word of a newer Logist."""
+    status: str | None
+    """None if its files can't be read."""
+    title: str
+    reason: str
+    """The question or the reason, on one line."""
+    since: str
+    """When it began to wait; "" if its files can't be read."""
+    age_seconds: int
+    blocks: int
+    """How many other jobs can't continue before this one does."""
+    cost_microcents: int | None
+    changed_files: int | None
+    """How many files agents have changed; None if that is not known without a longer search."""
+    assignee: str | None
+    """Who does the manual step."""
+    tags: tuple[str, ...]
+    revision: int | None
+    snoozed_until: float | None
+    """Seconds since 1970; None if the job is not snoozed."""
+    command: str
+    """The one command to run next."""
+    advice: str
+    """All commands that help."""
+    exit_code: int
+
+
+def list_inbox(jobs_dir: str, now: float, project: str | None = None) -> list[InboxItem]:
+    """Return the jobs of a directory that wait for a person, snoozed ones too, in the order of `sort_inbox`.
+
+    Child jobs are included, a job that only waits for its children is not. `now`: seconds since 1970.
+    """
+    states: dict[str, State] = {}
+    problems: list[InboxItem] = []
+    for glance in read_glances(jobs_dir):
+        try:
+            states[glance.id] = _read_state(jobs_dir, glance)
+        except LogistError as error:
+            problems.append(_build_damaged_item(jobs_dir, project, glance.id, error))
+    blocked = count_blocked_jobs(states)
+    items = [*problems]
+    for job_id, state in states.items():
+        if _is_left_behind(job_id, state, states):
+            continue
+        try:
+            item = _build_item(jobs_dir, project, job_id, state, blocked.get(job_id, 0), now)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            damage = Damaged("invalid state.json", fix=_check_command(job_id))
+            item = _build_damaged_item(jobs_dir, project, job_id, damage)
+        if item is not None:
+            items.append(item)
+    return sort_inbox(items)
+
+
+def sort_inbox(items: list[InboxItem]) -> list[InboxItem]:
+    """Sort by the number of jobs that each one blocks, then by age, the oldest first."""
+    return sorted(items, key=lambda item: (-item.blocks, item.since, item.project or "", item.job))
+
+
+def count_changed_files(items: list[InboxItem]) -> list[InboxItem]:
+    """Return the items with `changed_files`, as far as that is known from histories that are read quickly."""
+    counted: list[InboxItem] = []
+    left = MOST_HISTORIES
+    for item in items:
+        content = _read_history(f"{item.jobs_dir}/{item.job}", min(left, MOST_HISTORY)) if left else b""
+        left -= len(content)
+        counted.append(replace(item, changed_files=_count_changed_paths(content)))
+    return counted
+
+
+def _read_state(jobs_dir: str, glance: Glance) -> State:
+    """Return the state of a job: state.json, or the fold of the history if that is missing or behind."""
+    if glance.state is not None and not glance.behind:
+        return glance.state
+    from pathlib import Path  # noqa: PLC0415 - few jobs need it, and importing it would slow down every inbox
+
+    from logist.jobs.base.session import read_current_state  # noqa: PLC0415
+    from logist.store import JobDir  # noqa: PLC0415
+
+    job = JobDir.open(Path(jobs_dir), glance.id)
+    job.load()  # raises what is wrong with the history, which reading the state alone would forgive
+    return read_current_state(job)
+
+
+def _build_item(
+    jobs_dir: str, project: str | None, job_id: str, state: State, blocks: int, now: float
+) -> InboxItem | None:
+    folder = f"{jobs_dir}/{job_id}"
+    wait = read_wait(folder, state["revision"]) if state["status"] in _WORKING else None
+    if wait is not None and wait.gave_up:
+        waits = _describe_provider(job_id, wait)
+        exit_code = ProviderError.exit_code
+    elif (found := waiting.find_waiting(state, job_id)) is not None:
+        waits = found
+        exit_code = advice.exit_code(state["status"])
+    else:
+        return None
+    usage = state["usage"]
+    snooze = read_snooze(folder, state["revision"])
+    since = str(state["updated_at"])
+    reason = waits.reason
+    if waits.kind == "manual" and (task := read_step_task(folder, str(state["step"]))):
+        reason = f"{reason}: {task}"
+    return InboxItem(
+        job=job_id,
+        jobs_dir=jobs_dir,
+        project=project,
+        kind=waits.kind,
+        status=state["status"],
+        title=str(state["title"]),
+        reason=reason,
+        since=since,
+        age_seconds=_compute_age(since, now),
+        blocks=blocks,
+        cost_microcents=amounts.join_cents(
+            index(usage["cumulative_cost"]), index(usage["cumulative_cost_microcents"])
+        ),
+        changed_files=None,
+        assignee=waiting.find_assignee(state),
+        tags=tuple(map(str, state["tags"])),
+        revision=index(state["revision"]),
+        snoozed_until=snooze.until if snooze is not None and snooze.until > now else None,
+        command=waits.command,
+        advice=waits.advice,
+        exit_code=exit_code,
+    )
+
+
+def _build_damaged_item(jobs_dir: str, project: str | None, job_id: str, error: LogistError) -> InboxItem:
+    fix = error.fix if error.fix and error.fix.startswith("logist ") else _check_command(job_id)
+    return InboxItem(
+        job=job_id,
+        jobs_dir=jobs_dir,
+        project=project,
+        kind=waiting.DAMAGED,
+        status=None,
+        title="",
+        reason=" ".join(error.message.split()),
+        since="",
+        age_seconds=0,
+        blocks=0,
+        cost_microcents=None,
+        changed_files=None,
+        assignee=None,
+        tags=(),
+        revision=None,
+        snoozed_until=None,
+        command=waiting.choose_command(fix),
+        advice=error.fix or fix,
+        exit_code=error.exit_code,
+    )
+
+
+def _check_command(job_id: str) -> str:
+    return f"logist job verify --job {job_id}"
+
+
+def _describe_provider(job_id: str, wait: ProviderWait) -> waiting.Waiting:
+    command = f"logist job step --job {job_id}"
+    message = f": {wait.message}" if wait.message else ""
+    return waiting.Waiting(waiting.PROVIDER, f"{wait.describe()}{message}", command, command)
+
+
+def _compute_age(since: str, now: float) -> int:
+    return max(0, int(now - datetime.fromisoformat(since).timestamp()))
+
+
+def read_step_task(folder: str, step: str) -> str:
+    """Return the task of a step, from the workflow of the job in `folder`; "" if there is none."""
+    try:
+        workflow = json.loads(read_regular(f"{folder}/workflow.json", MOST_HISTORY))
+        steps = {each["id"]: each for each in workflow["steps"]}
+        return " ".join(str(steps[step].get("prompt") or "").split())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""
+
+
+# Which jobs wait for which
+
+
+def _list_children(state: State) -> list[str]:
+    children = state.get("children")
+    return [str(child) for child in children] if isinstance(children, list) else []
+
+
+def _is_left_behind(job_id: str, state: State, states: dict[str, State]) -> bool:
+    """Return whether a job is a child that its parent no longer waits for: no command could continue it."""
+    parent = states.get(str(state.get("parent")))
+    return parent is not None and (parent.get("status") in _ENDED or job_id not in _list_children(parent))
+
+
+def count_blocked_jobs(states: dict[str, State]) -> dict[str, int]:
+    """Return for each job how many others can't continue before it does; without those that block none.
+
+    A child blocks the jobs above that wait for it, a job at a limit those below it that would run.
+    """
+    counts: dict[str, int] = {}
+    for job_id, state in states.items():
+        if state.get("status") in waiting.LIMIT_KINDS:
+            blocked = sum(states[below].get("status") in _WORKING for below in _iter_below(job_id, states))
+        else:
+            blocked = 0
+        blocked += sum(1 for _ in _iter_waiting_above(job_id, states))
+        if blocked:
+            counts[job_id] = blocked
+    return counts
+
+
+def _iter_waiting_above(job_id: str, states: dict[str, State]) -> Iterator[str]:
+    """Yield the jobs above that wait for a job, the nearest first."""
+    seen = {job_id}
+    while True:
+        state = states[job_id]
+        above = str(state.get("parent"))
+        if above in seen or above not in states or not _waits_for(states[above], job_id, state):
+            return
+        yield above
+        seen.add(above)
+        job_id = above
+
+
+def _waits_for(parent: State, child_id: str, child: State) -> bool:
+    if child_id not in _list_children(parent):
+        return False
+    if parent.get("status") != "WAITING":
+        return _get_stuck_kind(parent) in _GATHERING
+    # A child without attempts left is settled: its parent gathers what the others have done.
+    return _get_stuck_kind(child) != "attempts"
+
+
+def _iter_below(job_id: str, states: dict[str, State], depth: int = 10) -> Iterator[str]:
+    for child in _list_children(states[job_id]):
+        if child in states and depth:
+            yield child
+            yield from _iter_below(child, states, depth - 1)
+
+
+def _get_stuck_kind(state: State) -> object:
+    stuck = state.get("stuck")
+    return stuck.get("kind") if isinstance(stuck, dict) else None
+
+
+# How many files agents have changed
+
+
+def _read_history(folder: str, most: int) -> bytes:
+    """Return the history of a job; b"" if it is large or can't be read."""
+    try:
+        return read_regular(f"{folder}/jobHistory.json", most)
+    except OSError:
+        return b""
+
+
+def _count_changed_paths(content: bytes) -> int | None:
+    """Return how many files agents have changed according to a history; None if it is not complete."""
+    try:
+        entries = json.loads(content)["interactions"]
+        if entries[0]["sequence"] != 1:  # the entries before are in a compressed segment
+            return None
+        changed: list[tuple[int, str]] = []
+        for entry in entries:
+            if entry["kind"] == "rerun":
+                changed = []
+            if entry["kind"] == "restep":
+                changed = [each for each in changed if each[0] < entry["command"]["to"]]
+            changes = (entry.get("observed") or {}).get("changes") or ()
+            changed += [(entry["sequence"], each["path"]) for each in changes if not each.get("cache")]
+        return len({path for _, path in changed})
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        return None

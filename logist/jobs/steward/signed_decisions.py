@@ -1,0 +1,212 @@
+"""Signs the decisions of stewards with `ssh-keygen -Y sign`, and verifies signatures. A replay does neither."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from logist.config.layering import require_owner
+from logist.core.machine import kinds
+from logist.core.model import Interaction, JsonObject, Kind
+from logist.core.model.commands import Signature
+from logist.errors import InvalidFile, LogistError, Refused
+from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.session import Session, dump_interaction
+
+NAMESPACE = "logist"
+"""So that a signature for another purpose, such as a commit, is not accepted here."""
+VERIFY_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class CheckedSignature:
+    """What is known of the signature of a decision."""
+
+    sequence: int
+    kind: str
+    signer: str | None = None
+    """Who has signed, by the file of allowed signers; None if the signature is missing, invalid or was not checked."""
+    problem: str | None = None
+    is_signed: bool = True
+
+
+def sign_decision(session: Session, entry: Interaction, revision: int) -> Interaction:
+    """Return the decision with a signature, if the user's config wants one. `revision`: what was decided about.
+
+    Raises Refused if an approval must be signed by an allowed signer, and is not, or if signing fails; InvalidFile if
+    the key or the file of signers is not found.
+    """
+    project, rules = session.project, session.project.settings.steward
+    must_sign = rules.require is not None and entry.kind is Kind.APPROVE
+    if rules.sign is None:
+        if must_sign:
+            fix = "to sign your decisions: logist config set --user steward.sign ssh"
+            raise Refused("not approved: approvals must be signed (steward.require)", fix=fix)
+        return entry
+    if must_sign and _find_allowed_signers(project) is None:  # before the person is asked for a passphrase
+        fix = "name the file of the keys that may sign: logist config set --user steward.allowed_signers FILE"
+        raise InvalidFile("steward.require needs steward.allowed_signers", fix=fix)
+    command = dump_interaction(entry)["command"]
+    text = build_signed_text(session.job.id, revision, entry.kind, command)
+    signature = Signature(job=session.job.id, revision=revision, ssh=_sign(project, text))
+    signed = entry.model_copy(update={"command": {**command, "signature": signature.model_dump()}})
+    if must_sign:
+        checked = _check_signature(project, signed, session.job.id)
+        if checked.problem or checked.signer is None:
+            fix = f"add your public key to {_find_allowed_signers(project)}"
+            raise Refused(f"not approved: {checked.problem or 'the signer is not known'}", fix=fix)
+    return signed
+
+
+def build_signed_text(job_id: str, revision: int, kind: str, command: JsonObject) -> bytes:
+    """Return what is signed: the job, its revision, the decision with all options, and what an approval accepts."""
+    unsigned = {name: value for name, value in command.items() if name != "signature"}
+    canonical = json.dumps(unsigned, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    lines = ["Logist decision", f"job {job_id}", f"revision {revision}", str(kind)]
+    lines += [f"review {command.get('review_hash')}", f"command sha256:{digest}"]
+    return "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def check_signatures(
+    project: ProjectContext, job_id: str, history: Iterable[Interaction]
+) -> list[CheckedSignature]:
+    """Check the signature of each decision, and find approvals without one where the user's config requires it.
+
+    A fork has the decisions of its origin, with their signatures. Raises InvalidFile for an invalid file of signers.
+    """
+    is_required = project.settings.steward.require is not None
+    decisions = [entry for entry in history if entry.kind in kinds.DECISIONS or entry.kind is Kind.FORK]
+    origins = {job_id, *_list_origins(decisions)}
+    checked: list[CheckedSignature] = []
+    for entry in decisions:
+        signature = kinds.command_of(entry).signature
+        if signature is not None:
+            known = signature.job if signature.job in origins else job_id
+            checked.append(_check_signature(project, entry, known))
+        elif is_required and entry.kind is Kind.APPROVE:
+            problem = "the approval is not signed, but steward.require is set"
+            checked.append(CheckedSignature(entry.sequence, entry.kind, problem=problem, is_signed=False))
+    return checked
+
+
+def require_signed_approval(session: Session) -> None:
+    """Raise Refused if the user's config requires signatures, and the last approval has no valid one."""
+    if session.project.settings.steward.require is None:
+        return
+    history = session.load_history()
+    checked = check_signatures(session.project, session.job.id, history)
+    approvals = [each for each in checked if each.kind == Kind.APPROVE]
+    if approvals and approvals[-1].signer is None:
+        last = approvals[-1]
+        fix = f"check the work, then: logist job restep --job {session.job.id} --to {last.sequence}, and approve it"
+        raise Refused(f"can't merge: interaction {last.sequence}: {last.problem}", fix=fix)
+
+
+def _list_origins(history: Iterable[Interaction]) -> Iterator[str]:
+    for entry in history:
+        origin = entry.command.get("from") if entry.kind is Kind.FORK else None
+        if isinstance(origin, str):
+            yield origin
+
+
+def _check_signature(project: ProjectContext, entry: Interaction, job_id: str) -> CheckedSignature:
+    signature = kinds.command_of(entry).signature or Signature()
+    checked = CheckedSignature(entry.sequence, entry.kind)
+    # Only a changed job.yaml is recorded between what the steward saw and the decision.
+    if signature.job != job_id or entry.sequence - signature.revision not in (1, 2):
+        problem = f"the signature is for {signature.job or 'no job'}, revision {signature.revision}"
+        return CheckedSignature(entry.sequence, entry.kind, problem=problem)
+    allowed = _find_allowed_signers(project)
+    if allowed is None:
+        if project.settings.steward.require is None:
+            return checked
+        return CheckedSignature(entry.sequence, entry.kind, problem="steward.allowed_signers is not set")
+    text = build_signed_text(job_id, signature.revision, entry.kind, entry.command)
+    signer = _verify(project, allowed, signature.ssh, text, entry.timestamp)
+    invalid = None if signer else "the signature is invalid, or not by an allowed signer"
+    return CheckedSignature(entry.sequence, entry.kind, signer, invalid)
+
+
+def _find_allowed_signers(project: ProjectContext) -> Path | None:
+    name = project.settings.steward.allowed_signers
+    if name is None:
+        return None
+    path = _resolve(project, name)
+    if not path.is_file():
+        fix = "create it, with one line for each key: NAME ssh-ed25519 AAAA..."
+        raise InvalidFile("steward.allowed_signers: file not found", where=str(path), fix=fix)
+    require_owner(path)
+    return path
+
+
+def _resolve(project: ProjectContext, name: str) -> Path:
+    return project.environment.user_config_dir() / project.environment.expand_home(name)
+
+
+def _sign(project: ProjectContext, text: bytes) -> str:
+    key = _resolve(project, project.settings.steward.key)
+    if not key.is_file():
+        fix = "set the file of your key: logist config set --user steward.key PATH"
+        raise InvalidFile("can't sign the decision: key not found", where=str(key), fix=fix)
+    if project.via == "terminal":
+        project.say(f"signing with {key}: enter its passphrase, or touch it, if it asks")
+    ended = _run(project, None, "-Y", "sign", "-n", NAMESPACE, "-f", str(key), stdin=text)
+    if ended.returncode != 0:
+        said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise Refused(
+            f"can't sign the decision: {said[-1] if said else 'ssh-keygen failed'}",
+            where=str(key),
+            fix="nothing was recorded; unlock the key, or check steward.key, then decide again",
+        )
+    return ended.stdout.decode("ascii", "replace")
+
+
+def _verify(
+    project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
+) -> str | None:
+    """Return who has signed, by the file of allowed signers; None if the signature is not valid."""
+    at = "".join(character for character in timestamp if character.isdigit())
+    common = ("-n", NAMESPACE, "-f", str(allowed), f"-Overify-time={at}")
+    with tempfile.TemporaryDirectory(prefix="logist-signature-") as folder:
+        file = Path(folder, "signature")
+        file.write_text(signature, "utf-8", "backslashreplace")
+        found = _run(
+            project, VERIFY_SECONDS, "-Y", "find-principals", "-s", str(file), "-f", str(allowed), common[-1]
+        )
+        names = found.stdout.decode("utf-8", "replace").splitlines() if found.returncode == 0 else []
+        for name in names:
+            ended = _run(
+                project, VERIFY_SECONDS, "-Y", "verify", *common, "-I", name, "-s", str(file), stdin=text
+            )
+            if ended.returncode == 0:
+                return name
+    return None
+
+
+def _run(
+    project: ProjectContext, seconds: float | None, *arguments: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    # The times in a history are UTC, and ssh-keygen reads them as local time.
+    environment = project.environment.build_signing_environment() | {"TZ": "UTC", "LC_ALL": "C"}
+    program = shutil.which("ssh-keygen", path=environment.get("PATH", os.defpath))
+    if program is None:
+        raise Refused("ssh-keygen not found", fix="install OpenSSH, or remove `steward` from your config")
+    try:
+        return subprocess.run(
+            [program, *arguments],
+            input=stdin,
+            capture_output=True,
+            env=environment,
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LogistError(f"ssh-keygen failed: {error}") from error

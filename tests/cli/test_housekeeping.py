@@ -1,0 +1,117 @@
+"""`pack`, `unpack`, `delete`, `du` and `open` as a person runs them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.desk import Desk, answer, command
+
+
+def finished(desk: Desk, *names: str) -> None:
+    desk.settings("review: {enabled: false}\napproval: end\n")
+    desk.script(answer(command()))
+    for name in names:
+        desk.create(name)
+        assert desk("job", "run", name).code == 11
+        assert desk("job", "approve", name).code == 0
+
+
+def test_a_job_travels_in_a_file(desk: Desk) -> None:
+    finished(desk, "j1")
+    ran = desk("job", "pack", "j1")
+    assert (ran.code, ran.out.startswith("j1 is packed into j1.tar.gz (")) == (0, True), ran.err
+    again = desk("job", "pack", "j1")
+    assert (again.code, "use --force to replace it" in again.err) == (8, True)
+    assert desk("job", "pack", "j1", "--force").code == 0
+    ran = desk("job", "unpack", "j1.tar.gz")
+    assert (ran.code, "job 'j1' already exists" in ran.err) == (8, True)
+    assert desk("job", "delete", "j1", "--yes").code == 0
+    ran = desk("unpack", "j1.tar.gz")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "j1 is SUCCESS")
+    assert desk("job", "verify", "j1").code == 0
+    ran = desk("job", "unpack", "nothing.tar.gz")
+    assert (ran.code, "file not found" in ran.err) == (2, True)
+
+
+def test_deleting_needs_a_yes(desk: Desk) -> None:
+    finished(desk, "j1")
+    ran = desk("job", "delete", "j1")
+    assert (ran.code, "logist job delete j1 --yes" in ran.err) == (8, True)
+    assert desk.job("j1").exists()
+    assert desk("job", "delete", "--yes").code == 2
+
+
+def test_each_of_several_jobs_is_reported(desk: Desk) -> None:
+    finished(desk, "j1", "j3")
+    desk.create("j2")
+    desk("job", "select", "j1")
+    ran = desk("job", "delete", "j1", "j2", "j3", "j1", "--yes")
+    assert (ran.code, ran.out) == (8, "j1 was deleted\nj3 was deleted\n")
+    assert ran.err.count("\n") == 1
+    assert "can't delete j2: it is PENDING" in ran.err
+    assert sorted(path.name for path in desk.jobs.iterdir()) == ["j2"]
+    assert not (desk.home / "current_job").exists()
+    assert desk("job", "delete", "j2", "nope", "--yes").code == 2
+
+
+def test_du_sorts_by_size(desk: Desk) -> None:
+    finished(desk, "small", "large")
+    (desk.job("large") / "workspace" / "data").write_bytes(b"x" * 3_000_000)
+    os.link(desk.job("large") / "workspace" / "data", desk.job("large") / "workspace" / "again")
+    (desk.jobs / ".setup").mkdir()
+    (desk.jobs / ".setup" / "kept").write_bytes(b"x" * 100_000)
+    rows = [line.split("\t") for line in desk("du").out.splitlines()]
+    assert [row[-1] for row in rows] == ["large", "small", ".setup, shared by jobs", "in all"]
+    assert rows[0][1].startswith("3.")
+    assert rows[0][1].endswith(" MB")
+    data = desk("job", "du", "--json").json["data"]
+    assert data["total"] == sum(each["total"] for each in data["jobs"]) + data["shared"]
+    for each in data["jobs"]:
+        parts = ("workspace", "checkpoints", "history", "logs", "attachments", "other")
+        assert each["total"] == sum(each[part] for part in parts)
+    assert [each["job"] for each in desk("job", "du", "small", "--json").json["data"]["jobs"]] == ["small"]
+    assert "can't" not in desk("du").err
+
+
+def test_du_follows_no_link(desk: Desk, tmp_path: Path) -> None:
+    desk.create()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "data").write_bytes(b"x" * 3_000_000)
+    before = desk("du", "--json").json["data"]["total"]
+    os.symlink(outside, desk.job() / "workspace" / "link")
+    assert desk("du", "--json").json["data"]["total"] - before < 100_000
+    os.symlink(outside, desk.jobs / "j9")
+    assert desk("du", "j9").code == 2
+
+
+def test_open_prints_the_path_in_a_pipe(desk: Desk) -> None:
+    desk.create()
+    assert desk("open", "j1", env={"EDITOR": "false"}).out == f"{desk.job() / 'workspace'}\n"
+
+
+def make_editor(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("editor", "expected"),
+    [
+        ('echo "$# $1 $2"; pwd', "2 --wait {workspace}\n{workspace}\n"),
+        ("exit 3", "it ended with exit status 3"),
+        (None, "to open it in an editor, set $VISUAL or $EDITOR"),
+    ],
+)
+def test_open_runs_the_editor_on_a_terminal(
+    desk: Desk, tmp_path: Path, editor: str | None, expected: str
+) -> None:
+    desk.create()
+    env = {"VISUAL": f"{make_editor(tmp_path / 'my editor', editor)!r} --wait"} if editor else {}
+    seen = desk.on_terminal("open", "j1", columns=400, env=env, stdin_too=True)
+    assert expected.format(workspace=desk.job() / "workspace") in seen

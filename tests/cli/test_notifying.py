@@ -1,0 +1,66 @@
+"""Notifications, with the program itself: kills, trust, and `logist run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.desk import Desk, answer
+
+
+def test_a_notification_lost_to_a_kill_is_sent_by_the_next_run(desk: Desk, tmp_path: Path) -> None:
+    killed, heard = tmp_path / "killed", tmp_path / "heard"
+    hook = f"[ -e {killed} ] || {{ touch {killed}; kill -9 $PPID; exit; }}; cat >> {heard}"
+    desk.settings(json.dumps({"notify": {"stuck": hook}}))
+    assert desk("trust", "--yes").code == 0
+    desk.script(answer("?"))
+    desk.create()
+    assert desk.process("job", "step", "j1").code in (-9, 137)
+    assert (desk.state()["status"], heard.exists()) == ("STUCK", False)
+    assert desk("run").code == 3
+    assert json.loads(heard.read_text())["id"] == "j1.2.stuck"
+    assert desk("run").code == 3
+    assert len(heard.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP"])
+def test_a_signal_loses_no_notification(desk: Desk, tmp_path: Path, name: str) -> None:
+    """The hook is stopped with the command, or hears the event itself; otherwise the next command sends it."""
+    stopped, heard = tmp_path / "stopped", tmp_path / "heard"
+    hook = f"[ -e {stopped} ] || {{ touch {stopped}; kill -{name} $PPID; sleep 0.5; }}; cat >> {heard}"
+    desk.settings(json.dumps({"notify": {"done": hook}}))
+    assert desk("trust", "--yes").code == 0
+    desk.create()
+    desk.create("j2")
+    desk.process("job", "cancel", "j1")
+    assert desk.state()["status"] == "CANCELED"
+    assert desk("job", "suspend", "j2").code == 0
+    assert [json.loads(line)["id"] for line in heard.read_text().splitlines()] == ["j1.2.done"]
+
+
+def test_hooks_of_a_project_need_trust(desk: Desk, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    desk.create()
+    desk.settings(json.dumps({"notify": {"done": f"cat >> {heard}"}}))
+    ran = desk("job", "cancel", "j1", "--yes")
+    assert (ran.code, heard.exists()) == (0, False)
+    assert "the notify.done command did not run: " in ran.err
+    assert "`notify.done` can run programs" in ran.err
+    desk.settings("notify: {timeout_seconds: 5}\n")
+    desk.create("j2")
+    desk.script(answer("?"))
+    assert desk("job", "step", "j2").code == 3
+
+
+def test_a_run_says_once_that_the_queue_is_empty(desk: Desk, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    desk.settings(json.dumps({"notify": {"queue_empty": f"cat >> {heard}"}}))
+    assert desk("trust", "--yes").code == 0
+    desk.script(answer("?"))
+    desk.create()
+    assert desk("run").code == 3
+    assert desk("run").code == 3
+    (event,) = map(json.loads, heard.read_text().splitlines())
+    assert (event["event"], event["waiting"]) == ("queue_empty", {"STUCK": 1})

@@ -30,6 +30,7 @@ from logist.core.model import (
 )
 from logist.core.model.commands import SpawnCommand
 from logist.core.template import data
+from logist.core.workflow.item_names import name_item
 
 LONGEST = 60
 """Maximum length of the text next to a step or a child, in characters."""
@@ -221,13 +222,13 @@ def _describe_branch(said: JsonObject) -> str:
 def _mark_gathered_child(
     child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]
 ) -> DrawnChild:
-    name, status = str(child.get("id")), str(child.get("status"))
+    name, status, item = str(child.get("id")), str(child.get("status")), name_item(child.get("item"))
     if name in left_out:
-        return DrawnChild(name, "skipped", "not merged")
+        return DrawnChild(name, "skipped", "not merged", item)
     if name in lost:
-        return DrawnChild(name, "done", _shorten_text(f"not copied: {', '.join(map(str, lost[name]))}"))
+        return DrawnChild(name, "done", _shorten_text(f"not copied: {', '.join(map(str, lost[name]))}"), item)
     is_successful = status == Status.SUCCESS
-    return DrawnChild(name, "done" if is_successful else "failed", "" if is_successful else status)
+    return DrawnChild(name, "done" if is_successful else "failed", "" if is_successful else status, item)
 
 
 def list_fallbacks(way: Way) -> list[str]:
@@ -288,12 +289,12 @@ def mark_child(child: SeenChild) -> DrawnChild:
     waiting = child.waiting_for_steward if child.children else ()
     if waiting:
         text = ", ".join(f"{found.id} is {found.status}" for found in waiting)
-        return DrawnChild(child.id, "waiting", _shorten_text(text))
+        return DrawnChild(child.id, "waiting", _shorten_text(text), child.name)
     standing = _classify_status(child.status)
     plain_standings = {"done", "running", "next"}
     reason = child.reason if child.status == Status.STUCK else ""
     text = reason or ("" if standing in plain_standings and child.status != NOT_MADE else child.status_text)
-    return DrawnChild(child.id, standing, _shorten_text(text))
+    return DrawnChild(child.id, standing, _shorten_text(text), child.name)
 
 
 def _classify_status(status: str) -> Standing:

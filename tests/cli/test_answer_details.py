@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -162,6 +163,18 @@ def test_a_transcript_of_another_form_is_ignored(desk: Desk, line: str) -> None:
     logs.mkdir(exist_ok=True)
     (logs / "000002.turns.jsonl").write_text(f"{line}\n", "utf-8")
     assert list_failed_calls(read_transcript(desk.job(), 2)) == []
+
+
+def test_a_planted_pipe_is_not_opened(desk: Desk) -> None:
+    desk.create()
+    (desk.job() / "logs").mkdir(exist_ok=True)
+    os.mkfifo(desk.job() / "logs" / "000002.turns.jsonl")
+    assert read_transcript(desk.job(), 2) == []
+    history = desk.job() / "jobHistory.json"
+    history.unlink()
+    os.mkfifo(history)
+    assert read_last_answer(str(desk.job()), "0" * 64) is None
+    (desk.job() / "damaged-on-purpose").touch()
 
 
 def test_a_long_error_keeps_its_begin_and_its_end() -> None:

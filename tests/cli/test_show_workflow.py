@@ -78,7 +78,7 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     assert f'\nnext: logist job resubmit --job {child} --note "..."\n' in status
     graph = desk("job", "show", "j1", "--graph").out
     assert graph.startswith("j1 is WAITING: fan\n\n✓ list · done\n◌ each  Fix one · foreach · waiting 1/2\n")
-    assert "    ✓ j1--3-1 · done\n    ! j1--3-2 · stuck Which style?\n○ person · manual\n" in graph
+    assert "    ✓ j1--3-1 (a) · done\n    ! j1--3-2 (b) · stuck Which style?\n○ person · manual\n" in graph
     shown = data(desk, "job", "show", "j1", "--graph")["workflow"]
     assert [(step["id"], step["state"]) for step in shown["steps"]] == [
         ("list", "done"), ("each", "waiting"), ("person", None), ("gate", None),
@@ -116,7 +116,7 @@ def test_what_could_not_be_brought_over_is_named(desk: Desk) -> None:
     ran = follow(desk, {"list": [LISTED], "each[1]": [big], "each[2]": [answer()]})
     assert "not copied because no checkpoint contains it: j1--3-1: big.bin (too large)" in ran.out + ran.err
     assert "files not copied from j1--3-1: big.bin (too large)\n" in desk("job", "show", "j1").out
-    assert "j1--3-1 · done not copied: big.bin (too large)\n" in desk("job", "show", "j1", "--graph").out
+    assert "j1--3-1 (a) · done not copied: big.bin (too large)\n" in desk("job", "show", "j1", "--graph").out
 
 
 def test_a_person_sees_what_is_asked_and_no_view_shows_what_is_for_agents_alone(desk: Desk) -> None:
@@ -175,14 +175,14 @@ def test_children_at_work_behind_missing_and_damaged(desk: Desk) -> None:
     first, second = desk.job("j1--3-1"), desk.job("j1--3-2")
     JobDir.open(desk.jobs, first.name).begin_exchange(1, {})
     with JobDir.open(desk.jobs, first.name).hold_lock(command="job step", since="2026-01-02T03:04:05Z"):
-        assert "    ● j1--3-1 · running\n" in desk("job", "show", "j1", "--graph").out
+        assert "    ● j1--3-1 (a) · running\n" in desk("job", "show", "j1", "--graph").out
     (second / "state.json").unlink()
     assert "j1--3-2 (b) is PENDING\n" in desk("job", "status", "j1").out
     (second / "state.json").write_text("{", "utf-8")
     (second / "damaged-on-purpose").touch()
     assert "    j1--3-2 (b) is ?\n" in desk("job", "status", "j1").out
     second.rename(desk.place / "elsewhere")
-    assert "    ▸ j1--3-2 · next not created yet\n" in desk("job", "show", "j1", "--graph").out
+    assert "    ▸ j1--3-2 (b) · next not created yet\n" in desk("job", "show", "j1", "--graph").out
 
 
 def test_a_history_that_does_not_read_is_told_and_the_rest_is_shown(desk: Desk) -> None:

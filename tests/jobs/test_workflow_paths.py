@@ -68,7 +68,7 @@ def test_a_child_of_a_foreach_is_an_ordinary_job(bench: MakeBench) -> None:
     pull_request(b, review(80))
     child = b.state("j--4-2")
     assert (child.status, child.parent, child.tags) == (Status.SUCCESS, "j", ["foreach:j"])
-    assert child.title == "pr-review: Review File [2/2]"
+    assert child.title == "b.py (pr-review: Review File [2/2])"
     prompt = b.history("j--4-2")[1].request.prompt
     assert "Review b.py for code style" in prompt
     assert "Review a.py" not in prompt

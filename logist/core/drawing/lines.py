@@ -172,9 +172,10 @@ class _Drawing:
 
     def _draw_child(self, child: DrawnChild) -> list[LineSegment]:
         text = f" {to_one_line(child.text, unicode=self.unicode)}" if child.text else ""
+        item = f" ({to_one_line(child.item, unicode=self.unicode)})" if child.item else ""
         return [
             LineSegment(f"{self.signs.standing[child.state]} ", child.state),
-            LineSegment(to_one_line(child.name, unicode=self.unicode), "name"),
+            LineSegment(to_one_line(child.name, unicode=self.unicode) + item, "name"),
             LineSegment(f" {self.signs.dot} {child.state}{text}", child.state),
         ]
 

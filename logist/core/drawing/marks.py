@@ -15,6 +15,8 @@ class DrawnChild:
     name: str
     state: Standing
     text: str = ""
+    item: str = ""
+    """What names its item; empty if nothing does."""
 
 
 @dataclass(frozen=True)

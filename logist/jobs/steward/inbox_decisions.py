@@ -194,8 +194,9 @@ def make_decision(
 ) -> CommandResult:
     """Make a decision about a job that a person has seen in the state `shown`.
 
-    `seen`: the review hash of the work that was shown; an approval applies only to that. `entered`: what `choice.input` asks for. An answer by hand is recorded by `step_job.do_poststep` instead.
-    Raises Refused if the job has changed since, UsageError for an invalid value.
+    `seen`: the review hash of the work that was shown; an approval applies only to that. `entered`: what
+    `choice.input` asks for. An answer by hand is recorded by `step_job.do_poststep` instead. Raises Refused if the job
+    has changed since, UsageError for an invalid value.
     """
     require_unchanged(project, job_id, shown)
     note = entered.strip() or None
@@ -209,11 +210,11 @@ def make_decision(
     if choice.name == "merge":
         return merge_job(project, job_id).result
     if choice.name == "switch":
-        switch_role(project, job_id, entered.strip())
-        return record_decision(project, job_id, Kind.RESUBMIT)
+        revision = switch_role(project, job_id, entered.strip()).state.revision
+        return record_decision(project, job_id, Kind.RESUBMIT, revision=revision)
     if choice.name == "carry_out":
-        switch_role(project, job_id, CARRIER)
-        return record_decision(project, job_id, Kind.APPROVE)
+        revision = switch_role(project, job_id, CARRIER).state.revision
+        return record_decision(project, job_id, Kind.APPROVE, revision=revision)
     kind, command = _build_command(shown, choice, entered)
     texts = (Input.NOTE, Input.OPTIONAL_NOTE)
     return record_decision(
@@ -285,5 +286,5 @@ def _raise_limit(project: ProjectContext, job_id: str, shown: State, entered: st
     if not now < limit < float("inf"):
         raise UsageError(f"expected a number above {now:g}", where=entered[:60] or "limit")
     value = int(limit) if limit.is_integer() or name == "max_allowed_iterations" else limit
-    configure_job(project, job_id, {("limits", name): value})
-    return record_decision(project, job_id, Kind.RESUME)
+    revision = configure_job(project, job_id, {("limits", name): value}).state.revision
+    return record_decision(project, job_id, Kind.RESUME, revision=revision)

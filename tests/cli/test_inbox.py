@@ -236,6 +236,14 @@ def test_json_has_the_review_hash_that_an_approval_accepts(desk: Desk) -> None:
     assert desk("job", "approve", "approve-me", "--seen", hashes["approve-me"]).code == 0
 
 
+def test_an_undone_change_is_not_counted(desk: Desk) -> None:
+    desk.script(answer(files={"a.txt": "a\n"}))
+    desk.create("j1", "--role", "Planner")
+    assert desk("job", "step", "j1").code == 3
+    (row,) = rows(desk)
+    assert (row["kind"], row["changed_files"]) == ("permission", 0)
+
+
 def test_filters_by_tag_and_assignee(desk: Desk) -> None:
     approvable(desk, "tagged", "--tag", "web")
     manual(desk)

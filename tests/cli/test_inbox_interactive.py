@@ -193,7 +193,7 @@ def test_approve_after_the_diff(desk: Desk, sit: Sit) -> None:
     person.answer("j1 [", "a")
     person.wait_for("j1 is now SUCCESS")
     assert person.terminal.wait() == 0
-    assert "1 decision made, nothing waits for you any more" in person.terminal.seen
+    assert "1 decision made, none of them waits any more" in person.terminal.seen
 
 
 def test_an_approval_is_bound_to_what_was_shown(desk: Desk, sit: Sit) -> None:

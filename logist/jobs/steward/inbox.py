@@ -306,8 +306,13 @@ def _count_changed_paths(content: bytes) -> int | None:
                 changed = []
             if entry["kind"] == "restep":
                 changed = [each for each in changed if each[0] < entry["command"]["to"]]
-            changes = (entry.get("observed") or {}).get("changes") or ()
-            changed += [(entry["sequence"], each["path"]) for each in changes if not each.get("cache")]
+            observed = entry.get("observed") or {}
+            undone = {each.get("path") for each in observed.get("refusals") or () if each.get("undone")}
+            changed += [
+                (entry["sequence"], each["path"])
+                for each in observed.get("changes") or ()
+                if not each.get("cache") and each["path"] not in undone
+            ]
         return len({path for _, path in changed})
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return None

@@ -223,7 +223,7 @@ def _go_through(
         return Output([], diagnostics=diagnostics)
     left, _ = read_shown()
     code = waiting.choose_exit_code({item.exit_code for item in left})
-    waits = f"{format_count(len(left), 'job')} still waiting" if left else "nothing waits for you any more"
+    waits = f"{format_count(len(left), 'job')} still waiting" if left else "none of them waits any more"
     lines: list[Line] = ["", f"{format_count(walk.decided, 'decision')} made, {waits}"]
     if walk.decided:
         lines.append((Command("to let the agents continue: logist run", "dim"),))

@@ -208,7 +208,7 @@ def test_edits_are_approved_only_if_they_were_seen(approvable: Desk) -> None:
     assert (ran.code, ran.out) == (8, "")
     assert "created 0.txt, created 1.txt, created 2.txt, created 3.txt, created 4.txt and 3 more" in ran.err
     assert "files have changed since the last checkpoint and its checks: " in ran.err
-    assert "logist job diff j1 3.." in ran.err
+    assert "logist job diff --job j1 3.." in ran.err
     ran = approvable("job", "approve", "j1", "--seen", before)
     assert ran.code == 8
     assert "the work has changed since you saw it: files;" in ran.err

@@ -283,6 +283,6 @@ def test_the_review_hash_names_exactly_the_work(reviewed: Desk) -> None:
     assert not [path for path in changed if not path.startswith("jobs/j1/workspace/__pycache__")]
     assert reviewed("job", "diff", "j1", "0..2", "--json").json["data"]["review_hash"] is None
     shown = reviewed.on_terminal("job", "diff", "j1", "--stat", columns=200)
-    assert f"to approve exactly this work: logist job approve j1 --seen {first}" in shown
+    assert f"to approve exactly this work: logist job approve --job j1 --seen {first}" in shown
     partly = reviewed.on_terminal("job", "diff", "j1", "--stat", "--path", "new.txt", columns=200)
     assert "to approve" not in partly

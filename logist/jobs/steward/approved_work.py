@@ -44,7 +44,7 @@ def bind_approval(session: Session, command: ApproveCommand, seen: str | None) -
                 fix=f"to see it as it is now: logist job diff --job {job.id}",
             )
     elif edited and state.place.awaiting != "manual":  # the files of a manual step are the person's own work
-        look = f"logist job diff {job.id} {state.revision}.."
+        look = f"logist job diff --job {job.id} {state.revision}.."
         raise Refused(
             f"files have changed since the last checkpoint and its checks: {edited}",
             fix=f"to see them, and the command that approves them too: {look}",

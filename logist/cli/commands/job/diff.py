@@ -135,7 +135,7 @@ def _note_left_out(compared: JobComparison) -> tuple[Diagnostic, ...]:
 def _advise_approval(job_id: str, compared: JobComparison) -> tuple[Diagnostic, ...]:
     if not (compared.awaits_approval and compared.review_hash):
         return ()
-    command = f"logist job approve {job_id} --seen {compared.review_hash}"
+    command = f"logist job approve --job {job_id} --seen {compared.review_hash}"
     return make_notes([f"to approve exactly this work: {command}"])
 
 

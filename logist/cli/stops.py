@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -12,6 +14,8 @@ import click
 
 from logist.cli.show import render
 from logist.cli.show.output import exit_code_of_signal
+
+_AT_ONCE = b"stopped at once; an agent may still be working: the next `logist job step` or `logist run` records its results\n"
 
 
 class _Stop:
@@ -61,4 +65,7 @@ def _handle_signals() -> None:
 def _exit_at_once(code: int) -> NoReturn:
     """Exit without waiting for anything, including other threads: the files stay valid at any moment."""
     render.flush_output()
+    with suppress(OSError, ValueError):
+        if select.select([], [2], [], 0)[1]:  # a full pipe, or a terminal after Ctrl-S, would block
+            os.write(2, _AT_ONCE)
     os._exit(code)

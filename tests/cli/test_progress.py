@@ -204,6 +204,7 @@ def test_a_second_ctrl_c_leaves_the_terminal_usable(desk: Desk) -> None:
             terminal.type(CTRL_C)
             assert terminal.wait() == 130
         assert "\x1b[?25l" not in terminal.raw
+        assert "an agent may still be working: the next `logist job step`" in terminal.seen
         assert desk("job", "step", "j1", env=paid(desk)).code == 3
     assert len(server.requests) == 1
 

@@ -281,10 +281,12 @@ class _Exchange:
         )
 
     def _describe_other_protocol(self) -> str:
-        """Return the message for an answer that has nothing of the expected protocol, "" if it has."""
+        """Return the message for an answer that is empty or has nothing of the expected protocol; "" for others."""
         assert self.ask.provider is not None
-        if self.reader.is_recognized or not self.received:
+        if self.reader.is_recognized:
             return ""
+        if not self.received:
+            return f"{self.status}: the answer is empty; {self._advise_about_address()}"
         protocol = self.ask.provider.protocol
         advice = self._advise_about_address(f"providers.{self.ask.provider.name}.protocol")
         return f"{self.status}: nothing in the answer is of the protocol `{protocol}`; {advice}"

@@ -40,7 +40,7 @@ def test_a_job_travels_in_a_file(desk: Desk) -> None:
 def test_deleting_needs_a_yes(desk: Desk) -> None:
     finished(desk, "j1")
     ran = desk("job", "delete", "j1")
-    assert (ran.code, "logist job delete j1 --yes" in ran.err) == (8, True)
+    assert (ran.code, "add --yes" in ran.err) == (8, True)
     assert desk.job("j1").exists()
     assert desk("job", "delete", "--yes").code == 2
 

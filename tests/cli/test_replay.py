@@ -368,6 +368,7 @@ def test_verify_counts(done: Desk) -> None:
         "first_bad": None,
         "problems": [],
         "notes": [],
+        "signatures": [],
     }
     assert done.tree() == before
 

@@ -145,7 +145,7 @@ def _require_at_rest(session: Session) -> None:
         raise Refused(message, where=str(job.path), fix=f"logist job step --job {job_id}")
     if family.is_waiting(session.state):
         message = f"can't pack {job_id}: it waits for child jobs, which are jobs of their own"
-        raise Refused(message, fix=f"when it has ended: logist job pack {job_id}")
+        raise Refused(message, fix=f"when it has ended: logist job pack --job {job_id}")
 
 
 def _write_pack(job: JobDir, path: Path, state: State) -> tuple[_Digest, list[str]]:
@@ -444,7 +444,7 @@ def unpack_job(project: ProjectContext, path: Path, *, max_bytes: int = MOST_BYT
 def _require_free_id(project: ProjectContext, job_id: str) -> None:
     path = project.jobs_dir / job_id
     if os.path.lexists(path):
-        fix = f"to unpack a second copy, use --jobs-dir DIR; to replace it: logist job delete {job_id}"
+        fix = f"to unpack a second copy, use --jobs-dir DIR; to replace it: logist job delete --job {job_id}"
         raise Refused(f"job {job_id!r} already exists", where=str(path), fix=fix)
 
 

@@ -107,7 +107,7 @@ def _load_state(project: ProjectContext, job: JobDir, *, force: bool) -> State |
     except LogistError as error:
         if force:
             return None
-        fix = f"to repair it: logist doctor --fix; to delete it all the same: logist job delete {job.id} --force"
+        fix = f"to repair it: logist doctor --fix; to delete it all the same: logist job delete --job {job.id} --force"
         raise Refused(f"can't delete {job.id}: {error.message}", where=error.where, fix=fix) from error
 
 
@@ -143,13 +143,13 @@ def _require_merged(project: ProjectContext, job: JobDir, state: State) -> None:
     try:
         changes, more = project.open_workspace(job).list_edits(since, NAMED)
     except (LogistError, OSError) as error:
-        fix = f"to delete it all the same: logist job delete {job.id} --force"
+        fix = f"to delete it all the same: logist job delete --job {job.id} --force"
         raise Refused(f"can't delete {job.id}: its changes can't be read: {error}", fix=fix) from error
     if not changes:
         return
     named = ", ".join(change.path for change in changes) + (f" and {more} more" if more else "")
-    keep = f"logist job merge --job {job.id}" if state.source else f"logist job pack {job.id}"
-    fix = f"to see them: logist job diff {job.id}; to keep them: {keep}; to delete them: logist job delete {job.id} --force"
+    keep = f"logist job merge --job {job.id}" if state.source else f"logist job pack --job {job.id}"
+    fix = f"to see them: logist job diff --job {job.id}; to keep them: {keep}; to delete them: logist job delete --job {job.id} --force"
     what = "changes after the merge" if state.merge == "merged" else "changes that are not merged"
     raise Refused(f"can't delete {job.id}: it has {what}: {named}", fix=fix)
 

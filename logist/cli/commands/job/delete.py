@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from logist.cli.current_job import SELECTED_JOB_FILE, read_selected_job
-from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.options import job_option, jobs_dir_option, json_option
 from logist.cli.shell_values import complete_job
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, make_notes
 from logist.config.environment import Environment
@@ -31,11 +30,18 @@ NAMED = 5
     "--force", is_flag=True, help="Also delete changes that are not merged, and jobs that can't be read."
 )
 @click.option("--prune", is_flag=True, help="Delete the branches logist/JOB of all jobs that are merged.")
+@job_option
 @jobs_dir_option
 @json_option
 @click.pass_obj
 def delete(
-    environment: Environment, jobs: tuple[str, ...], yes: bool, force: bool, prune: bool, jobs_dir: str | None
+    environment: Environment,
+    jobs: tuple[str, ...],
+    yes: bool,
+    force: bool,
+    prune: bool,
+    job_option: str | None,
+    jobs_dir: str | None,
 ) -> Output:
     """Delete jobs that have ended, with their child jobs, and their branches logist/JOB.
 
@@ -46,6 +52,8 @@ def delete(
     from logist.cli.context import open_project
     from logist.jobs.steward.job_deletion import list_with_children, prune_branches, require_deletable
 
+    if job_option:
+        jobs = (*jobs, job_option)
     if not jobs and not prune:
         raise UsageError("missing job", fix="name the jobs to delete, or use --prune")
     project = open_project(environment, jobs_dir)
@@ -71,9 +79,7 @@ def _confirm(
     what = [f"delete {named} with all files"] if wanted else []
     what += [f"delete the branches of {'all' if force else 'merged'} jobs"] if prune else []
     if not render.ask_to_confirm(f"{' and '.join(what)}? This can't be undone.", environment):
-        options = f"{' --force' if force else ''}{' --prune' if prune else ''}"
-        fix = f"logist job delete {' '.join([*map(quote, jobs), '--yes'])}{options}"
-        raise Refused("nothing was deleted: it was not confirmed", fix=fix)
+        raise Refused("nothing was deleted: it was not confirmed", fix="to confirm, add --yes to the command")
 
 
 def _delete_jobs(

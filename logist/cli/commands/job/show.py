@@ -223,11 +223,10 @@ def _draw_job(
 
     title: Line = (
         StyledText(data["job"], "bold"),
-        ": ",
-        data["title"],
-        " (",
+        " is ",
         glance.status_span(data["status"]),
-        ")",
+        ": ",
+        data["title"],  # last, because only the end of the line is cut
     )
     spec = {
         key: value

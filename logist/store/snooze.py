@@ -1,4 +1,4 @@
-"""snooze.json: until when the inbox hides a job. It is no part of the state or the history.
+"""snooze.json: until when the inbox hides a job. It is not part of the state or the history.
 
 Deleting it is harmless: the inbox shows the job again. Has few imports, because the inbox reads it.
 """

@@ -341,7 +341,7 @@ def test_all_projects_of_the_users_config(desk: Desk) -> None:
 
 
 def test_a_project_below_the_home_directory(desk: Desk) -> None:
-    env = list_projects(desk, "~/work/app")
+    env = list_projects(desk, "~/code/app")
     place = Path(env["HOME"]) / "work" / "app"
     there = Desk(place, desk._run)
     there.script(answer(command("STUCK")))

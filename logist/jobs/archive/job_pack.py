@@ -94,7 +94,9 @@ class _Digest:
     def add(self, kind: str, name: str, value: str) -> None:
         """Add an entry; `value`: its mode, or where a link leads."""
         self.files += kind == _FILE
-        line = json.dumps([kind, name, value])  # surrogates, as in a name that is no UTF-8, are escaped
+        line = json.dumps(
+            [kind, name, value]
+        )  # surrogates, as in a name that is not valid UTF-8, are escaped
         self.hash.update(line.encode("ascii") + b"\n")
 
     def add_content(self, data: bytes) -> bytes:

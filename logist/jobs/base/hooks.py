@@ -47,7 +47,7 @@ class HeldNotification:
 def find_event(before: State | None, after: State) -> str | None:
     """Return the event between two states of a job; None if no hook is for it.
 
-    The end of a child is no event: its parent gathers the results, and ends itself.
+    The end of a child is not an event: its parent gathers the results, and ends itself.
     """
     if before is not None and after.merge == "merged" and before.merge != "merged":
         return "merged"
@@ -159,7 +159,7 @@ def _run_in_group(
     errors: IO[bytes],
     seconds: float,
 ) -> int:
-    """Run a program in a process group of its own, so that a time-out also ends what it has started."""
+    """Run a program in a new process group, so that a time-out also ends the processes that it has started."""
     process = subprocess.Popen(
         argv,
         env=environment,

@@ -25,9 +25,7 @@ def send_lost_notifications(project: ProjectContext) -> None:
         try:
             state = _find_state_after(project, due)
         except LogistError:
-            os.close(
-                fd
-            )  # it is sent when the job can be read again; whoever runs the job reports the problem
+            os.close(fd)  # it is sent when the job can be read again; the next step reports the problem
             continue
         if state is None:
             due_notifications.remove_due(project.jobs_dir, due, fd)

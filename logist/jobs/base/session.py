@@ -94,7 +94,9 @@ class Session:
         try:
             appended = self.job.append_entries(self.position, dumped, self.torn, rotate_at=rotate_at)
         except BaseException:
-            hooks.release_notifications(held)  # whoever finds them looks whether the entries were written
+            hooks.release_notifications(
+                held
+            )  # the command that finds them checks whether the entries were written
             raise
         self.notifications += held
         recorded = [
@@ -122,7 +124,7 @@ class Session:
         for entry in entries:
             sealed = entry.model_copy(update={"sequence": before.revision + 1})
             after = fold.apply_interaction(before, sealed, back)
-            if entry.kind not in kinds.RETURNS:  # an earlier state is no new event
+            if entry.kind not in kinds.RETURNS:  # an earlier state is not a new event
                 event = hooks.find_event(before, after)
                 held += hooks.hold_notification(self.project, self.job.id, after, event)
             before = after

@@ -36,7 +36,7 @@ class ReviewHash:
         return f"{self.revision}-{whole[:40]}-{parts}"
 
     def describe_changes(self, seen: str) -> list[str]:
-        """Return what has changed since `seen`; [] if it is still current. Raises UsageError if it is no review hash."""
+        """Return what has changed since `seen`; [] if it is still current. Raises UsageError if it is not a review hash."""
         match = _FORM.fullmatch(seen)
         if match is None:
             fix = f"to see the job and its current hash: logist job diff --job {self.job_id} --json"

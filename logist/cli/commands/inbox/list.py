@@ -165,7 +165,7 @@ def list_projects(environment: Environment) -> list[str]:
     user = environment.user_config_dir()
     projects = load_settings(user, user).settings.projects
     if not projects:
-        fix = f"add them to {user / CONFIG_FILE}: `projects: [~/work/app, ~/work/site]`"
+        fix = f"add them to {user / CONFIG_FILE}: `projects: [~/code/app, ~/code/site]`"
         raise UsageError("no projects are listed", where="--all", fix=fix)
     return [os.path.normpath(environment.expand_home(each)) for each in dict.fromkeys(projects)]
 

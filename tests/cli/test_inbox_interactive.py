@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
+import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -421,7 +422,8 @@ def test_what_is_typed_ahead_decides_nothing(desk: Desk, sit: Sit) -> None:
         person.terminal.process.poll() is None
     ):  # a signal just before the program begins to read is seen later
         person.terminal.type(CTRL_C)
-        time.sleep(0.2)
+        with suppress(subprocess.TimeoutExpired):
+            person.terminal.process.wait(3)
     assert person.terminal.wait() == 130
     assert desk.state("j1")["status"] == "SUCCESS"
 

@@ -19,6 +19,7 @@ from logist.agents.programs.protocol import Finished, Invocation, Result, Run, S
 from logist.agents.protocol import Ask
 from logist.agents.workplace import Workplace
 from logist.config import trust
+from logist.config.layering import USER_KEYS
 from logist.config.settings import load_settings
 from logist.core.model import (
     ErrorKind,
@@ -218,7 +219,7 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         b = program(paid(bench(), server.url), f"{WRITES}; time.sleep(299)")
         b.create()
         whole = b.project.settings.model_dump(mode="json", exclude_none=True)
-        said = whole | {"agent": "fake"}
+        said = {name: value for name, value in whole.items() if name not in USER_KEYS} | {"agent": "fake"}
         (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
         user = b.project.home.parent / "user" / "logist"
         trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow_claims()

@@ -36,8 +36,8 @@ class _Column(NamedTuple):
     can_be_left_out: bool = True
 
 
-def build_row(item: InboxItem) -> dict[str, Any]:
-    """Return a job of the inbox as JSON."""
+def build_row(item: InboxItem, review_hash: str | None = None) -> dict[str, Any]:
+    """Return a job of the inbox as JSON. `review_hash`: if it waits for approval."""
     cost = item.cost_microcents
     return {
         "job": item.job,
@@ -55,6 +55,7 @@ def build_row(item: InboxItem) -> dict[str, Any]:
         "assignee": item.assignee,
         "tags": list(item.tags),
         "revision": item.revision,
+        "review_hash": review_hash,
         "snoozed_until": None if item.snoozed_until is None else format_utc(item.snoozed_until),
         "command": get_command(item),
         "next_command": get_command(item, item.advice),

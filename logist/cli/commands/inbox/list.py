@@ -189,10 +189,7 @@ def _build_output(
 ) -> Output:
     is_terminal = sys.stdout.isatty()
     code = waiting.choose_exit_code({item.exit_code for item in items})
-    data = [
-        {**inbox_table.build_row(item), "review_hash": hashes.get((item.jobs_dir, item.job))}
-        for item in items
-    ]
+    data = [inbox_table.build_row(item, hashes.get((item.jobs_dir, item.job))) for item in items]
     if not items:
         return Output(data, diagnostics=diagnostics, exit_code=code)
     table = inbox_table.build_table(items, environment.named_jobs_dir, is_terminal=is_terminal)

@@ -286,10 +286,10 @@ def test_a_huge_header_is_not_read_into_memory(bench: MakeBench, tmp_path: Path)
         unpack_job(bench().project, tmp_path / "x.tar.gz")
 
 
-def extend(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, **pax: str) -> bytes:
+def extend(name: str, data: bytes = b"", **pax: str) -> bytes:
     """A member after an extended header, as no other program writes it."""
-    header = tarfile.TarInfo._create_pax_generic_header(pax, tarfile.XHDTYPE, "utf-8")  # type: ignore[attr-defined]
-    return header + make(name, kind, data)[0][0].tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
+    header: bytes = tarfile.TarInfo._create_pax_generic_header(pax, tarfile.XHDTYPE, "utf-8")  # type: ignore[attr-defined]
+    return header + make(name, data=data)[0][0].tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
 
 
 HOSTILE_HEADERS = {

@@ -58,6 +58,26 @@ def test_each_of_several_jobs_is_reported(desk: Desk) -> None:
     assert desk("job", "delete", "j2", "nope", "--yes").code == 2
 
 
+def test_the_children_of_a_job_that_is_kept_are_kept(desk: Desk) -> None:
+    desk.settings("review: {enabled: false}\napproval: none\n")
+    desk.script(answer(command(), files={"new.txt": "x"}))
+    (desk.place / "inner.yaml").write_text("name: I\nsteps:\n- {id: s, prompt: x}\n")
+    (desk.place / "w.yaml").write_text(
+        "name: W\nsteps:\n- {id: o, stepType: subflow, subflowId: inner.yaml}\n"
+    )
+    assert desk("job", "create", "--id", "j1", "--workflow", "w.yaml").code == 0
+    assert desk("run").code == 0
+    before = sorted(path.name for path in desk.jobs.iterdir())
+    assert len(before) == 2
+    ran = desk("job", "delete", "j1", "--yes")
+    assert (ran.code, ran.out) == (8, "")
+    assert "can't delete j1: it has changes that are not merged: new.txt" in ran.err
+    assert "its parent j1 is not deleted either" in ran.err
+    assert sorted(path.name for path in desk.jobs.iterdir()) == before
+    assert desk("job", "delete", "j1", "--yes", "--force").code == 0
+    assert list(desk.jobs.iterdir()) == []
+
+
 def test_du_sorts_by_size(desk: Desk) -> None:
     finished(desk, "small", "large")
     (desk.job("large") / "workspace" / "data").write_bytes(b"x" * 3_000_000)

@@ -201,6 +201,23 @@ def test_a_parent_at_a_limit_blocks_the_children_that_would_run(desk: Desk) -> N
     assert [(row["job"], row["blocks"]) for row in rows(desk)][:2] == [("parent", 1), ("a-older", 0)]
 
 
+@pytest.mark.parametrize("fields", [{"status": []}, {"status": {}}, {"stuck": {"kind": []}}])
+def test_an_invalid_state_hides_no_other_job(desk: Desk, fields: dict[str, Any]) -> None:
+    stuck(desk, "good")
+    stuck(desk, "strange")
+    change_state(desk, "strange", **fields)
+    assert kinds(desk) == {"good": "agent", "strange": "damaged"}
+
+
+def test_jobs_that_are_children_of_each_other_are_counted_once(desk: Desk) -> None:
+    for name, other in (("one", "two"), ("two", "one")):
+        desk.create(name)
+        change_state(desk, name, status="HALTED_TIME", children=[other] * 3)
+    desk.create("three")
+    change_state(desk, "one", children=["two", "two", "three", "three"])
+    assert {row["job"]: row["blocks"] for row in rows(desk)} == {"one": 1, "two": 1}
+
+
 def test_a_child_that_its_parent_no_longer_waits_for_is_left_out(desk: Desk) -> None:
     family(desk)
     change_state(desk, "parent", status="SUCCESS", children=[])

@@ -198,6 +198,29 @@ def test_a_changed_decision_has_no_valid_signature(signed: SignedDesk, change: s
     assert checked.problem
 
 
+@pytest.mark.parametrize("where", ["before the approval", "the approval", "the signature"])
+def test_other_files_than_those_that_were_signed_are_not_merged(signed: SignedDesk, where: str) -> None:
+    """As by a program that can write to the history: the files are recorded in other interactions than the signature."""
+    signed.configure(require="signature")
+    assert signed("job", "approve", "j1").code == 0
+    project = open_project(Environment(dict(os.environ) | signed.env), signed.desk.place, say=print)
+    entries = list(read_interactions(project.open_job("j1")))
+    approval = entries[-1]
+    assert approval.command["signature"]["checkpoint"] == entries[-2].checkpoint_after
+    other = {"checkpoint_after": "0" * 40}
+    match where:
+        case "before the approval":
+            entries[:-1] = [entry.model_copy(update=other) for entry in entries[:-1]]
+        case "the approval":
+            entries[-1] = approval.model_copy(update=other)
+        case "the signature":
+            changed = {**approval.command["signature"], "checkpoint": ""}
+            entries[-1] = approval.model_copy(update={"command": {**approval.command, "signature": changed}})
+    (checked,) = check_signatures(project, "j1", entries)
+    assert checked.signer is None
+    assert checked.problem
+
+
 def test_a_project_cannot_set_how_decisions_are_signed(signed: SignedDesk) -> None:
     signed.configure(require="signature")
     signed.desk.settings("steward: {sign: ssh, allowed_signers: mine}\n")

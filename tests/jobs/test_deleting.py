@@ -142,12 +142,12 @@ def test_force_prunes_branches_of_jobs_that_are_gone(bench: MakeBench, git_repo:
     assert list_branches(git_repo) == []
 
 
-def parent_and_child(bench: MakeBench, tmp_path: Path) -> Bench:
+def parent_and_child(bench: MakeBench, tmp_path: Path, **files: str) -> Bench:
     (tmp_path / "inner.yaml").write_text("name: I\nsteps:\n- {id: s, prompt: x}\n")
     (tmp_path / "outer.yaml").write_text(
         "name: O\nsteps:\n- {id: o, stepType: subflow, subflowId: inner.yaml}\n"
     )
-    b = bench([answer()])
+    b = bench([answer(files=files)] if files else [answer()])
     b.follow(tmp_path / "outer.yaml", review=False)
     b.step()
     return b
@@ -164,6 +164,17 @@ def test_a_child_stays_while_its_parent_needs_it(bench: MakeBench, tmp_path: Pat
     for each in list_with_children(b.project, ["j"]):
         delete_job(b.project, each)
     assert list(list_jobs(b.project.jobs_dir)) == []
+
+
+def test_work_of_a_child_that_is_not_in_its_parent_stays(bench: MakeBench, tmp_path: Path) -> None:
+    b = parent_and_child(bench, tmp_path, **{"new.txt": "x"})
+    (child,) = b.children()
+    b.run(child)
+    record_decision(b.project, "j", Kind.CANCEL)
+    with pytest.raises(Refused, match=r"not merged: new\.txt") as refused:
+        delete_job(b.project, child)
+    assert f"logist job pack --job {child}" in str(refused.value.fix)
+    delete_job(b.project, child, force=True)
 
 
 def test_a_job_that_cannot_be_read_goes_by_force(bench: MakeBench) -> None:

@@ -172,6 +172,14 @@ def test_a_hook_that_fails_is_a_report_and_no_more(
     assert list_due(b) == []
 
 
+def test_a_long_reason_does_not_prevent_a_hook(bench: MakeBench, heard: Path) -> None:
+    """Linux starts no program with a variable of 128 KiB; standard input has all of it."""
+    b = bench([answer("?")], notifying(heard, "done"))
+    b.create()
+    record_decision(b.project, "j", Kind.FAIL, note="\U0001d54f" * 40_000)
+    assert [len(each["reason"]) for each in read_heard(heard)] == [40_000], b.said
+
+
 def leave_due(b: Bench, *names: tuple[str, str, int]) -> None:
     """What commands leave that were killed before their hooks had run."""
     for event, job, sequence in names:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -283,6 +284,41 @@ def test_a_huge_header_is_not_read_into_memory(bench: MakeBench, tmp_path: Path)
     (tmp_path / "x.tar.gz").write_bytes(gzip.compress(header.tobuf(tarfile.USTAR_FORMAT) + bytes(5000)))
     with pytest.raises(Damaged):
         unpack_job(bench().project, tmp_path / "x.tar.gz")
+
+
+def extend(name: str, data: bytes = b"", **pax: str) -> bytes:
+    """A member after an extended header, as no other program writes it."""
+    header: bytes = tarfile.TarInfo._create_pax_generic_header(pax, tarfile.XHDTYPE, "utf-8")  # type: ignore[attr-defined]
+    return header + make(name, data=data)[0][0].tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
+
+
+HOSTILE_HEADERS = {
+    "a negative size": extend("j/a", b"hi", size="-5"),
+    "a size that is too large": extend("j/a", b"hi", size="9" * 30),
+    "a time that is none": extend("j/a", b"hi", mtime="nan"),
+    "headers of headers": extend("j/a", a="b")[:1024] * 3000 + extend("j/a"),
+    "a map that fills the memory": extend(
+        "j/a",
+        b"9999999\n" + b"1\n" * 5_000_000,
+        **{"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_HEADERS)
+def test_hostile_headers_are_reported(bench: MakeBench, tmp_path: Path, what: str) -> None:
+    first = json.dumps({"version": 1, "job": "j"}).encode()
+    start = make(FIRST, data=first)[0][0].tobuf(tarfile.USTAR_FORMAT) + first + bytes(-len(first) % 512)
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(start + HOSTILE_HEADERS[what] + bytes(1024), 1))
+    b = bench()
+    tracemalloc.start()
+    try:
+        with pytest.raises(Damaged):
+            unpack_job(b.project, tmp_path / "x.tar.gz")
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+    assert list(b.project.jobs_dir.iterdir()) == []
 
 
 def test_a_killed_unpacking_leaves_no_job(b: Bench, bench: MakeBench, tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ class Signature(_Strict):
     """The id of the job that was decided about; a fork keeps the signatures of its origin."""
     revision: int = 0
     """The revision of the job before the decision."""
+    checkpoint: str = ""
+    """The commit of the files that an approval accepts, which is signed too; "" in earlier versions."""
     ssh: str = ""
     """The armored signature by `ssh-keygen -Y sign`."""
 

@@ -43,7 +43,7 @@ MOST_BYTES = 20_000_000_000
 MOST_MEMBERS = 2_000_000
 MOST_DEPTH = 500
 _MOST_AT_ONCE = 1 << 22
-"""tarfile reads a header of any declared size into memory; a real one is small."""
+"""tarfile reads headers of any size and number into memory before it returns a member; real ones are small."""
 _CHUNK = 1 << 20
 _MOST_FIRST = 4096
 
@@ -254,6 +254,8 @@ class _Unzipped(io.RawIOBase):
     def __init__(self, file: BinaryIO, most: int, where: str) -> None:
         self._zipped = gzip.GzipFile(fileobj=file, mode="rb")
         self._most, self._where, self._at = most, where, 0
+        self.headers_end: int | None = None
+        """Where the headers that are being read must have ended; None while content is read."""
 
     def readable(self) -> bool:
         """Return True."""
@@ -278,7 +280,8 @@ class _Unzipped(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Read the next bytes. Raises Damaged, Refused above the limit."""
-        if not 0 <= size <= _MOST_AT_ONCE:
+        is_past_headers = self.headers_end is not None and self._at + size > self.headers_end
+        if is_past_headers or not 0 <= size <= _MOST_AT_ONCE:
             raise _damaged_error("a header is too large", self._where)
         try:
             data = self._zipped.read(size)
@@ -316,13 +319,13 @@ class _Pack:
         Raises Damaged for a name or a kind that no job has, and at the end if the digest differs.
         """
         count = 0
-        while (info := _read_next(self.tar, self.where)) is not None:
+        while (info := self._read_next()) is not None:
             self.tar.members = []  # type: ignore[attr-defined]  # tarfile keeps them all
             if info.name == LAST:
                 recorded = _read_text(self.tar, info, self.where).strip()
                 if recorded != self.digest.hash.hexdigest():
                     raise _damaged_error("it was changed, or a part of it was lost", self.where)
-                if _read_next(self.tar, self.where) is not None or not self.unzipped.is_at_end():
+                if self._read_next() is not None or not self.unzipped.is_at_end():
                     raise _damaged_error("it continues after its end", self.where)
                 return
             count += 1
@@ -335,6 +338,9 @@ class _Pack:
             yield info, self._read_content(info)
         raise _damaged_error("its end is missing", self.where)
 
+    def _read_next(self) -> tarfile.TarInfo | None:
+        return _read_next(self.tar, self.unzipped, self.where)
+
     def _require_usable(self, info: tarfile.TarInfo) -> str:
         parts = info.name.split("/")
         name = info.name.partition("/")[2]
@@ -342,7 +348,7 @@ class _Pack:
         if not is_plain or parts[0] != self.job_id or not name or not _belongs_to_job(name):
             raise _damaged_error(f"unexpected path {info.name[:200]!r}", self.where)
         is_in_workspace = name.startswith("workspace/")
-        if info.isreg() and not info.issparse():
+        if info.isreg() and not info.issparse() and info.size >= 0:
             return _FILE
         if info.isdir():
             return _DIRECTORY
@@ -356,7 +362,10 @@ class _Pack:
         content = self.tar.extractfile(info) if info.isreg() else None
         left = info.size if content else 0
         while content and left:
-            data = content.read(min(_CHUNK, left))
+            try:
+                data = content.read(min(_CHUNK, left))
+            except tarfile.ReadError:
+                data = b""
             if not data:
                 raise _damaged_error(f"{info.name} is incomplete", self.where)
             left -= len(data)
@@ -376,7 +385,7 @@ class _open_pack:  # noqa: N801 - a context manager, used like a function
         try:
             unzipped = _Unzipped(self._file, self._most, where)
             tar = tarfile.TarFile(fileobj=unzipped, mode="r")
-            info = _read_next(tar, where)
+            info = _read_next(tar, unzipped, where)
             if info is None or info.name != FIRST:
                 raise _damaged_error("not a packed job", where)
             return _Pack(tar, unzipped, where, _parse_first(_read_text(tar, info, where), where))
@@ -391,18 +400,26 @@ class _open_pack:  # noqa: N801 - a context manager, used like a function
         self._file.close()
 
 
-def _read_next(tar: tarfile.TarFile, where: str) -> tarfile.TarInfo | None:
+def _read_next(tar: tarfile.TarFile, unzipped: _Unzipped, where: str) -> tarfile.TarInfo | None:
+    unzipped.headers_end = unzipped.tell() + _MOST_AT_ONCE
     try:
         return tar.next()
+    except RecursionError as error:  # tarfile calls itself for each header that another header precedes
+        raise _damaged_error("a file has too many headers", where) from error
     except (tarfile.TarError, ValueError, OverflowError) as error:
         raise _damaged_error(f"it was changed, or a part of it was lost: {error}", where) from error
+    finally:
+        unzipped.headers_end = None
 
 
 def _read_text(tar: tarfile.TarFile, info: tarfile.TarInfo, where: str) -> str:
-    content = tar.extractfile(info) if info.isreg() and info.size <= _MOST_FIRST else None
+    content = tar.extractfile(info) if info.isreg() and 0 <= info.size <= _MOST_FIRST else None
     if content is None:
         raise _damaged_error(f"{info.name} is not a small file", where)
-    return content.read().decode("utf-8", "replace")
+    try:
+        return content.read().decode("utf-8", "replace")
+    except tarfile.ReadError as error:
+        raise _damaged_error(f"{info.name} is incomplete", where) from error
 
 
 def _parse_first(text: str, where: str) -> JsonObject:
@@ -487,7 +504,7 @@ def _extract_entry(info: tarfile.TarInfo, content: Iterator[bytes], parent: int,
         file.flush()
         is_in_workspace = info.name.startswith("workspace/")
         os.fchmod(file.fileno(), info.mode & 0o777 | 0o600 if is_in_workspace else 0o600)
-        with suppress(OSError, OverflowError):  # a time that this file system can't keep
+        with suppress(OSError, OverflowError, ValueError):  # a time that this file system can't keep, or NaN
             os.utime(file.fileno(), (info.mtime, info.mtime))
     return True
 

@@ -29,6 +29,8 @@ FORMAT = 1
 """The version of the JSON; new fields may be added to it."""
 JOB_EVENTS = ("stuck", "approval", "halted", "done", "merged")
 LONGEST_MESSAGE = 400
+LONGEST_VARIABLE = 30_000
+"""Linux starts no program with a variable of 128 KiB; a character has up to 4 bytes."""
 _LAST_BYTES = 2000
 """How much of a failed hook's standard error is read."""
 _LONGEST_ERROR = 200
@@ -209,7 +211,7 @@ def _build_environment(
         "LOGIST_JOB_DIR": str(project.jobs_dir / due.job),
         "LOGIST_STATUS": str(notification["status"]),
         # An agent's JSON may contain a NUL, an environment variable can't.
-        "LOGIST_REASON": str(notification["reason"]).replace("\0", ""),
+        "LOGIST_REASON": str(notification["reason"]).replace("\0", "")[:LONGEST_VARIABLE],
     }
 
 

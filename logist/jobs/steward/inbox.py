@@ -114,6 +114,8 @@ def count_changed_files(items: list[InboxItem]) -> list[InboxItem]:
 def _read_state(jobs_dir: str, glance: Glance) -> State:
     """Return the state of a job: state.json, or the fold of the history if that is missing or behind."""
     if glance.state is not None and not glance.behind:
+        if not isinstance(glance.state.get("status"), str):  # a stranger's; the other jobs stay listed
+            raise Damaged("invalid state.json", fix=_check_command(glance.id))
         return glance.state
     from pathlib import Path  # noqa: PLC0415 - few jobs need it, and importing it would slow down every inbox
 
@@ -271,16 +273,20 @@ def _waits_for(parent: State, child_id: str, child: State) -> bool:
     return _get_stuck_kind(child) != "attempts"
 
 
-def _iter_below(job_id: str, states: dict[str, State], depth: int = 10) -> Iterator[str]:
-    for child in _list_children(states[job_id]):
-        if child in states and depth:
-            yield child
-            yield from _iter_below(child, states, depth - 1)
+def _iter_below(job_id: str, states: dict[str, State]) -> Iterator[str]:
+    """Yield the jobs below a job, each once: a stranger's may be their own children."""
+    seen, pending = {job_id}, [job_id]
+    while pending:
+        for child in _list_children(states[pending.pop()]):
+            if child in states and child not in seen:
+                seen.add(child)
+                pending.append(child)
+                yield child
 
 
-def _get_stuck_kind(state: State) -> object:
+def _get_stuck_kind(state: State) -> str | None:
     stuck = state.get("stuck")
-    return stuck.get("kind") if isinstance(stuck, dict) else None
+    return str(stuck.get("kind")) if isinstance(stuck, dict) else None
 
 
 # How many files agents have changed

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from logist.core.machine.steward import next_command
-from logist.core.model import TERMINAL, State
+from logist.core.model import TERMINAL, State, Status
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import source_repository, specs
 from logist.jobs.base.project import ProjectContext
@@ -133,11 +133,8 @@ def _require_no_need(project: ProjectContext, state: State, job_id: str) -> None
 
 
 def _require_merged(project: ProjectContext, job: JobDir, state: State) -> None:
-    """Raise Refused if the workspace has changes that are nowhere else.
-
-    The work of a child that has succeeded is in its parent.
-    """
-    if state.parent is not None or state.start_checkpoint is None:
+    """Raise Refused if the workspace has changes that are nowhere else."""
+    if state.start_checkpoint is None or _has_work_in_parent(project, state):
         return
     since = state.checkpoint if state.merge == "merged" and state.checkpoint else state.start_checkpoint
     try:
@@ -148,10 +145,20 @@ def _require_merged(project: ProjectContext, job: JobDir, state: State) -> None:
     if not changes:
         return
     named = ", ".join(change.path for change in changes) + (f" and {more} more" if more else "")
-    keep = f"logist job merge --job {job.id}" if state.source else f"logist job pack --job {job.id}"
+    can_merge = state.source and state.status is Status.SUCCESS and state.merge != "merged"
+    keep = f"logist job {'merge' if can_merge and state.parent is None else 'pack'} --job {job.id}"
     fix = f"to see them: logist job diff --job {job.id}; to keep them: {keep}; to delete them: logist job delete --job {job.id} --force"
     what = "changes after the merge" if state.merge == "merged" else "changes that are not merged"
     raise Refused(f"can't delete {job.id}: it has {what}: {named}", fix=fix)
+
+
+def _has_work_in_parent(project: ProjectContext, state: State) -> bool:
+    """Whether the work of a child is in its parent: both have succeeded."""
+    if state.parent is None or state.status is not Status.SUCCESS:
+        return False
+    with suppress(LogistError):
+        return load_session(project, project.open_job(state.parent)).state.status is Status.SUCCESS
+    return False
 
 
 def _find_repository(project: ProjectContext, job: JobDir, state: State | None) -> Path | None:

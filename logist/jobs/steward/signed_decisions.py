@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logist.config.layering import require_owner
+from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.model.commands import Signature
@@ -54,24 +55,28 @@ def sign_decision(session: Session, entry: Interaction, revision: int) -> Intera
         fix = "name the file of the keys that may sign: logist config set --user steward.allowed_signers FILE"
         raise InvalidFile("steward.require needs steward.allowed_signers", fix=fix)
     command = dump_interaction(entry)["command"]
-    text = build_signed_text(session.job.id, revision, entry.kind, command)
-    signature = Signature(job=session.job.id, revision=revision, ssh=_sign(project, text))
+    accepted = entry.checkpoint_after or session.state.checkpoint if entry.kind is Kind.APPROVE else None
+    unsigned = Signature(job=session.job.id, revision=revision, checkpoint=accepted or "")
+    text = build_signed_text(unsigned, entry.kind, command)
+    signature = unsigned.model_copy(update={"ssh": _sign(project, text)})
     signed = entry.model_copy(update={"command": {**command, "signature": signature.model_dump()}})
     if must_sign:
-        checked = _check_signature(project, signed, session.job.id)
+        checked = _check_signature(project, signed, session.job.id, accepted)
         if checked.problem or checked.signer is None:
             fix = f"add your public key to {_find_allowed_signers(project)}"
             raise Refused(f"not approved: {checked.problem or 'the signer is not known'}", fix=fix)
     return signed
 
 
-def build_signed_text(job_id: str, revision: int, kind: str, command: JsonObject) -> bytes:
+def build_signed_text(signature: Signature, kind: str, command: JsonObject) -> bytes:
     """Return what is signed: the job, its revision, the decision with all options, and what an approval accepts."""
     unsigned = {name: value for name, value in command.items() if name != "signature"}
     canonical = json.dumps(unsigned, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(canonical.encode("ascii")).hexdigest()
-    lines = ["Logist decision", f"job {job_id}", f"revision {revision}", str(kind)]
+    lines = ["Logist decision", f"job {signature.job}", f"revision {signature.revision}", str(kind)]
     lines += [f"review {command.get('review_hash')}", f"command sha256:{digest}"]
+    if signature.checkpoint:
+        lines.append(f"checkpoint {signature.checkpoint}")
     return "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -83,6 +88,7 @@ def check_signatures(
     A fork has the decisions of its origin, with their signatures. Raises InvalidFile for an invalid file of signers.
     """
     is_required = project.settings.steward.require is not None
+    history = list(history)
     decisions = [entry for entry in history if entry.kind in kinds.DECISIONS or entry.kind is Kind.FORK]
     origins = {job_id, *_list_origins(decisions)}
     checked: list[CheckedSignature] = []
@@ -90,7 +96,11 @@ def check_signatures(
         signature = kinds.command_of(entry).signature
         if signature is not None:
             known = signature.job if signature.job in origins else job_id
-            checked.append(_check_signature(project, entry, known))
+            # The rest of the history is not signed: what is merged must be what the approval accepts.
+            recorded = (
+                fold.fold_before(history, entry.sequence + 1).checkpoint if signature.checkpoint else None
+            )
+            checked.append(_check_signature(project, entry, known, recorded))
         elif is_required and entry.kind is Kind.APPROVE:
             problem = "the approval is not signed, but steward.require is set"
             checked.append(CheckedSignature(entry.sequence, entry.kind, problem=problem, is_signed=False))
@@ -117,19 +127,27 @@ def _list_origins(history: Iterable[Interaction]) -> Iterator[str]:
             yield origin
 
 
-def _check_signature(project: ProjectContext, entry: Interaction, job_id: str) -> CheckedSignature:
+def _check_signature(
+    project: ProjectContext, entry: Interaction, job_id: str, recorded: str | None
+) -> CheckedSignature:
+    """Check one signature. `recorded`: the checkpoint after the decision by the history; an import has none."""
     signature = kinds.command_of(entry).signature or Signature()
     checked = CheckedSignature(entry.sequence, entry.kind)
     # Only a changed job.yaml is recorded between what the steward saw and the decision.
     if signature.job != job_id or entry.sequence - signature.revision not in (1, 2):
         problem = f"the signature is for {signature.job or 'no job'}, revision {signature.revision}"
         return CheckedSignature(entry.sequence, entry.kind, problem=problem)
+    if signature.checkpoint and recorded is not None and recorded != signature.checkpoint:
+        problem = (
+            f"the signature accepts the files of checkpoint {signature.checkpoint[:12]}, not {recorded[:12]}"
+        )
+        return CheckedSignature(entry.sequence, entry.kind, problem=problem)
     allowed = _find_allowed_signers(project)
     if allowed is None:
         if project.settings.steward.require is None:
             return checked
         return CheckedSignature(entry.sequence, entry.kind, problem="steward.allowed_signers is not set")
-    text = build_signed_text(job_id, signature.revision, entry.kind, entry.command)
+    text = build_signed_text(signature, entry.kind, entry.command)
     signer = _verify(project, allowed, signature.ssh, text, entry.timestamp)
     invalid = None if signer else "the signature is invalid, or not by an allowed signer"
     return CheckedSignature(entry.sequence, entry.kind, signer, invalid)

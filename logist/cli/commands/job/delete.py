@@ -85,14 +85,25 @@ def _confirm(
 def _delete_jobs(
     project: ProjectContext, wanted: Sequence[str], *, force: bool
 ) -> tuple[dict[str, DeletedJob], dict[str, LogistError]]:
-    """Delete one job after the other. One that can't be deleted doesn't stop the others, but keeps those above it."""
-    from logist.jobs.steward.job_deletion import delete_job
+    """Delete one job after the other. One that can't be deleted doesn't stop the others, but keeps those above and below."""
+    from logist.jobs.steward.job_deletion import delete_job, require_deletable
 
     deleted: dict[str, DeletedJob] = {}
     errors: dict[str, LogistError] = {}
+    for job_id in wanted:  # child jobs are deleted first, but not if their parent is kept
+        if any(each.startswith(f"{job_id}--") for each in wanted):
+            try:
+                require_deletable(project, job_id, force=force)
+            except LogistError as error:
+                errors[job_id] = error
     for job_id in wanted:
+        if job_id in errors:
+            continue
+        above = next((each for each in errors if job_id.startswith(f"{each}--")), None)
         below = next((each for each in errors if each.startswith(f"{job_id}--")), None)
         try:
+            if above is not None:
+                raise Refused(f"can't delete {job_id}: its parent {above} is not deleted either")
             if below is not None:
                 raise Refused(f"can't delete {job_id}: its child job {below} was not deleted")
             deleted[job_id] = delete_job(project, job_id, force=force)

@@ -460,6 +460,13 @@ def test_a_note_changes_nothing_and_is_shown(desk: Desk) -> None:
     assert desk("job", "verify", "stuck").code == desk("job", "replay", "stuck").code == 0
 
 
+def test_a_note_without_a_text_says_so(desk: Desk) -> None:
+    stuck(desk)
+    ran = desk("inbox", "note", "stuck")
+    assert ran.code == 2
+    assert ran.err == 'error: TEXT: expected a job and a text in quotes (use logist inbox note JOB "TEXT")\n'
+
+
 def test_a_note_on_a_job_that_has_ended(desk: Desk) -> None:
     approvable(desk)
     assert desk("job", "approve", "approve-me").code == 0

@@ -224,6 +224,15 @@ def test_approve_after_the_diff(desk: Desk, sit: Sit) -> None:
     assert "1 decision made, none of them waits any more" in person.terminal.seen
 
 
+def test_after_an_approval_it_says_how_to_merge(desk: Desk, sit: Sit) -> None:
+    repo = support.make_repository(desk.place / "repo")
+    step(desk, "j1", answer(files={"new.txt": "x"}), answer(), options=("--repo", str(repo)))
+    person = sit()
+    person.answer("j1 [", "a")
+    person.wait_for("to merge its work: logist job merge --job j1")
+    assert person.terminal.wait() == 0
+
+
 def test_an_approval_is_bound_to_what_was_shown(desk: Desk, sit: Sit) -> None:
     step(desk, "j1", answer(files={"a.txt": "a\n"}), answer())
     person = sit()

@@ -470,6 +470,15 @@ def test_no_line_is_wider_than_the_terminal(desk: Desk, sit: Sit, columns: int) 
     assert max(len(line) for line in page.replace("\r", "").splitlines()) <= columns
 
 
+def test_the_question_about_a_lost_call_fits_the_terminal(desk: Desk, sit: Sit) -> None:
+    in_doubt(desk)
+    person = sit(columns=60)
+    person.answer("j2 [", "r")
+    page = person.wait_for("Was it charged?")
+    assert "the highest possible cost stays booked" in page
+    assert max(len(line) for line in page.replace("\r", "").splitlines()) <= 60
+
+
 def test_text_by_agents_controls_no_terminal(desk: Desk, sit: Sit) -> None:
     step(desk, "j1", answer(command("STUCK", "\x1b]0;owned\x07\x1b[2Jfake\n-- 1 of 1 --\n  a  approve")))
     person = sit()

@@ -260,6 +260,7 @@ def test_several_jobs_are_decided_one_by_one(approvable: Desk) -> None:
     assert ran.code == 2  # of 2 and 8, as `logist run` chooses
     assert ran.out == "j1 is SUCCESS\nj3 is SUCCESS\n"
     assert [line.split(": ")[:2] for line in ran.err.splitlines()] == [["error", "j2"], ["error", "gone"]]
+    assert "error: gone: job 'gone' not found (" in ran.err  # the id once, and no path before it
 
 
 def test_the_jobs_are_read_from_standard_input(approvable: Desk) -> None:

@@ -437,7 +437,7 @@ def test_a_time_that_can_not_be_read(desk: Desk, until: str) -> None:
     stuck(desk)
     ran = desk("inbox", "snooze", "stuck", "--until", until)
     assert ran.code == 2
-    assert f"can't read the time {until!r}, or it is in the past" in ran.err
+    assert f"not a time in the future: {until!r}" in ran.err
     assert list(kinds(desk)) == ["stuck"]
 
 
@@ -475,6 +475,13 @@ def test_a_note_changes_nothing_and_is_shown(desk: Desk) -> None:
     assert desk("job", "resubmit", "stuck").code == 0
     assert "Asked Bob." not in desk("job", "preview", "stuck").out  # only people read it
     assert desk("job", "verify", "stuck").code == desk("job", "replay", "stuck").code == 0
+
+
+def test_a_note_without_a_text_says_so(desk: Desk) -> None:
+    stuck(desk)
+    ran = desk("inbox", "note", "stuck")
+    assert ran.code == 2
+    assert ran.err == 'error: TEXT: expected a job and a text in quotes (use logist inbox note JOB "TEXT")\n'
 
 
 def test_a_note_on_a_job_that_has_ended(desk: Desk) -> None:

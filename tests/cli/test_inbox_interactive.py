@@ -183,6 +183,33 @@ def test_the_page_shows_question_answer_and_options(desk: Desk, sit: Sit) -> Non
     assert "  r  reply: the agent reads your answer, and tries again" in page
 
 
+def test_the_number_of_an_option_answers_the_question(desk: Desk, sit: Sit) -> None:
+    asks_question(desk)
+    person = sit()
+    person.answer("asks [1-2/r/", "3")
+    person.wait_for("Unknown key '3'. The keys are:")
+    person.answer("asks [", "2")
+    person.wait_for("asks is now PENDING")
+    assert desk.history("asks")[-1]["steward"]["note"] == "sqlite"
+
+
+def test_no_option_of_a_reviewers_question_accepts_the_work(desk: Desk, sit: Sit) -> None:
+    step(desk, "j1", answer(files={"a.txt": "a\n"}), answer(command("STUCK", "Which?", output=QUESTION)))
+    person = sit()
+    person.answer("j1 [r/v/a/", "1")
+    person.wait_for("Unknown key '1'. The keys are:")
+    assert desk.state("j1")["status"] == "STUCK"
+
+
+def test_a_question_mark_shows_the_keys(desk: Desk, sit: Sit) -> None:
+    asks_question(desk)
+    person = sit()
+    person.answer("asks [", "?")
+    page = person.answer("asks [", "q")
+    assert "c  cancel the job" in page
+    assert "Unknown key" not in page
+
+
 def test_approve_after_the_diff(desk: Desk, sit: Sit) -> None:
     step(desk, "j1", answer(files={"a.txt": "new line\n"}), answer(command(summary="Well done.")))
     person = sit()
@@ -196,6 +223,15 @@ def test_approve_after_the_diff(desk: Desk, sit: Sit) -> None:
     person.wait_for("j1 is now SUCCESS")
     assert person.terminal.wait() == 0
     assert "1 decision made, none of them waits any more" in person.terminal.seen
+
+
+def test_after_an_approval_it_says_how_to_merge(desk: Desk, sit: Sit) -> None:
+    repo = support.make_repository(desk.place / "repo")
+    step(desk, "j1", answer(files={"new.txt": "x"}), answer(), options=("--repo", str(repo)))
+    person = sit()
+    person.answer("j1 [", "a")
+    person.wait_for("to merge its work: logist job merge --job j1")
+    assert person.terminal.wait() == 0
 
 
 def test_an_approval_is_bound_to_what_was_shown(desk: Desk, sit: Sit) -> None:
@@ -370,7 +406,7 @@ def test_note_snooze_skip_and_quit(desk: Desk, sit: Sit) -> None:
     person.wait_for("The note is recorded")
     person.answer("j1 [", "z")
     person.answer("Hide it until", "soon")
-    person.wait_for("can't read the time")
+    person.wait_for("not a time in the future: ")
     person.answer("j1 [", "z")
     person.answer("Hide it until", "2h")
     person.wait_for("j1 is hidden until ")
@@ -434,6 +470,15 @@ def test_no_line_is_wider_than_the_terminal(desk: Desk, sit: Sit, columns: int) 
     person = sit(columns=columns)
     page = person.wait_for("fix-the-login [")
     assert max(len(line) for line in page.replace("\r", "").splitlines()) <= columns
+
+
+def test_the_question_about_a_lost_call_fits_the_terminal(desk: Desk, sit: Sit) -> None:
+    in_doubt(desk)
+    person = sit(columns=60)
+    person.answer("j2 [", "r")
+    page = person.wait_for("Was it charged?")
+    assert "the highest possible cost stays booked" in page
+    assert max(len(line) for line in page.replace("\r", "").splitlines()) <= 60
 
 
 def test_text_by_agents_controls_no_terminal(desk: Desk, sit: Sit) -> None:

@@ -53,7 +53,9 @@ def test_every_state_names_the_command_that_answers_it(desk: Desk) -> None:
 
 def test_a_note_waits_for_the_next_agent(stuck: Desk) -> None:
     stuck("job", "resubmit", "j1", "--note", "Keep it short.")
-    assert "  note for the next agent: Keep it short.\n" in stuck("job", "status", "j1").out
+    shown = stuck("job", "status", "j1").out
+    assert "  note for the next agent: Keep it short.\n" in shown
+    assert "reason:" not in shown  # it would be the note again
 
 
 @pytest.mark.parametrize(

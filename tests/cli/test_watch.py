@@ -22,16 +22,16 @@ def test_it_follows_the_jobs_until_q(desk: Desk) -> None:
         )
         server.wait_for(1)
         with Terminal(desk, "watch", "--interval", "0.2", columns=80) as terminal:
-            terminal.wait_for("1 working, 1 waiting for a person, 0 waiting for an agent, 0 ended")
+            terminal.wait_for("1 working, 1 waiting for you, 0 for an agent, 0 ended")
             terminal.wait_for("  Worker, turn 1 (")
             server.go.release(2)
-            terminal.wait_for("0 working, 2 waiting for a person")
+            terminal.wait_for("0 working, 2 waiting for you")
             terminal.type(b"q")
             assert terminal.wait() == 0
         assert step.wait() == 11
     assert "\x1b[?25l" not in terminal.raw  # a killed command can't show the cursor again
     after = terminal.raw.rpartition("\x1b[?1049l")[2]
-    assert "2 waiting for a person" in after
+    assert "2 waiting for you" in after
     assert "stopped watching; the jobs are not affected" in after
 
 
@@ -84,7 +84,7 @@ def test_elsewhere_it_prints_once(desk: Desk) -> None:
     ]
     assert (ran.code, ran.err) == (0, "")
     seen = desk.on_terminal("watch", columns=60, env={"TERM": "dumb"})
-    assert seen.startswith("0 working, 1 waiting for a person, 1 waiting for an agent,")
+    assert seen.startswith("0 working, 1 waiting for you, 1 for an agent, 0 ended")
     assert "\x1b" not in seen
     assert "\n  Which one?\n" in seen
     data = desk("watch", "--json").json["data"]

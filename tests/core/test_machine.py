@@ -480,6 +480,13 @@ class TestAdvice:
             ),
             (
                 Place(status=Status.SUCCESS),
+                Action.APPROVE,
+                "x",
+                "can't approve: the job is SUCCESS",
+                "it is approved already, or needed no approval; to see its history: logist job history --job j",
+            ),
+            (
+                Place(status=Status.SUCCESS),
                 Action.CANCEL,
                 "x",
                 "can't cancel: the job is SUCCESS",

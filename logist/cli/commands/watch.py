@@ -122,10 +122,10 @@ def _summarize(rows: list[Row]) -> Line:
         StyledText(f"{counts['working']} working", "blue bold" if counts["working"] else ""),
         ", ",
         StyledText(
-            f"{counts['waiting_for_person']} waiting for a person",
+            f"{counts['waiting_for_person']} waiting for you",
             "yellow bold" if counts["waiting_for_person"] else "",
         ),
-        f", {counts['waiting_for_agent']} waiting for an agent, {counts['ended']} ended",
+        f", {counts['waiting_for_agent']} for an agent, {counts['ended']} ended",
         f" ({unmerged} not merged)" if unmerged else "",
     )
 

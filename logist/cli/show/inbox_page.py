@@ -31,7 +31,7 @@ KIND_TEXTS = {
     "question": "the agent asks you something",
     "agent": "the agent could not finish",
     "attempts": "all attempts are used",
-    "permission": "the agent did, or needs, what its role may not do",
+    "permission": "the role does not allow what the agent did or needs",
     "in_doubt": "a call was lost; it may have been charged",
     "no_branch": "no branch of the workflow matches",
     "share": "too few child jobs succeeded",
@@ -172,6 +172,11 @@ def _format_text(title: str, text: str) -> Iterator[Line]:
     """Yield a title, and a text by a person or an agent, wrapped and cut."""
     yield (StyledText(f"{_to_line(title)}:", "bold"),)
     yield from _wrap(text, TASK_LINES)
+
+
+def wrap_text(text: str) -> list[Line]:
+    """Return a text of Logist, wrapped."""
+    return list(textwrap.wrap(text, max(20, min(render.get_drawing_space()[0], _WIDEST) - 1)))
 
 
 def _wrap(text: str, most: int) -> Iterator[str]:

@@ -74,7 +74,9 @@ def build_decisions_output(decided: Sequence[EndedJob], exit_code: int) -> Outpu
     diagnostics: list[Diagnostic] = []
     for each in decided:
         if each.error is not None:
-            target = ": ".join(filter(None, (each.job_id, each.error.where)))
+            is_unknown = f"{each.job_id!r} not found" in each.error.message  # the directory says no more
+            where = None if is_unknown else each.error.where
+            target = ": ".join(filter(None, (each.job_id, where)))
             diagnostics.append(Diagnostic.from_error(each.error)._replace(target=target))
         if each.result is not None:
             messages = make_notes(each.result.notes) + make_warnings(each.result.warnings)

@@ -242,6 +242,8 @@ def _build_refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Ref
 def _find_remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
     """Return a command that this job accepts."""
     job = event.job
+    if here.status is Status.SUCCESS and event.action is Action.APPROVE:
+        return f"it is approved already, or needed no approval; to see its history: logist job history --job {job}"
     if here.status in TERMINAL:
         starts_over = f", or: logist job rerun --job {job}" if spec.prompt or spec.workflow else ""
         return f"logist job restep --job {job} --to N{starts_over}"

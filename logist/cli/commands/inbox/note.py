@@ -10,6 +10,8 @@ from logist.cli.show.output import Output
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
+_FIX = 'use logist inbox note JOB "TEXT"'
+
 
 @click.command("note")
 @click.argument("words", nargs=-1, metavar="[JOB] TEXT", shell_complete=complete_job)
@@ -36,16 +38,18 @@ def note(
     from logist.core.model import Kind
     from logist.jobs.steward.steward_decisions import record_decision
 
-    chosen = choose_job_id(environment, named, job_option)
+    try:
+        chosen = choose_job_id(environment, named, job_option)
+    except UsageError as error:  # one word: it may be meant as the job
+        raise UsageError("expected a job and a text in quotes", where="TEXT", fix=_FIX) from error
     project = open_project(environment, jobs_dir)
     return build_result_output(record_decision(project, chosen, Kind.NOTE, note=text, wait=wait))
 
 
 def _parse_words(words: tuple[str, ...]) -> tuple[str | None, str]:
     """Return the job, if it is named, and the text."""
-    fix = 'use logist inbox note JOB "TEXT"'
     if len(words) not in (1, 2):
-        raise UsageError("expected a job and a text in quotes", where="TEXT", fix=fix)
+        raise UsageError("expected a job and a text in quotes", where="TEXT", fix=_FIX)
     if not words[-1].strip():
-        raise UsageError("the note is empty", where="TEXT", fix=fix)
+        raise UsageError("the note is empty", where="TEXT", fix=_FIX)
     return (words[0] if len(words) == 2 else None), words[-1]

@@ -51,7 +51,12 @@ FILES = 12
 """Changed files that are listed; the diff has all."""
 PATCH_LINES = 30
 """Lines of the diff that are shown without asking for it."""
+PAID_TEXT = (
+    "The request was sent, but its answer is lost. Did the provider charge it? Its web page shows that. "
+    "If yes, or if you don't know, the highest possible cost stays booked; if no, it is released."
+)
 _BACK = "Enter: back"
+_REPLY = "r"
 
 
 class _Quit(Exception):
@@ -199,7 +204,9 @@ class InboxWalk:
 
     def _ask_until_done(self, case: _Case) -> bool:
         """Ask for keys until the job is decided or skipped (True), or has to be shown again (False)."""
-        allowed = "/".join([*case.choices, *VIEW_KEYS])
+        replies = _list_replies(case)
+        numbers = [f"1-{len(replies)}" if len(replies) > 1 else "1"] if replies else []
+        allowed = "/".join([*numbers, *case.choices, *VIEW_KEYS])
         while True:
             key = render.ask_for_key(f"{case.job_id} [{allowed}]")
             if key == "q":
@@ -208,13 +215,13 @@ class InboxWalk:
                 return True
             if key == "n" and self._add_note(case):
                 return False  # its revision is another one now
-            if key not in case.choices and key not in VIEW_KEYS:
-                if key:
+            if key not in {*replies, *case.choices, *VIEW_KEYS}:
+                if key not in ("", "?"):
                     self._print([f"Unknown key {key[:20]!r}. The keys are:"])
                 self._print_keys(case)
                 continue
             try:
-                is_done = self._decide(case, key) if key in case.choices else self._use_view_key(case, key)
+                is_done = self._use_key(case, key, replies)
             except LogistError as error:
                 self._print_error(error)
                 fresh = _reread(case.item)
@@ -223,6 +230,14 @@ class InboxWalk:
                 continue
             if is_done:
                 return True
+
+    def _use_key(self, case: _Case, key: str, replies: dict[str, str]) -> bool:
+        """Do what a key says; return whether to go to the next job."""
+        if key in replies:
+            return self._decide(case, case.choices[_REPLY], replies[key])
+        if key in case.choices:
+            return self._decide(case, case.choices[key])
+        return self._use_view_key(case, key)
 
     def _use_view_key(self, case: _Case, key: str) -> bool:
         """Do what a key says that decides nothing; return whether to go to the next job."""
@@ -268,16 +283,18 @@ class InboxWalk:
         now = time.time()
         until = parse_snooze_end(text, now)
         if until is None or until <= now:
-            raise UsageError(f"can't read the time {text[:40]!r}, or it is in the past")
+            raise UsageError(
+                f"not a time in the future: {text[:40]!r}", fix="for example 2h or 3d; press z again"
+            )
         snooze_job(case.item.jobs_dir, case.job_id, until, now)
         shown = inbox_table.format_local(until)
         self._print([f"{case.job_id} is hidden until {shown}, or until it changes"])
         return True
 
-    def _decide(self, case: _Case, key: str) -> bool:
-        """Ask for what the decision needs, and make it; return whether it was made."""
-        choice = case.choices[key]
-        entered = self._ask_for_input(case, choice)
+    def _decide(self, case: _Case, choice: DecisionChoice, entered: str | None = None) -> bool:
+        """Make a decision, and ask for what it needs unless that was `entered`; return whether it was made."""
+        if entered is None:
+            entered = self._ask_for_input(case, choice)
         if entered is None:
             self._print(["Nothing was decided"])
             return False
@@ -299,12 +316,7 @@ class InboxWalk:
                 question = f"{choice.question} {case.job_id}?"
                 return "" if render.ask_to_confirm(question, self.environment) else None
             case Input.PAID:
-                self._print(
-                    [
-                        "The request was sent, but its answer is lost. The provider may have charged it: see its",
-                        "web page. If it did, its highest possible cost stays booked; if not, it is released.",
-                    ]
-                )
+                self._print(inbox_page.wrap_text(PAID_TEXT))
                 answer = render.ask_for_key(f"Was it charged? y yes or unknown, n no ({_BACK})")
                 return {"y": "assume_paid", "n": "retry"}.get(answer[:1])
             case Input.ANSWER:
@@ -338,6 +350,9 @@ class InboxWalk:
         state = result.state
         reason = f": {' '.join(state.reason.split())}" if state.place.stuck is not None else ""
         self._print([(StyledText(result.job_id, "bold"), " is now ", status_span(state.status), reason)])
+        if waiting.choose_command(result.next_command).startswith("logist job merge"):
+            command = pasting.add_jobs_dir(result.next_command, self.jobs_dir)
+            self._print([(StyledText(f"to merge its work: {command}", "dim"),)])
         diagnostics = make_notes(result.notes) + make_warnings(result.warnings)
         render.print_diagnostics(diagnostics, self.environment)
 
@@ -369,6 +384,13 @@ def _list_options(state: State) -> dict[str, str]:
     question = waiting.find_question(state.model_dump(mode="json"))
     options = inbox_page.list_options(question) if question is not None else []
     return {str(number): text for number, (text, _) in enumerate(options, 1)}
+
+
+def _list_replies(case: _Case) -> dict[str, str]:
+    """Return the options that a number chooses: those of the doer. To a question of a reviewer, r is no reply."""
+    reply = case.choices.get(_REPLY)
+    takes_text = reply is not None and reply.name == "resubmit" and reply.input is Input.NOTE
+    return _list_options(case.state) if takes_text else {}
 
 
 def _find_last_ask(interactions: Iterator[Interaction]) -> Interaction | None:

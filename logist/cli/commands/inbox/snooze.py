@@ -45,7 +45,7 @@ def snooze(
     end = parse_snooze_end(until, now)
     if end is None:
         fix = "for example: --until 2h, --until 3d, --until 2026-12-01T09:00"
-        raise UsageError(f"can't read the time {until!r}, or it is in the past", where="--until", fix=fix)
+        raise UsageError(f"not a time in the future: {until!r}", where="--until", fix=fix)
     folder = os.path.abspath(environment.jobs_dir_name(jobs_dir, get_current_directory()))
     item = snooze_job(folder, chosen, end, now)
     job = StyledText(item.job, "bold")

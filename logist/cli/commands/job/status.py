@@ -264,7 +264,7 @@ def _format_status(
         *_role_lines(data),
     ]
     lines += [f"  {line}" for line in glance.fork_lines(data["forked"])]
-    if data["reason"]:
+    if data["reason"] and data["reason"] != data["note"]:  # the note is printed below
         lines.append(f"  reason: {_to_one_line(data['reason'])}")
     if data["held_by"]:
         lines.append(f"  running: {data['held_by']['text']}")

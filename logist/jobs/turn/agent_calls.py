@@ -36,7 +36,7 @@ from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 from logist.jobs.turn import outages, stop_costs
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.25
 """Seconds between two checks for Ctrl-C, and for new progress, while an agent works."""
 IN_PLACE = ("scripted", "given", function.NAME)
 """Agents that need no courier."""

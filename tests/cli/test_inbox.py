@@ -359,7 +359,7 @@ def test_all_projects_of_the_users_config(desk: Desk) -> None:
 
 def test_a_project_below_the_home_directory(desk: Desk) -> None:
     env = list_projects(desk, "~/code/app")
-    place = Path(env["HOME"]) / "work" / "app"
+    place = Path(env["HOME"]) / "code" / "app"
     there = Desk(place, desk._run)
     there.script(answer(command("STUCK")))
     there.create("j1")

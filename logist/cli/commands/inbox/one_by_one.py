@@ -350,7 +350,7 @@ class InboxWalk:
         state = result.state
         reason = f": {' '.join(state.reason.split())}" if state.place.stuck is not None else ""
         self._print([(StyledText(result.job_id, "bold"), " is now ", status_span(state.status), reason)])
-        if waiting.choose_command(result.next_command).startswith("logist job merge"):
+        if "merge" in waiting.choose_command(result.next_command).split()[:3]:
             command = pasting.add_jobs_dir(result.next_command, self.jobs_dir)
             self._print([(StyledText(f"to merge its work: {command}", "dim"),)])
         diagnostics = make_notes(result.notes) + make_warnings(result.warnings)

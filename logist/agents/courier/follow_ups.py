@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.protocol import Ask
+from logist.core.answer import questions
 from logist.core.answer.thinking import remove_thinking
 from logist.core.model import ExitAction, JsonObject, Phase, Reply
 from logist.resources import load_schema
@@ -95,6 +96,6 @@ def find_fault(ask: Ask, reply: Reply) -> str:
     if command is None:
         return verdict.reason
     is_done = ask.phase is Phase.DOER and command.action is ExitAction.COMPLETED
-    if ask.output_schema is None or not is_done or output_schema.is_question(command.output):
+    if ask.output_schema is None or not is_done or questions.is_question(command.output):
         return ""
     return output_schema.output_fault(command.output, ask.output_schema, ask.role)

@@ -12,6 +12,7 @@ from typing import Any
 from logist.cli.show.output import Command, Line, StyledText
 from logist.core.answer import findings
 from logist.core.answer.failed_calls import FailedCall, list_failed_calls
+from logist.core.answer.questions import is_question
 from logist.core.text.counts import format_count
 from logist.store.transcripts import read_transcript, transcript_name
 
@@ -80,11 +81,6 @@ def failed_call_lines(calls: list[FailedCall], sequence: int, indent: str = "  "
         yield f"{indent}  {' '.join(filter(None, (call.tool, call.target)))}: {call.error}"
     if len(calls) > CALLS:
         yield f"{indent}  and {len(calls) - CALLS} earlier; all are in logs/{transcript_name(sequence)}"
-
-
-def is_question(output: object) -> bool:
-    """Whether the output of an answer has the form of a question."""
-    return isinstance(output, dict) and output.get("type") == "question"
 
 
 def question_lines(output: object, indent: str = "  ") -> Iterator[Line]:

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from logist.core.answer import answer_faults
+from logist.core.answer.questions import QUESTION
 from logist.core.model import JsonObject
 from logist.errors import Refused
 
@@ -36,8 +37,6 @@ _PLAIN = frozenset(
 )
 KEYWORDS = _SCHEMAS | _LISTS | _PLAIN | {"properties"}
 
-QUESTION = "question"
-"""The `type` of an output that is a question to the person who gave the task."""
 SEVERITIES = ("low", "medium", "high")
 _WORDS: JsonObject = {"type": "string", "minLength": 1}
 _OPTION: JsonObject = {
@@ -135,11 +134,6 @@ def output_fault(output: Any, schema: JsonObject, role: str) -> str:
         return f"missing `output`: the role {role} requires it (`output_schema`)"
     faults = "; ".join(answer_faults.find_output_faults(output, schema))
     return f"{faults} (the `output_schema` of the role {role})" if faults else ""
-
-
-def is_question(output: Any) -> bool:
-    """Whether an output is a question to the person who gave the task."""
-    return isinstance(output, dict) and output.get("type") == QUESTION
 
 
 def question_fault(output: Any) -> str:

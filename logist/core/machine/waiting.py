@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from logist.core.answer import plans
+from logist.core.answer import plans, questions
 from logist.core.machine import advice
 from logist.core.money import amounts
 
@@ -78,7 +78,7 @@ def find_question(state: State) -> State | None:
     """Return the question of a STUCK agent: its last output, if that has the form of a question."""
     last, stuck = state.get("last"), state.get("stuck")
     question = last.get("output") if isinstance(last, dict) and isinstance(stuck, dict) else None
-    if not isinstance(question, dict) or question.get("type") != "question" or last is None or stuck is None:
+    if question is None or last is None or stuck is None or not questions.is_question(question):
         return None
     reason = str(stuck.get("reason"))
     causes = (last.get("summary"), last.get("reason"), question.get("question"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from logist.core import review
 from logist.core.answer import exit_command, output_schema, thinking
-from logist.core.answer.output_schema import is_question
+from logist.core.answer.questions import QUESTION, is_question
 from logist.core.machine import next_steps, routing
 from logist.core.machine.event import ANY_JOB, Action, Event, Who
 from logist.core.machine.machine import next_place
@@ -331,7 +331,7 @@ def _conclude_question(
             f"the answer is a question, but its action is {command.action}; a question always stops the job"
         )
         warnings = (*warnings, warning)
-    reason = command.summary or str(command.output.get(output_schema.QUESTION) or "")
+    reason = command.summary or str(command.output.get(QUESTION) or "")
     if fault := output_schema.question_fault(command.output):
         reason = f"invalid question: {fault}" + (f": {reason}" if reason else "")
     response = _build_valid_response(reply, observed, command, warnings)

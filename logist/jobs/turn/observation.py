@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from logist.agents.courier.ask_files import RecordedAsk
-from logist.core.answer import output_schema
+from logist.core.answer import questions
 from logist.core.model import (
     Change,
     CheckResult,
@@ -129,7 +129,7 @@ def is_plan(ask: RecordedAsk, response: Response) -> bool:
     """True if the task was to plan: the role may not change any file."""
     is_completed = response.actions == [ExitAction.COMPLETED]
     is_answer_complete = (
-        ask.phase is Phase.DOER and is_completed and not output_schema.is_question(response.output)
+        ask.phase is Phase.DOER and is_completed and not questions.is_question(response.output)
     )
     return is_answer_complete and not permissions.can_change_files(ask.work.permissions)
 

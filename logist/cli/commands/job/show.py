@@ -13,7 +13,7 @@ from logist.cli.options import job_options
 from logist.cli.show import render
 from logist.cli.show.output import DrawnText, Line, Output, Screen, StyledText
 from logist.config.environment import Environment
-from logist.core.answer import findings, plans
+from logist.core.answer import findings, plans, questions
 from logist.core.answer.failed_calls import FailedCall
 from logist.core.money import amounts
 from logist.errors import Refused
@@ -89,7 +89,7 @@ def show(
         "checks": results,
         "failed_calls": [each._asdict() for each in failed_calls],
         "question": last.response.output
-        if last and kind and answer_details.is_question(last.response.output)
+        if last and kind and questions.is_question(last.response.output)
         else None,
         "read_command": answer_details.read_command(kind, job.id, last.sequence if last else None),
         "poststep_command": answer_details.poststep_command(kind, job.id),

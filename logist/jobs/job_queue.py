@@ -455,7 +455,8 @@ def _run_one(
 ) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
+        with project.turns.take():
+            result = run_job(quiet, job_id, on_step, replace(choice, provider_wait=0.0), family_too=False)
         if result.wait is not None:
             quiet.report_progress(f"waiting for {outages.describe_with_message(result.wait)}")
         return EndedJob(job_id, result, None)

@@ -61,15 +61,16 @@ def run_command(
 ) -> ShellResult:
     """Run a command to its end; the last `tail` bytes of each output are kept, without secrets."""
     project = session.project
-    check_run = checks.run_check(
-        (SHELL, "-c", command) if isinstance(command, str) else command,
-        replace(confinement, tail_bytes=tail),
-        place.scratch,
-        seconds=seconds,
-        marker=make_process_marker(session),
-        environment=project.environment.build_child_environment(),
-        stop=lambda: bool(project.stopping()),
-    )
+    with project.turns.pause():
+        check_run = checks.run_check(
+            (SHELL, "-c", command) if isinstance(command, str) else command,
+            replace(confinement, tail_bytes=tail),
+            place.scratch,
+            seconds=seconds,
+            marker=make_process_marker(session),
+            environment=project.environment.build_child_environment(),
+            stop=lambda: bool(project.stopping()),
+        )
     out, error = (
         _read_output(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
     )

@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
+from logist.core.answer.quick_schema import certainly_fits
 from logist.core.model import JsonObject
 from logist.core.text.outermost_json import JsonSpan
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 MAX_DEPTH = 100
 MAX_DIGITS = 1000
@@ -125,6 +127,8 @@ def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
 
 
 def _collect_faults(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
+    if certainly_fits(document, schema):
+        return []
     errors = _get_validator(schema).iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
@@ -138,7 +142,9 @@ def _get_validator(schema: JsonObject) -> Draft202012Validator:
 
 @lru_cache(maxsize=16)
 def _build_validator(text: str) -> Draft202012Validator:
-    """Build the validator of a schema. Cached, because every answer needs it."""
+    """Build the validator of a schema. Cached, because many answers need it."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow import, needed for invalid answers only
+
     return Draft202012Validator(json.loads(text))
 
 

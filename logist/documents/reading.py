@@ -9,7 +9,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -28,6 +27,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64

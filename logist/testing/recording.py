@@ -6,7 +6,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from logist.jobs.doctor import repairs
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import job_edits, role_switch, steward_decisions
 from logist.jobs.turn.next_request import Choice
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, files
 from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace

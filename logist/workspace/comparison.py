@@ -11,11 +11,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from logist.errors import Refused
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import changes, objects, repository
 from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE

@@ -9,11 +9,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from logist.errors import Damaged, StorageError
+from logist.quick_dataclass import dataclass
 
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
 

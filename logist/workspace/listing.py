@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint.scan import UNREADABLE, ScanRules, scan_workspace
 from logist.workspace.files import file_names, safe_open
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
@@ -16,6 +16,7 @@ from logist.core.prompt.prompt import FileText, Relevant
 from logist.core.relevance import Task
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.errors import Damaged, StorageError, storage_advice
+from logist.quick_dataclass import dataclass
 from logist.workspace import context, listing, prepared, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,

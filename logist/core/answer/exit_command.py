@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from logist.core.answer import answer_faults
@@ -25,6 +25,7 @@ from logist.core.answer.answer_faults import UnreadableError
 from logist.core.answer.thinking import remove_thinking
 from logist.core.model import ExitAction, JsonObject
 from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, find_outermost_json
+from logist.quick_dataclass import dataclass
 
 MAX_CHARACTERS = 1 << 18
 """Longer answers are rejected: an exit command has a few lines."""

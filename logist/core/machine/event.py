@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from logist.core.model import Place, Status
+from logist.quick_dataclass import dataclass
 
 ANY_JOB = "JOB"
 """The placeholder for the id if no job is known."""

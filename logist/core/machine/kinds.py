@@ -6,7 +6,6 @@ No other module keeps its own sets of kinds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from logist.core.machine.event import Action
 from logist.core.model.commands import (
@@ -32,6 +31,7 @@ from logist.core.model.commands import (
 from logist.core.model.record import Interaction
 from logist.core.model.words import Actor, Kind
 from logist.core.text.json_object import JsonObject
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from logist.core.model import EffectiveSpec, Limits, Status, Totals
 from logist.core.model.commands import HaltCommand
 from logist.core.money import money, totals
 from logist.core.money.amounts import MICROCENTS
+from logist.quick_dataclass import dataclass
 
 NOTHING = Totals()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from logist.core import condition
 from logist.core.answer import confidence
@@ -13,6 +13,7 @@ from logist.core.machine.routing import Facts
 from logist.core.machine.rules import Rule, Rules
 from logist.core.model import EffectiveSpec, JsonObject, Place, Response, State, Status, Step, Workflow
 from logist.core.template import data
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from logist.core.machine.event import Action, Event
 from logist.core.model import (
@@ -17,6 +16,7 @@ from logist.core.model import (
     Stuck,
     StuckKind,
 )
+from logist.quick_dataclass import dataclass
 
 DOUBTS = ("assume_paid", "retry")
 """A steward's decisions about an exchange in doubt: it was paid, or it was not and may be repeated."""

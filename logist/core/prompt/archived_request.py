@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +18,7 @@ from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.secrets.redact import REDACTED
+from logist.quick_dataclass import dataclass
 
 SURROUNDINGS = frozenset(
     {

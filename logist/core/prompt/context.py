@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.model import Change, ContextPart
 from logist.core.prompt.prompt_parts import JOINT, UnplacedPart, escape_unprintable
 from logist.core.template import SourcedText, ToldFields, ToldList
 from logist.core.text.fences import fence_text
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

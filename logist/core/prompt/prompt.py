@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from logist.core import review
 from logist.core.answer import confidence, exit_command, output_schema, plans
@@ -24,6 +23,7 @@ from logist.core.prompt.prompt_parts import (
 from logist.core.prompt.role_template import Filled
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
+from logist.quick_dataclass import dataclass
 
 __all__ = [
     "CONTRACT",

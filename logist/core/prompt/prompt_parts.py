@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from logist.core.model import Part
+from logist.quick_dataclass import dataclass
 
 SEPARATOR = "\n\n---\n\n"
 """Between the system half and the user half of `request.prompt`."""

@@ -5,7 +5,7 @@ each value remains a separate part.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from logist.core import template
 from logist.core.model import EffectiveSpec, JsonObject, Role, State
@@ -13,6 +13,7 @@ from logist.core.prompt import context
 from logist.core.prompt.context import Given, RequiredParts
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.template import Rendered, SourcedText, ToldList, data
+from logist.quick_dataclass import dataclass
 
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
 """The names of the task in role templates."""

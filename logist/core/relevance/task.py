@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from logist.core.model import EffectiveSpec
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

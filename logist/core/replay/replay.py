@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, overload
 
@@ -29,6 +29,7 @@ from logist.core.replay.difference import Difference as Difference
 from logist.core.step import step
 from logist.core.step.step import Outcome
 from logist.errors import LogistError
+from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from logist.core.replay.drift import Drift

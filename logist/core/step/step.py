@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from logist.core import review
@@ -32,6 +32,7 @@ from logist.core.model.commands import AskCommand
 from logist.core.sections.judging import get_stated_reason
 from logist.core.step.plan import RequestBounds, StepPlan, plan
 from logist.core.step.step_instructions import judge_step_answer
+from logist.quick_dataclass import dataclass
 
 __all__ = [
     "PHASES",

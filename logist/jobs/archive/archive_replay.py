@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from logist.errors import Damaged, LogistError, Refused
 from logist.jobs.archive import job_fixture, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors
 from logist.jobs.base.project import ProjectContext
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, JobDir
 
 KEPT = 1_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from logist import documents
@@ -25,6 +24,7 @@ from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
 
 

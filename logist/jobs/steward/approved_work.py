@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from logist.core.model import Change
 from logist.core.model.commands import ApproveCommand
 from logist.errors import Refused
 from logist.jobs.base.session import Session
 from logist.jobs.steward.review_hash import compute_review_hash
+from logist.quick_dataclass import dataclass
 from logist.workspace.workspace import Content
 
 NAMED = 5

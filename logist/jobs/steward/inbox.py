@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from operator import index
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from logist.core.machine import advice, waiting
 from logist.core.money import amounts
 from logist.errors import Damaged, LogistError, ProviderError
+from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.store.listing import Glance, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 from logist.core.history.fold import fold
@@ -14,6 +13,7 @@ from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.review_hash import compute_review_hash
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace.comparison import Side, WorkspaceComparison, open_comparison
 

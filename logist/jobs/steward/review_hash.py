@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from logist.core.model import TERMINAL, State
 from logist.errors import LogistError, UsageError
 from logist.jobs.base.project import ProjectContext
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 
 _FORM = re.compile(r"([0-9]{1,9})-([0-9a-f]{40})-([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})")

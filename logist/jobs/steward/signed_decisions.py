@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from logist.config.layering import require_owner
@@ -20,6 +19,7 @@ from logist.core.model.commands import Signature
 from logist.errors import InvalidFile, LogistError, Refused
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, dump_interaction
+from logist.quick_dataclass import dataclass
 
 NAMESPACE = "logist"
 """So that a signature for another purpose, such as a commit, is not accepted here."""

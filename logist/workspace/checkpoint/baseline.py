@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import Tree, TreeEntry

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 from logist.errors import StorageError
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import objects, packs
 from logist.workspace.checkpoint.objects import BRANCH, TreeEntry
 from logist.workspace.checkpoint.snapshot import (

@@ -6,9 +6,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from logist.quick_dataclass import dataclass
 from logist.workspace.files import safe_open
 
 MAX_DEPTH = 100

@@ -7,11 +7,12 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from logist.errors import Refused, StorageError
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, TreeEntry
 from logist.workspace.files import file_names

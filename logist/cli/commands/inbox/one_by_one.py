@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from logist.jobs.steward.review_hash import find_review_hash
 from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice
+from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from logist.config.environment import Environment

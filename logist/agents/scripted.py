@@ -12,7 +12,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from logist.quick_model import Field
 
 from logist import documents
 from logist.agents.protocol import Ask

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from logist.quick_model import AfterValidator, Field, StringConstraints, model_validator
 
 from logist.core.model import Frozen
 

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from logist.quick_model import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from logist.config.price_table import PRICE_LISTS
 from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen, PriceTier

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from logist.quick_model import Field, StringConstraints
 
 from logist.config import coven
 from logist.config.environment import find_coven_directory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from logist.quick_model import Field, StringConstraints
 
 from logist.core.model import Frozen
 

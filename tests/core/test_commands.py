@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.core.machine.kinds import KINDS, command_of, read_command
 from logist.core.model import Interaction, Kind, Totals

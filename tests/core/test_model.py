@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from logist.quick_model import BaseModel, ValidationError
 
 from logist.core import model
 from logist.core.history.fold import fold

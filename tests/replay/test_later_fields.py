@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import BaseModel
+from logist.quick_model import BaseModel
 
 from logist.core.model import Check, EffectiveSpec, Interaction, Kind, Limits, State
 from tests import support

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from logist.quick_model import AfterValidator, BaseModel, ConfigDict, Field
 from ruamel.yaml import YAML
 
 from logist.core.model import JobSpec
@@ -293,22 +293,21 @@ class Bounds(BaseModel):
     cost_threshold: Annotated[float, Field(ge=0)] = 1
 
 
+def refuse_shouting(title: str) -> str:
+    if title.isupper():
+        raise ValueError("is shouted")
+    return title
+
+
 class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    title: str
+    title: Annotated[str, AfterValidator(refuse_shouting)]
     limits: Bounds = Bounds()
     steps: tuple[Step, ...] = ()
     named: dict[str, Step] = {}
     mode: Literal["fast", "slow"] = "fast"
     wait: Literal["yes"] | bool | None = None
     words: list[str] | str = ""
-
-    @field_validator("title")
-    @classmethod
-    def not_shouted(cls, title: str) -> str:
-        if title.isupper():
-            raise ValueError("is shouted")
-        return title
 
 
 WRONG: list[tuple[str, int, str, str | None]] = [

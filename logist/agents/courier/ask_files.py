@@ -8,7 +8,7 @@ from dataclasses import field, fields
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from logist.quick_model import BaseModel, Field, ValidationError
 
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, MODEL_AGENTS, AgentWork, Ask

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.agents.courier import ask_files, booking
 from logist.core.history import fold, newer_versions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.core.model import FORMAT, ErrorKind, Interaction, JsonObject, Kind, Place, State
 from logist.core.model.state import STATE_FIELDS

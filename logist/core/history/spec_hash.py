@@ -7,7 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
+from logist.quick_model import BaseModel
 
 from logist.core.model import (
     Check,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from logist.quick_model import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 FORMAT = 1
 """The format version of state.json and interactions that this Logist writes; others are not fully supported."""

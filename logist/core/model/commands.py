@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError, field_serializer
+from logist.quick_model import ConfigDict, Field, ValidationError, field_serializer
 
 from logist.core.model.base import Recorded
 from logist.core.model.record import Totals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from logist.quick_model import ConfigDict, Field
 
 from logist.core.model.base import Recorded
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from logist.quick_model import ConfigDict, Field, StringConstraints, model_validator
 
 from logist.core.model.base import Extended, Frozen, Open, Recorded
 from logist.core.model.flow import Workflow

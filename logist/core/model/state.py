@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from logist.quick_model import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.limits import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.core.model import ExitAction, JsonObject, Phase, Request, Status, Usage
 from logist.core.money import money

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from pydantic import BaseModel
+from logist.quick_model import BaseModel
 
 from logist.core.model import limits, record, spec, words
 from logist.core.model.flow import Edge, Step, Workflow

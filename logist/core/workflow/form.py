@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from logist.core.model import MAX_ITEMS, JsonObject
-from logist.core.model.flow import AgentRole
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, LIMIT_SPELLINGS, SPELLINGS
 
 MAX_CHILDREN = 1000
@@ -19,6 +18,8 @@ MAX_CHILDREN = 1000
 TITLE = "Logist workflow"
 MAX_STEPS = 1000
 """The maximum number of steps of a workflow."""
+AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
+"""The same limits as in `core.model.flow`; this module alone needs pydantic, for the JSON schema."""
 Condition = str | bool | dict[str, Any] | None
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"

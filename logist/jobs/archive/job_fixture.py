@@ -13,7 +13,7 @@ from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, StringConstraints, ValidationError
+from logist.quick_model import ConfigDict, Field, StringConstraints, ValidationError
 
 from logist.core.model import JsonObject, Recorded
 from logist.core.text.counts import format_count

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.core.history import newer_versions
 from logist.core.history.fold import Folding, restep_to

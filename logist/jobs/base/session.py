@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash

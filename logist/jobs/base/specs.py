@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist import documents
 from logist.agents.courier import shared_limits

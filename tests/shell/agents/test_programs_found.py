@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from logist.quick_model import ValidationError
 
 from logist.agents.programs.described import Described
 from logist.agents.programs.finding import (

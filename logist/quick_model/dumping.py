@@ -1,0 +1,142 @@
+"""Turns models into plain values: dictionaries, lists, texts and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import NoneType
+from typing import Any, NamedTuple
+
+_PLAIN = frozenset({str, int, bool, NoneType})
+"""Values of exactly these types are dumped unchanged."""
+_DEEPEST = 254
+"""The most levels of lists and mappings in JSON; pydantic's limit, so that what was refused stays refused."""
+_SPECIAL_KEYS = {True: "true", False: "false", None: "None"}
+
+
+class Options(NamedTuple):
+    """What `model_dump` was asked for."""
+
+    json: bool
+    by_alias: bool
+    exclude_unset: bool
+    exclude_defaults: bool
+    exclude_none: bool
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether a field may be left out for its value."""
+        return self.exclude_unset or self.exclude_defaults or self.exclude_none
+
+
+def dump_model(model: Any, options: Options, depth: int = 0) -> dict[str, Any]:
+    """Return the fields of a model, with those that this version doesn't know at the end."""
+    serializer = model._serializer
+    if serializer is None:
+        return dump_fields(model, options, depth)
+    dumped: dict[str, Any] = getattr(model, serializer)(lambda each: dump_fields(each, options, depth))
+    return dumped
+
+
+def dump_fields(model: Any, options: Options, depth: int = 0) -> dict[str, Any]:
+    """Return the fields of a model, without the serializer of its class."""
+    values = _select_values(model, options) if options.leaves_out else {**vars(model), **(model._extra or {})}
+    serializers = model._field_serializers
+    floats = model._find_float_fields() if options.json else ()
+    for name, value in values.items():
+        if name in serializers:
+            values[name] = getattr(model, serializers[name])(value)
+        elif type(value) not in _PLAIN:
+            values[name] = dump_value(value, options, depth)
+        elif name in floats and type(value) is int:  # a default, or the result of `model_copy`
+            values[name] = float(value)
+    if options.by_alias and (aliases := model._aliases):
+        return {aliases.get(name, name): value for name, value in values.items()}
+    return values
+
+
+def _select_values(model: Any, options: Options) -> dict[str, Any]:
+    values = {**vars(model), **(model._extra or {})}
+    if options.exclude_unset:
+        values = {name: value for name, value in values.items() if name in model._set_names}
+    if options.exclude_none:
+        values = {name: value for name, value in values.items() if value is not None}
+    if options.exclude_defaults:
+        fields = model.model_fields
+        values = {
+            name: value
+            for name, value in values.items()
+            if name not in fields
+            or name in model._field_serializers  # as pydantic does
+            or value != fields[name].get_default(call_default_factory=True)
+        }
+    return values
+
+
+def dump_value(value: Any, options: Options, depth: int = 0) -> Any:
+    """Return any value as a plain one. Raises ValueError for JSON of what JSON can't express."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) or not options.json else None
+    if kind is list or kind is dict:
+        return _dump_list(value, options, depth) if kind is list else _dump_mapping(value, options, depth)
+    if hasattr(kind, "_check_nested"):
+        return dump_model(value, options, depth)
+    if isinstance(value, Enum):
+        return dump_value(value.value, options, depth) if options.json else value
+    return _dump_other(value, options, depth)
+
+
+def _dump_list(values: Iterable[Any], options: Options, depth: int) -> list[Any]:
+    if _PLAIN.issuperset(map(type, values)):
+        return list(values)
+    _require_depth(options, depth)
+    dumped = []
+    for value in values:  # not a comprehension, which would need another frame for each level
+        dumped.append(value if type(value) in _PLAIN else dump_value(value, options, depth + 1))  # noqa: PERF401
+    return dumped
+
+
+def _dump_mapping(mapping: Mapping[Any, Any], options: Options, depth: int) -> dict[Any, Any]:
+    _require_depth(options, depth)
+    dumped = {}
+    for key, value in mapping.items():
+        name = key if type(key) is str or not options.json else _dump_key(key)
+        dumped[name] = value if type(value) in _PLAIN else dump_value(value, options, depth + 1)
+    return dumped
+
+
+def _require_depth(options: Options, depth: int) -> None:
+    if options.json and depth >= _DEEPEST:
+        raise ValueError("Maximum serialization depth exceeded")
+
+
+def _dump_key(key: Any) -> str:
+    if isinstance(key, Enum):
+        return str(key.value)
+    if isinstance(key, bool | NoneType):
+        return _SPECIAL_KEYS[key]
+    return str(key)
+
+
+def _dump_other(value: Any, options: Options, depth: int) -> Any:
+    if isinstance(value, list | tuple | set | frozenset):
+        dumped = _dump_list(value, options, depth)
+        return dumped if options.json else _rebuild(type(value), dumped)
+    if isinstance(value, Mapping):
+        return _dump_mapping(value, options, depth)
+    if not options.json:
+        return value
+    if isinstance(value, str | int | float):  # of a class of its own
+        return next(base for base in (str, int, float) if isinstance(value, base)).__call__(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    raise ValueError(f"Unable to serialize unknown type: {type(value)}")
+
+
+def _rebuild(kind: type, values: list[Any]) -> Any:
+    """Return the values in the most basic type that they had."""
+    return next(base for base in (list, tuple, set, frozenset) if issubclass(kind, base))(values)

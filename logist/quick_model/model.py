@@ -1,0 +1,416 @@
+"""The base class of models."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self, get_args
+
+from logist.quick_model.checks import ALL, LAX, OWN, build_check, is_unicode
+from logist.quick_model.dumping import Options, dump_model
+from logist.quick_model.fields import FieldInfo, copy_default
+from logist.quick_model.problems import Misfit, Problem, ValidationError
+
+_MISSING: Any = object()
+_CHANGEABLE = (list, dict)
+_DEEPEST_JSON = 200
+"""The most levels of JSON text that are read; pydantic's limit."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_set_attribute = object.__setattr__
+
+
+class _PlannedField(NamedTuple):
+    """How one field is read."""
+
+    name: str
+    key: str
+    """Its name in data."""
+    exact: frozenset[type] | None
+    run: Callable[[Any], Any]
+    default: Any
+    make: Callable[[Any], Any] | None
+    """Returns the default, given the other data, or raises Misfit if the field is required. None: it is `default`, which
+    instances can share.
+    """
+
+
+class BaseModel:
+    """A class whose annotations are checked when data is read."""
+
+    __slots__ = ("__dict__", "__weakref__", "_extra", "_set_names")
+
+    _extra: dict[str, Any] | None
+    """Values of unknown fields, if the class keeps them; None if there are none."""
+    _set_names: set[str]
+
+    model_config: ClassVar[dict[str, Any]] = {}
+    model_fields: ClassVar[dict[str, FieldInfo]] = {}
+    _hooks: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """The names of the methods by role: `before`, `after`."""
+    _serializer: ClassVar[str | None] = None
+    _field_serializers: ClassVar[dict[str, str]] = {}
+    _aliases: ClassVar[dict[str, str]] = {}
+    """Names in dumps by alias."""
+    _plans: ClassVar[dict[int, tuple[_PlannedField, ...]]]
+    _floats: ClassVar[frozenset[str] | None]
+
+    def __init_subclass__(cls, **config: Any) -> None:
+        own = cls.__dict__
+        fields: dict[str, FieldInfo] = {}
+        merged: dict[str, Any] = {}
+        for base in reversed(cls.__bases__):
+            fields |= getattr(base, "model_fields", {})
+            merged |= getattr(base, "model_config", {})
+        cls.model_config = {**merged, **own.get("model_config", {}), **config}
+        for name, written in own.get("__annotations__", {}).items():
+            if name[0] != "_" and name != "model_config" and not _is_class_variable(written):
+                fields[name] = _define_field(cls, name, written)
+        cls.model_fields = fields
+        cls._plans, cls._floats = {}, None
+        cls._aliases = {
+            name: field.serialization_alias for name, field in fields.items() if field.serialization_alias
+        }
+        _register_hooks(cls, own.get("_own_hooks", ()))
+
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            type(self)._fill(self, data, LAX)
+        except Misfit as misfit:
+            raise ValidationError(type(self).__name__, misfit.problems) from None
+
+    # Reading
+
+    @classmethod
+    def model_validate(cls, data: Any, *, strict: bool | None = None) -> Self:
+        """Return the data as an instance. Raises ValidationError with every problem."""
+        try:
+            instance: Self = cls._check_nested(data, bool(strict))
+            return instance
+        except Misfit as misfit:
+            raise ValidationError(cls.__name__, misfit.problems) from None
+        except RecursionError:
+            raise ValidationError(cls.__name__, (_too_deep(data),)) from None
+
+    @classmethod
+    def model_validate_json(cls, text: str | bytes, *, strict: bool | None = None) -> Self:
+        """Return JSON text as an instance. Raises ValidationError with every problem."""
+        try:
+            instance: Self = cls._check_nested(_parse_json(text), bool(strict))
+            return instance
+        except Misfit as misfit:
+            raise ValidationError(cls.__name__, misfit.problems, from_json=True) from None
+
+    @classmethod
+    def _check_nested(cls, data: Any, strict: bool) -> Any:
+        if isinstance(data, cls):
+            return data
+        return cls._fill(cls.__new__(cls), data, ALL if strict else LAX)
+
+    @classmethod
+    def _fill(cls, instance: Any, data: Any, strict: int) -> Any:
+        """Set the fields of a new instance from data. Raises Misfit with every problem."""
+        data = cls._prepare(data)
+        plan = cls._plan(strict)
+        by_name = cls.model_config.get("populate_by_name")
+        values: dict[str, Any] = {}
+        problems: list[Problem] = []
+        absent = 0
+        for name, key, exact, run, default, make in plan:
+            value = data.get(key, _MISSING)
+            if value is _MISSING and key != name and by_name:
+                key, value = name, data.get(name, _MISSING)
+            if value is _MISSING:
+                absent += 1
+                if make is None:
+                    values[name] = default
+                    continue
+                run, value = make, data
+            elif exact is None or type(value) in exact:
+                values[name] = value
+                continue
+            try:
+                values[name] = run(value)
+            except Misfit as misfit:
+                problems += [each.below(key) for each in misfit.problems]
+        names = {*data}
+        has_others = len(plan) - absent < len(data) or cls._aliases
+        extra = cls._take_unknown(data, names, problems) if has_others else None
+        if problems:
+            raise Misfit(*problems)
+        _set_attribute(instance, "__dict__", values)
+        _set_attribute(instance, "_extra", extra)
+        _set_attribute(instance, "_set_names", names)
+        for name in cls._hooks.get("after", ()):
+            instance = _call_hook(getattr(cls, name), instance, data)
+        return instance
+
+    @classmethod
+    def _prepare(cls, data: Any) -> dict[str, Any]:
+        for name in cls._hooks.get("before", ()):
+            data = _call_hook(getattr(cls, name), data)
+        if isinstance(data, Mapping):
+            return data if isinstance(data, dict) else dict(data)
+        message = f"Input should be a valid dictionary or instance of {cls.__name__}"
+        raise Misfit(Problem("model_type", message, data, {"class_name": cls.__name__}))
+
+    @classmethod
+    def _take_unknown(
+        cls, data: dict[str, Any], names: set[str], problems: list[Problem]
+    ) -> dict[str, Any] | None:
+        """Return the fields that the class doesn't know, if it keeps them; change `names` to those that are set."""
+        known = {each.key: each.name for each in cls._plan(LAX)}
+        if cls.model_config.get("populate_by_name"):
+            known |= {each.name: each.name for each in cls._plan(LAX) if each.key not in data}
+        unknown = {key: value for key, value in data.items() if key not in known}
+        policy = cls.model_config.get("extra", "ignore")
+        for key in unknown if policy != "ignore" else ():
+            _require_unicode(key)
+        if policy == "forbid":
+            problems += map(_forbid, unknown, unknown.values())
+        kept = unknown if policy == "allow" else {}
+        names.clear()
+        names.update(known[key] for key in data if key in known)
+        names.update(kept)
+        return kept or None
+
+    @classmethod
+    def _plan(cls, strict: int) -> tuple[_PlannedField, ...]:
+        if cls.model_config.get("strict"):
+            strict = max(strict, OWN)
+        plan = cls._plans.get(strict)
+        if plan is None:
+            planned = (_plan_field(name, field, strict) for name, field in cls.model_fields.items())
+            plan = cls._plans[strict] = tuple(planned)
+        return plan
+
+    # Writing
+
+    def model_dump(
+        self,
+        *,
+        mode: str = "python",
+        include: Collection[str] | None = None,
+        exclude: Collection[str] | None = None,
+        by_alias: bool = False,
+        exclude_unset: bool = False,
+        exclude_defaults: bool = False,
+        exclude_none: bool = False,
+    ) -> dict[str, Any]:
+        """Return the fields as a dictionary; in the mode `json` with only the types of JSON.
+
+        Raises ValueError for values that are nested too deeply, or that JSON can't express.
+        """
+        options = Options(mode == "json", by_alias, exclude_unset, exclude_defaults, exclude_none)
+        try:
+            dumped = dump_model(self, options)
+        except RecursionError:
+            raise ValueError("Maximum serialization depth exceeded") from None
+        if include is not None:
+            dumped = {name: value for name, value in dumped.items() if name in include}
+        if exclude:
+            dumped = {name: value for name, value in dumped.items() if name not in exclude}
+        return dumped
+
+    def model_dump_json(self, **options: Any) -> str:
+        """Return the fields as JSON text."""
+        dumped = self.model_dump(mode="json", **options)
+        return json.dumps(dumped, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def _find_float_fields(cls) -> frozenset[str]:
+        """Return the fields whose values are dumped as floats, also if they are integers."""
+        if cls._floats is None:
+            fields = cls.model_fields.items()
+            cls._floats = frozenset(name for name, field in fields if _is_float(field.annotation))
+        return cls._floats
+
+    # Instances
+
+    @property
+    def model_fields_set(self) -> set[str]:
+        """The names of the fields that were given, not left to their defaults."""
+        return self._set_names
+
+    @property
+    def model_extra(self) -> dict[str, Any] | None:
+        """The fields that the class doesn't know; None if it doesn't keep such fields."""
+        return (self._extra or {}) if self.model_config.get("extra") == "allow" else None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        """Return a copy with some values replaced, which are not checked."""
+        values, extra = {**vars(self)}, self._extra and {**self._extra}
+        names = {*self._set_names}
+        if update:
+            if self.model_config.get("extra") == "allow":
+                fields = type(self).model_fields
+                extra = {
+                    **(extra or {}),
+                    **{name: value for name, value in update.items() if name not in fields},
+                }
+                values |= {name: value for name, value in update.items() if name in fields}
+            else:
+                values |= update
+            names |= update.keys()
+        return self._rebuild(values, extra or None, names)
+
+    def _rebuild(self, values: dict[str, Any], extra: dict[str, Any] | None, names: set[str]) -> Self:
+        copy = type(self).__new__(type(self))
+        copy.__setstate__((values, extra, names))
+        return copy
+
+    def _copy_as_default(self) -> Self:
+        """Return an instance that shares nothing that can be changed."""
+        values = vars(self)
+        if not any(isinstance(value, _CHANGEABLE) for value in values.values()):
+            return self
+        copies = {name: copy_default(value) for name, value in values.items()}
+        return self._rebuild(copies, self._extra, {*self._set_names})
+
+    def __getstate__(self) -> tuple[dict[str, Any], dict[str, Any] | None, set[str]]:
+        return {**vars(self)}, self._extra, self._set_names
+
+    def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any] | None, set[str]]) -> None:
+        for name, value in zip(("__dict__", "_extra", "_set_names"), state, strict=True):
+            _set_attribute(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an unknown field of a newer version."""
+        if name[0] != "_" and self._extra and name in self._extra:
+            return self._extra[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.model_config.get("frozen"):
+            problem = Problem("frozen_instance", "Instance is frozen", value, None, (name,))
+            raise ValidationError(type(self).__name__, (problem,))
+        if name not in self.model_fields:
+            raise ValueError(f"{type(self).__name__!r} object has no field {name!r}")
+        _set_attribute(self, name, value)
+        self._set_names.add(name)
+
+    def __delattr__(self, name: str) -> None:
+        problem = Problem("frozen_instance", "Instance is frozen", None, None, (name,))
+        raise ValidationError(type(self).__name__, (problem,))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return vars(self) == vars(other) and self._extra == other._extra  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        if not self.model_config.get("frozen"):
+            raise TypeError(f"unhashable type: {type(self).__name__!r}")
+        return hash((type(self), *vars(self).values()))
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        yield from vars(self).items()
+        yield from (self._extra or {}).items()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self)})"
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value!r}" for name, value in self)
+
+
+def _is_class_variable(written: Any) -> bool:
+    return "ClassVar" in (written if isinstance(written, str) else repr(written))
+
+
+def _define_field(cls: Any, name: str, written: Any) -> FieldInfo:
+    default = cls.__dict__.get(name, _MISSING)
+    if default is not _MISSING:
+        delattr(cls, name)  # else a missing value would be found in the class
+    if isinstance(default, FieldInfo):
+        field = default
+    else:
+        field = FieldInfo() if default is _MISSING else FieldInfo(default)
+    field.owner, field.written = cls, written
+    return field
+
+
+def _register_hooks(cls: Any, hooks: tuple[tuple[str, str, tuple[str, ...]], ...]) -> None:
+    for role, name, fields in hooks:
+        if role == "wrap":
+            cls._serializer = name
+        elif role == "field":
+            cls._field_serializers = cls._field_serializers | dict.fromkeys(fields, name)
+        else:
+            cls._hooks = cls._hooks | {role: (*cls._hooks.get(role, ()), name)}
+
+
+def _plan_field(name: str, field: FieldInfo, strict: int) -> _PlannedField:
+    check = build_check(field.resolved, strict=strict)
+    make: Callable[[Any], Any] | None = None
+    if field.is_required():
+        make = _miss
+    elif field.default_factory or copy_default(field.default) is not field.default:
+        make = partial(_make_default, field)
+    return _PlannedField(name, field.validation_alias or name, check.exact, check.run, field.default, make)
+
+
+def _miss(data: Any) -> Any:
+    raise Misfit(Problem("missing", "Field required", data))
+
+
+def _make_default(field: FieldInfo, data: Any) -> Any:
+    return field.get_default(call_default_factory=True)
+
+
+def _forbid(key: str, value: Any) -> Problem:
+    return Problem("extra_forbidden", "Extra inputs are not permitted", value, None, (key,))
+
+
+def _require_unicode(key: str) -> None:
+    """Raise Misfit, which hides other problems as it does in pydantic, for a name that no text file can have."""
+    if not is_unicode(key):
+        message = "Input should be a valid string, unable to parse raw data as a unicode string"
+        raise Misfit(Problem("string_unicode", message, key))
+
+
+def _is_float(annotation: Any) -> bool:
+    return annotation is float or float in get_args(annotation) or any(map(_is_float, get_args(annotation)))
+
+
+def _call_hook(hook: Callable[[Any], Any], value: Any, data: Any = _MISSING) -> Any:
+    """Call the method of a class that checks or changes values; its ValueError is a problem."""
+    try:
+        return hook(value)
+    except ValueError as error:
+        given = value if data is _MISSING else data
+        raise Misfit(Problem("value_error", f"Value error, {error}", given, {"error": error})) from error
+
+
+def _too_deep(data: Any) -> Problem:
+    return Problem("recursion_loop", "Recursion error - cyclic reference detected", data)
+
+
+def _parse_json(text: str | bytes) -> Any:
+    """Parse JSON. Raises Misfit also for surrogates, which no JSON text can have, and for deeper nesting than pydantic's."""
+    try:
+        value = json.loads(text)
+        if _SURROGATE.search(text if isinstance(text, str) else text.decode()):
+            json.dumps(value, ensure_ascii=False).encode()
+        if sum(map(text.count, "[{" if isinstance(text, str) else (b"[", b"{"))) >= _DEEPEST_JSON:  # type: ignore[arg-type]
+            _require_depth(value, _DEEPEST_JSON)
+    except UnicodeError:
+        raise _invalid_json_error("unpaired surrogate", text) from None
+    except RecursionError:
+        raise _invalid_json_error("recursion limit exceeded", text) from None
+    except ValueError as error:
+        raise _invalid_json_error(str(error), text) from None
+    return value
+
+
+def _require_depth(value: Any, most: int) -> None:
+    if isinstance(value, list | dict):
+        if most == 0:
+            raise RecursionError
+        for each in value.values() if isinstance(value, dict) else value:
+            _require_depth(each, most - 1)
+
+
+def _invalid_json_error(message: str, text: str | bytes) -> Misfit:
+    return Misfit(Problem("json_invalid", f"Invalid JSON: {message}", text, {"error": message}))

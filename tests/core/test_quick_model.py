@@ -1,0 +1,259 @@
+"""Logist's models read, dump and refuse what the same classes over pydantic do."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logist import quick_model
+from logist.jobs.archive.job_fixture import Manifest
+from logist.quick_model import BaseModel, ValidationError
+from tests.support import ROOT, examples
+
+LAYER = "logist.quick_model"
+USES_LAYER = re.compile(rf"^from {re.escape(LAYER)} import|\b(Frozen|Recorded)\b", re.MULTILINE)
+PACKAGE = ROOT / "logist"
+
+
+def list_modules() -> list[str]:
+    """The modules that define models."""
+    files = (path for path in PACKAGE.rglob("*.py") if USES_LAYER.search(path.read_text("utf-8")))
+    names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(files))
+    return [name for name in names if not name.startswith(LAYER)]
+
+
+@contextmanager
+def pydantic_below() -> Iterator[None]:
+    """Modules of Logist that are imported meanwhile are new ones, whose models are over pydantic."""
+    ours = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "logist"}
+    for name in ours:
+        del sys.modules[name]
+    layer = ModuleType(LAYER)
+    vars(layer).update({name: getattr(pydantic, name) for name in quick_model.__all__})
+    sys.modules[LAYER] = layer
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "logist"]:
+            del sys.modules[name]
+        sys.modules.update(ours)
+
+
+def find_models() -> dict[type[BaseModel], type[pydantic.BaseModel]]:
+    """Our models, each with the same one over pydantic."""
+    names = list_modules()
+    modules = [importlib.import_module(name) for name in names]
+    with pydantic_below():
+        twins = [importlib.import_module(name) for name in names]
+    return {
+        model: vars(twin)[name]
+        for module, twin in zip(modules, twins, strict=True)
+        for name, model in vars(module).items()
+        if isinstance(model, type) and issubclass(model, BaseModel) and model.__module__ == module.__name__
+    }
+
+
+TWINS = find_models()
+ABSTRACT = {"Extended"}
+MODELS = sorted(
+    (model for model in TWINS if model.__name__ not in ABSTRACT),
+    key=lambda model: (model.__module__, model.__name__),
+)
+
+
+def list_subclasses(model: type) -> Iterator[type]:
+    for each in model.__subclasses__():
+        yield each
+        yield from list_subclasses(each)
+
+
+def test_all_models_are_compared() -> None:
+    assert len(MODELS) > 90
+    assert {each for each in list_subclasses(BaseModel) if each.__module__.startswith("logist.")} == {*TWINS}
+    assert all(issubclass(twin, pydantic.BaseModel) for twin in TWINS.values())
+    assert not any(issubclass(model, pydantic.BaseModel) for model in MODELS)
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([10**6, 10**20, 2**63, -1.5, 0.5, 1.0, 2.0, float("nan"), float("inf"), -0.0]),
+    st.sampled_from(
+        [
+            "",
+            "a",
+            "b c",
+            "5",
+            " 5 ",
+            "5.0",
+            "1.5",
+            "true",
+            "No",
+            "x\n",
+            "ä" * 12,
+            "none",
+            "a/b",
+            "~",
+            "/x",
+            "$A",
+        ]
+    ),
+)
+WILD = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+)
+KEYS = st.sampled_from(["a", "b", "A_1", "", "a.b", "ä"])
+
+
+def values_of(annotation: Any, depth: int = 0) -> st.SearchStrategy[Any]:
+    """Data for an annotation: often valid."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return values_of(arguments[0], depth)
+    if origin in (Union, UnionType):
+        return st.one_of(*(values_of(each, depth) for each in arguments))
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin in (list, tuple):
+        items = st.lists(values_of(arguments[0], depth), max_size=3)
+        return items | items.map(tuple)
+    if origin is dict:
+        return st.dictionaries(KEYS, values_of(arguments[1], depth), max_size=2)
+    return plain_values(annotation, depth)
+
+
+def plain_values(annotation: Any, depth: int) -> st.SearchStrategy[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return data_of(annotation, depth + 1) if depth < 2 else st.just({})
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return st.sampled_from([*map(str, annotation), "newer"])
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        str: st.sampled_from(["", "a", "text of some length", "a-1", "/x", "{model}", "https://a.b", "ä"]),
+        int: st.integers(-1, 5) | st.just(10**20),
+        float: st.sampled_from([0, 0.5, 1, 2.0, 101.0]),
+        bool: st.booleans(),
+        NoneType: st.none(),
+        Any: WILD,
+    }
+    return plain.get(annotation, WILD)
+
+
+def data_of(model: type[BaseModel], depth: int = 0) -> st.SearchStrategy[Any]:
+    """Data for a model: most of its required fields, some others, and seldom an unknown one."""
+    by_alias = {name: str(field.validation_alias or name) for name, field in model.model_fields.items()}
+    by_name = {name: name for name in by_alias}
+    if by_alias == by_name:
+        return keyed_data_of(model, by_name, depth)
+    return keyed_data_of(model, by_name, depth) | keyed_data_of(model, by_alias, depth)
+
+
+def keyed_data_of(model: type[BaseModel], keys: dict[str, str], depth: int) -> st.SearchStrategy[Any]:
+    required: dict[str, st.SearchStrategy[Any]] = {}
+    others: dict[str, st.SearchStrategy[Any]] = {"newer": WILD} if depth == 0 else {}
+    for name, field in model.model_fields.items():
+        values = values_of(field.annotation, depth)
+        (required if field.is_required() else others)[keys[name]] = values | values | values | WILD
+    complete = st.fixed_dictionaries(required, optional=others)
+    partial = st.fixed_dictionaries({}, optional={**required, **others, "stuff": WILD})
+    return complete | complete | complete | partial
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"mode": "json"},
+    {"mode": "json", "exclude_none": True},
+    {"mode": "json", "exclude_defaults": True},
+    {"exclude_defaults": True, "exclude_none": True},
+    {"exclude_unset": True},
+    {"exclude_unset": True, "by_alias": True},
+]
+
+
+def describe(read: Callable[[], Any]) -> Any:
+    """What comes of reading data: the instance in all its forms, or what is wrong."""
+    try:
+        instance = read()
+    except (ValidationError, pydantic.ValidationError) as error:
+        return [describe_problem(each) for each in error.errors(include_url=False)]
+    names = {*type(instance).model_fields}
+    half = {name for place, name in enumerate(sorted(names)) if place % 2}
+    return (
+        repr(instance),
+        str(instance),
+        instance.model_fields_set,
+        repr(instance.model_extra or {}),
+        *(repr(instance.model_dump(**options)) for options in OPTIONS),
+        repr(instance.model_dump(include=half)),
+        repr(instance.model_dump(exclude=half)),
+        describe_hash(instance),
+        describe_copy(instance),
+    )
+
+
+def describe_hash(instance: Any) -> str:
+    try:
+        hash(instance)
+    except TypeError:
+        return "none"
+    return "some"
+
+
+def describe_copy(instance: Any) -> Any:
+    copy = instance.model_copy(update={"newer": 1} if instance.model_config.get("extra") == "allow" else {})
+    same = instance.model_copy()
+    dumped = {name: value for name, value in copy.model_dump().items() if name != "newer"}
+    return repr(dumped), copy.model_fields_set, repr(copy.model_extra), same == instance, copy == instance
+
+
+def describe_problem(problem: Any) -> Any:
+    """The problem, without what differs on purpose."""
+    context = {name: str(value) for name, value in problem.get("ctx", {}).items()}
+    if problem["type"] == "json_invalid":
+        return "json_invalid"
+    return problem["type"], problem["loc"], problem["msg"], repr(problem["input"]), context
+
+
+def compare(model: type[BaseModel], data: Any) -> None:
+    twin = TWINS[model]
+    assert describe(lambda: model.model_validate(data)) == describe(lambda: twin.model_validate(data))
+    try:
+        text = json.dumps(data)
+    except (TypeError, ValueError):
+        return
+    if model is Manifest:  # pydantic refuses to read its transitions from text
+        return
+    for strict in (None, True):
+        ours = describe(lambda: model.model_validate_json(text, strict=strict))
+        assert ours == describe(lambda: twin.model_validate_json(text, strict=strict))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_generated_data(model: type[BaseModel]) -> None:
+    @settings(max_examples=examples(40), deadline=None)
+    @given(data=data_of(model))
+    def check(data: Any) -> None:
+        compare(model, data)
+
+    check()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_other_data(model: type[BaseModel]) -> None:
+    for data in ({}, [], None, "x", {"newer": None}, {"\ud800": 1}):
+        compare(model, data)

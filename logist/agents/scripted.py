@@ -12,8 +12,6 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
-from logist.quick_model import Field
-
 from logist import documents
 from logist.agents.protocol import Ask
 from logist.core.answer.exit_command import replace_surrogates
@@ -21,6 +19,7 @@ from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportErr
 from logist.core.replay.old_entry import find_logged_operation, read_old_answer
 from logist.errors import Damaged, InvalidFile, Refused
 from logist.quick_dataclass import dataclass
+from logist.quick_model import Field
 from logist.store import HISTORY, history, segments
 from logist.store.entries import read_header
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from logist.quick_model import AfterValidator, Field, StringConstraints, model_validator
-
 from logist.core.model import Frozen
+from logist.quick_model import AfterValidator, Field, StringConstraints, model_validator
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

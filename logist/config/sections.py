@@ -6,11 +6,10 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from logist.quick_model import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
-
 from logist.config.price_table import PRICE_LISTS
 from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen, PriceTier
 from logist.core.text.cache_patterns import DEFAULT_CACHES
+from logist.quick_model import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -10,8 +10,6 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from logist.quick_model import Field, StringConstraints
-
 from logist.config import coven
 from logist.config.environment import find_coven_directory
 from logist.config.layering import (
@@ -55,6 +53,7 @@ from logist.core.review import is_blocking, is_run_by_logist
 from logist.documents import Document, read_document, suggest_names, validate_document
 from logist.errors import InvalidFile
 from logist.quick_dataclass import dataclass
+from logist.quick_model import Field, StringConstraints
 
 CONFIG_FILE = "config.yaml"
 FREE = {"input_price": 0.0, "output_price": 0.0}

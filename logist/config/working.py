@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from logist.quick_model import Field, StringConstraints
-
 from logist.core.model import Frozen
+from logist.quick_model import Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(ge=1)]

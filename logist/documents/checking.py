@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from logist.quick_model import BaseModel, ValidationError
-
 from logist.core.text.field_problems import Path, describe_misfit, find_real_path, join_alternatives
 from logist.documents.reading import Document, join_field_path
 from logist.errors import InvalidFile
+from logist.quick_model import BaseModel, ValidationError
 
 Checked = TypeVar("Checked", bound=BaseModel)
 

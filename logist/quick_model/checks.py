@@ -63,7 +63,8 @@ def _build(annotation: Any, strict: int) -> Check:
     if origin in (list, tuple):
         return _build_sequence(annotation, origin, strict)
     if origin is dict:
-        return _build_dict(*get_args(annotation), strict)
+        keys, values = get_args(annotation)
+        return _build_dict(keys, values, strict)
     return _build_plain(annotation, strict)
 
 
@@ -391,17 +392,17 @@ def _add_length(check: Check, constraints: Mapping[str, Any]) -> Check:
 
 # Lists, mappings, models
 
-_LISTS: dict[type, tuple[type, ...]] = {list: (list,), tuple: (list, tuple)}
+_LISTS: dict[Any, tuple[type, ...]] = {list: (list,), tuple: (list, tuple)}
 """What is accepted as a list or tuple if strict."""
 
 
-def _build_sequence(annotation: Any, kind: type, strict: int) -> Check:
+def _build_sequence(annotation: Any, kind: Any, strict: int) -> Check:
     arguments = get_args(annotation)
     if kind is tuple and arguments[1:] != (...,):
         raise TypeError(f"models don't support the annotation {annotation!r}")
     exact, run_item, label = build_check(arguments[0], strict=strict)
     name = kind.__name__
-    others = _LISTS[kind] if strict else (list, tuple, set, frozenset)
+    others: Any = _LISTS[kind] if strict else (list, tuple, set, frozenset)
 
     def run(value: Any) -> Any:
         if not isinstance(value, others):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import NoneType
 from typing import Any, NamedTuple
@@ -23,25 +23,34 @@ class Options(NamedTuple):
     exclude_unset: bool
     exclude_defaults: bool
     exclude_none: bool
-
-    @property
-    def leaves_out(self) -> bool:
-        """Whether a field may be left out for its value."""
-        return self.exclude_unset or self.exclude_defaults or self.exclude_none
+    leaves_out: bool
+    """Whether a field may be left out for its value: the three above."""
 
 
-def dump_model(model: Any, options: Options, depth: int = 0) -> dict[str, Any]:
-    """Return the fields of a model, with those that this version doesn't know at the end."""
+EVERYTHING: Callable[[str], bool] = lambda name: True  # noqa: E731 - compared by identity
+
+
+def dump_model(
+    model: Any, options: Options, depth: int = 0, is_wanted: Callable[[str], bool] = EVERYTHING
+) -> dict[str, Any]:
+    """Return the fields of a model that are wanted, with those that this version doesn't know at the end."""
     serializer = model._serializer
     if serializer is None:
-        return dump_fields(model, options, depth)
-    dumped: dict[str, Any] = getattr(model, serializer)(lambda each: dump_fields(each, options, depth))
+        return dump_fields(model, options, depth, is_wanted)
+    dump = getattr(model, serializer)
+    dumped: dict[str, Any] = dump(lambda each: dump_fields(each, options, depth, is_wanted))
     return dumped
 
 
-def dump_fields(model: Any, options: Options, depth: int = 0) -> dict[str, Any]:
+def dump_fields(
+    model: Any, options: Options, depth: int = 0, is_wanted: Callable[[str], bool] = EVERYTHING
+) -> dict[str, Any]:
     """Return the fields of a model, without the serializer of its class."""
-    values = _select_values(model, options) if options.leaves_out else {**vars(model), **(model._extra or {})}
+    values = {**vars(model), **(model._extra or {})}
+    if is_wanted is not EVERYTHING:
+        values = {name: value for name, value in values.items() if is_wanted(name)}
+    if options.leaves_out:
+        values = _leave_out(values, model, options)
     serializers = model._field_serializers
     floats = model._find_float_fields() if options.json else ()
     for name, value in values.items():
@@ -56,8 +65,7 @@ def dump_fields(model: Any, options: Options, depth: int = 0) -> dict[str, Any]:
     return values
 
 
-def _select_values(model: Any, options: Options) -> dict[str, Any]:
-    values = {**vars(model), **(model._extra or {})}
+def _leave_out(values: dict[str, Any], model: Any, options: Options) -> dict[str, Any]:
     if options.exclude_unset:
         values = {name: value for name, value in values.items() if name in model._set_names}
     if options.exclude_none:
@@ -96,7 +104,7 @@ def _dump_list(values: Iterable[Any], options: Options, depth: int) -> list[Any]
     _require_depth(options, depth)
     dumped = []
     for value in values:  # not a comprehension, which would need another frame for each level
-        dumped.append(value if type(value) in _PLAIN else dump_value(value, options, depth + 1))  # noqa: PERF401
+        dumped.append(value if type(value) in _PLAIN else dump_value(value, options, depth + 1))
     return dumped
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin
@@ -16,7 +17,8 @@ class _Undefined:
 
 UNDEFINED: Any = _Undefined()
 _RESOLVED: dict[tuple[str, str], Any] = {}
-"""Evaluated annotations by module and text: the fields of a module share a few."""
+"""Evaluated annotations by module and text: many fields share a few. The module is "" if it makes no difference."""
+_ONLY_BUILTINS = re.compile(r"(?:\b(?:str|int|float|bool|None|list|tuple|dict)\b|[][ |,.])+")
 
 
 class FieldInfo:
@@ -81,14 +83,12 @@ class FieldInfo:
 def _resolve(written: Any, owner: type) -> Any:
     if not isinstance(written, str):
         return written
-    key = (owner.__module__, written)
-    if owner.__name__ not in written and key in _RESOLVED:
-        return _RESOLVED[key]
-    names = vars(import_module(owner.__module__))
-    resolved = eval(written, names, {owner.__name__: owner})  # noqa: S307 - an annotation in our own source
-    if owner.__name__ not in written:
-        _RESOLVED[key] = resolved
-    return resolved
+    module = "" if _ONLY_BUILTINS.fullmatch(written) else owner.__module__
+    key = (module, written)
+    if key not in _RESOLVED:
+        names = vars(import_module(module)) if module else {}
+        _RESOLVED[key] = eval(written, names)  # noqa: S307 - an annotation in our own source
+    return _RESOLVED[key]
 
 
 def copy_default(default: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 from logist.quick_model.checks import ALL, LAX, OWN, build_check, is_unicode
-from logist.quick_model.dumping import Options, dump_model
+from logist.quick_model.dumping import EVERYTHING, Options, dump_model
 from logist.quick_model.fields import FieldInfo, copy_default
 from logist.quick_model.problems import Misfit, Problem, ValidationError
 
@@ -202,16 +202,15 @@ class BaseModel:
 
         Raises ValueError for values that are nested too deeply, or that JSON can't express.
         """
-        options = Options(mode == "json", by_alias, exclude_unset, exclude_defaults, exclude_none)
+        leaves_out = exclude_unset or exclude_defaults or exclude_none
+        options = Options(mode == "json", by_alias, exclude_unset, exclude_defaults, exclude_none, leaves_out)
+        is_wanted = EVERYTHING
+        if include is not None or exclude:
+            is_wanted = partial(_is_wanted, include, exclude or ())
         try:
-            dumped = dump_model(self, options)
+            return dump_model(self, options, is_wanted=is_wanted)
         except RecursionError:
             raise ValueError("Maximum serialization depth exceeded") from None
-        if include is not None:
-            dumped = {name: value for name, value in dumped.items() if name in include}
-        if exclude:
-            dumped = {name: value for name, value in dumped.items() if name not in exclude}
-        return dumped
 
     def model_dump_json(self, **options: Any) -> str:
         """Return the fields as JSON text."""
@@ -297,7 +296,7 @@ class BaseModel:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return vars(self) == vars(other) and self._extra == other._extra  # type: ignore[attr-defined]
+        return vars(self) == vars(other) and self._extra == other._extra
 
     def __hash__(self) -> int:
         if not self.model_config.get("frozen"):
@@ -368,6 +367,10 @@ def _require_unicode(key: str) -> None:
     if not is_unicode(key):
         message = "Input should be a valid string, unable to parse raw data as a unicode string"
         raise Misfit(Problem("string_unicode", message, key))
+
+
+def _is_wanted(include: Collection[str] | None, exclude: Collection[str], name: str) -> bool:
+    return (include is None or name in include) and name not in exclude
 
 
 def _is_float(annotation: Any) -> bool:

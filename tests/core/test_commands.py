@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from logist.quick_model import ValidationError
 
 from logist.core.machine.kinds import KINDS, command_of, read_command
 from logist.core.model import Interaction, Kind, Totals
@@ -22,6 +21,7 @@ from logist.core.model.commands import (
     ResubmitCommand,
     SpawnCommand,
 )
+from logist.quick_model import ValidationError
 from tests import support
 
 ARCHIVE = support.ROOT / "fixtures" / "upgrades" / "every-kind-of-interaction.tar.gz"

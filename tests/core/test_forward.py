@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from logist.quick_model import BaseModel, ValidationError
 
 from logist.core.history import fold, newer_versions
 from logist.core.model import (
@@ -31,6 +30,7 @@ from logist.core.model import (
 from logist.core.replay import replay
 from logist.core.step import step
 from logist.errors import Refused
+from logist.quick_model import BaseModel, ValidationError
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
 
 Json = dict[str, Any]

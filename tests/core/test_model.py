@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from logist.quick_model import BaseModel, ValidationError
 
 from logist.core import model
 from logist.core.history.fold import fold
@@ -25,6 +24,7 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.quick_model import BaseModel, ValidationError
 from tests.core.builders import SUPERVISOR, stuck, whole_history
 
 BASES = (BaseModel, Frozen, Recorded)

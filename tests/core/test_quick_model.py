@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import pickle
 import re
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from pathlib import Path
+from functools import partial
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -20,6 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist import quick_model
+from logist.core.machine.kinds import read_command
+from logist.core.model import EffectiveSpec, Interaction, Limits, Place, Request, Response, State, Status
 from logist.jobs.archive.job_fixture import Manifest
 from logist.quick_model import BaseModel, ValidationError
 from tests.support import ROOT, examples
@@ -75,7 +79,7 @@ MODELS = sorted(
 )
 
 
-def list_subclasses(model: type) -> Iterator[type]:
+def list_subclasses(model: Any) -> Iterator[Any]:
     for each in model.__subclasses__():
         yield each
         yield from list_subclasses(each)
@@ -215,10 +219,18 @@ def describe_hash(instance: Any) -> str:
 
 
 def describe_copy(instance: Any) -> Any:
-    copy = instance.model_copy(update={"newer": 1} if instance.model_config.get("extra") == "allow" else {})
+    changed = instance.model_copy(
+        update={"newer": 1} if instance.model_config.get("extra") == "allow" else {}
+    )
     same = instance.model_copy()
-    dumped = {name: value for name, value in copy.model_dump().items() if name != "newer"}
-    return repr(dumped), copy.model_fields_set, repr(copy.model_extra), same == instance, copy == instance
+    dumped = {name: value for name, value in changed.model_dump().items() if name != "newer"}
+    return (
+        repr(dumped),
+        changed.model_fields_set,
+        repr(changed.model_extra),
+        same == instance,
+        changed == instance,
+    )
 
 
 def describe_problem(problem: Any) -> Any:
@@ -239,8 +251,8 @@ def compare(model: type[BaseModel], data: Any) -> None:
     if model is Manifest:  # pydantic refuses to read its transitions from text
         return
     for strict in (None, True):
-        ours = describe(lambda: model.model_validate_json(text, strict=strict))
-        assert ours == describe(lambda: twin.model_validate_json(text, strict=strict))
+        ours = describe(partial(model.model_validate_json, text, strict=strict))
+        assert ours == describe(partial(twin.model_validate_json, text, strict=strict))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
@@ -255,5 +267,117 @@ def test_generated_data(model: type[BaseModel]) -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_other_data(model: type[BaseModel]) -> None:
-    for data in ({}, [], None, "x", {"newer": None}, {"\ud800": 1}):
+    others: list[Any] = [{}, [], None, "x", {"newer": None}, {"\ud800": 1}]
+    for data in others:
         compare(model, data)
+
+
+def read_recorded() -> Iterator[tuple[type[BaseModel], Any]]:
+    """The interactions and states of all recorded jobs."""
+    for path in sorted((ROOT / "fixtures").rglob("jobHistory.json")):
+        yield from ((Interaction, entry) for entry in json.loads(path.read_bytes())["interactions"])
+    with tarfile.open(UPGRADED) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            if file is not None and member.name.endswith("/state.json"):
+                yield State, json.loads(file.read())
+            elif file is not None and member.name.endswith("/jobHistory.json"):
+                yield from ((Interaction, entry) for entry in json.loads(file.read())["interactions"])
+
+
+UPGRADED = ROOT / "fixtures" / "upgrades" / "every-kind-of-interaction.tar.gz"
+
+
+def test_recorded_jobs() -> None:
+    recorded = [*read_recorded()]
+    assert len(recorded) > 100
+    for model, data in recorded:
+        compare(model, data)
+        for entry in [data] if model is Interaction else []:
+            command = type(read_command(entry["kind"], entry.get("command", {})))
+            compare(command, entry.get("command", {}))
+            compare(EffectiveSpec, entry.get("spec"))
+
+
+def test_instances_of_models_are_values_too() -> None:
+    place = Place(status=Status.DRAFT, before=Place(status=Status.PENDING))
+    assert Place.model_validate(place) is place
+    assert Place(status="DRAFT", before=place.before) == place  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="valid dictionary or instance of Place"):
+        Place(status=Status.DRAFT, before=Limits())  # type: ignore[arg-type]
+
+
+def test_a_default_that_can_be_changed_is_each_instance_s_own() -> None:
+    first, second = Request(), Request()
+    first.files_context.append("x")
+    assert (second.files_context, Request.model_fields["files_context"].default) == ([], [])
+    own = Interaction.model_fields["request"].get_default(call_default_factory=True)
+    own.files_context.append("x")
+    assert Interaction.model_fields["request"].get_default(call_default_factory=True) == Request()
+
+
+def test_values_are_copied_and_pickled() -> None:
+    spec = EffectiveSpec.model_validate({"title": "t", "tags": ["a"], "newer": {"a": [1]}})
+    for copied in (pickle.loads(pickle.dumps(spec)), copy.deepcopy(spec), copy.copy(spec)):
+        assert (copied, copied.model_extra, copied.model_fields_set) == (
+            spec,
+            spec.model_extra,
+            {"title", "tags", "newer"},
+        )
+
+
+def test_a_field_of_a_newer_version_is_an_attribute() -> None:
+    assert Place.model_validate({"status": "DRAFT", "lane": "fast"}).lane == "fast"  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="'Place' object has no attribute 'lane'"):
+        Place(status=Status.DRAFT).lane  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("depth", [10, 198, 199, 250, 253, 254, 400, 900, 5000])
+def test_nested_values(depth: int) -> None:
+    deep: Any = []
+    for _ in range(depth - 1):
+        deep = [deep]
+    assert is_refused(Response, {"output": deep}) == is_refused(TWINS[Response], {"output": deep})
+
+
+def is_refused(model: Any, data: Any) -> list[bool]:
+    """Whether the data can't be dumped as JSON, and can't be read from text."""
+    refused = []
+    try:
+        model.model_validate(data).model_dump(mode="json")
+    except ValueError:
+        refused.append(True)
+    else:
+        refused.append(False)
+    nested = json_of_nested(data["output"])
+    try:
+        model.model_validate_json(f'{{"output": {nested}}}')
+    except ValueError:
+        refused.append(True)
+    else:
+        refused.append(False)
+    return refused
+
+
+def json_of_nested(value: Any) -> str:
+    """The text of lists in lists; `json.dumps` refuses thousands."""
+    depth = 1
+    while value:
+        depth, (value,) = depth + 1, value
+    return "[" * depth + "]" * depth
+
+
+def test_places_in_places_without_end_are_refused() -> None:
+    data: dict[str, Any] = {"status": "SUSPENDED"}
+    data["before"] = data
+    with pytest.raises(ValidationError, match="cyclic"):
+        Place.model_validate(data)
+
+
+class Unsupported(BaseModel):
+    numbers: frozenset[int]
+
+
+def test_an_annotation_that_is_not_supported_is_named() -> None:
+    with pytest.raises(TypeError, match=re.escape("frozenset[int]")):
+        Unsupported.model_validate({})

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from logist.quick_model import BaseModel
 
 from logist.core.model import Check, EffectiveSpec, Interaction, Kind, Limits, State
+from logist.quick_model import BaseModel
 from tests import support
 from tests.replay.with_later_fields import STEPPED
 

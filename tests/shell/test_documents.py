@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logist.quick_model import AfterValidator, BaseModel, ConfigDict, Field
 from ruamel.yaml import YAML
 
 from logist.core.model import JobSpec
@@ -27,6 +26,7 @@ from logist.documents import (
     validate_document,
 )
 from logist.errors import InvalidFile
+from logist.quick_model import AfterValidator, BaseModel, ConfigDict, Field
 
 
 def written(data: dict[str, Any], flow: bool | None) -> str:
@@ -304,7 +304,7 @@ class Plan(BaseModel):
     title: Annotated[str, AfterValidator(refuse_shouting)]
     limits: Bounds = Bounds()
     steps: tuple[Step, ...] = ()
-    named: dict[str, Step] = {}
+    named: dict[str, Step] = Field(default_factory=dict)
     mode: Literal["fast", "slow"] = "fast"
     wait: Literal["yes"] | bool | None = None
     words: list[str] | str = ""

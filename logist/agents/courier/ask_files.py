@@ -8,8 +8,6 @@ from dataclasses import field, fields
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
-from logist.quick_model import BaseModel, Field, ValidationError
-
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, MODEL_AGENTS, AgentWork, Ask
 from logist.core.answer.exit_command import replace_surrogates
@@ -28,6 +26,7 @@ from logist.core.model import (
     TransportError,
 )
 from logist.quick_dataclass import dataclass
+from logist.quick_model import BaseModel, Field, ValidationError
 from logist.store import Exchange, Exchanges, inflight
 
 EMPTY = Reply()

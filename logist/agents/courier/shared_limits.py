@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 
-from logist.quick_model import ValidationError
-
 from logist.agents.courier import ask_files, booking
 from logist.core.history import fold, newer_versions
 from logist.core.machine import kinds
@@ -33,6 +31,7 @@ from logist.core.model.commands import BookingCommand
 from logist.core.money import totals
 from logist.errors import Damaged
 from logist.quick_dataclass import dataclass
+from logist.quick_model import ValidationError
 from logist.store import JobDir, inflight
 from logist.store import lock as locks
 

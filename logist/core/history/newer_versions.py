@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from logist.quick_model import ValidationError
-
 from logist.core.model import FORMAT, ErrorKind, Interaction, JsonObject, Kind, Place, State
 from logist.core.model.state import STATE_FIELDS
 from logist.core.model.words import Word
 from logist.errors import Refused
+from logist.quick_model import ValidationError
 
 FIX = "use the version of Logist that wrote it, or a newer one"
 

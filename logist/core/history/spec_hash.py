@@ -7,8 +7,6 @@ import json
 from functools import cache
 from typing import Any
 
-from logist.quick_model import BaseModel
-
 from logist.core.model import (
     Check,
     Doer,
@@ -19,6 +17,7 @@ from logist.core.model import (
     Step,
     Workflow,
 )
+from logist.quick_model import BaseModel
 
 _ALWAYS_COUNTED: dict[type[BaseModel], str] = {
     EffectiveSpec: """

@@ -10,12 +10,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal, Self, TypeVar
 
-from logist.quick_model import ConfigDict, Field, ValidationError, field_serializer
-
 from logist.core.model.base import Recorded
 from logist.core.model.record import Totals
 from logist.core.model.words import Status
 from logist.core.text.json_object import JsonObject
+from logist.quick_model import ConfigDict, Field, ValidationError, field_serializer
 
 
 class _Strict(Recorded):

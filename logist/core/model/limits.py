@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from logist.quick_model import ConfigDict, Field
-
 from logist.core.model.base import Recorded
+from logist.quick_model import ConfigDict, Field
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from logist.quick_model import ConfigDict, Field, StringConstraints, model_validator
-
 from logist.core.model.base import Extended, Frozen, Open, Recorded
 from logist.core.model.flow import Workflow
 from logist.core.model.limits import Limits, PartialLimits
@@ -13,6 +11,7 @@ from logist.core.model.permissions import EVERYTHING, Permissions
 from logist.core.model.words import Approval
 from logist.core.text.ids import JOB_ID_PATTERN
 from logist.core.text.json_object import JsonObject
+from logist.quick_model import ConfigDict, Field, StringConstraints, model_validator
 
 Color = Literal["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
 Text = Annotated[str, StringConstraints(min_length=1)]

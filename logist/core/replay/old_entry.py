@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 
-from logist.quick_model import ValidationError
-
 from logist.core.model import ExitAction, JsonObject, Phase, Request, Status, Usage
 from logist.core.money import money
 from logist.core.money.amounts import MICROCENTS
 from logist.core.step import step
 from logist.errors import Damaged
 from logist.quick_dataclass import dataclass
+from logist.quick_model import ValidationError
 
 STATES = {
     "RUNNING": Status.PENDING,

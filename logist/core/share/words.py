@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from logist.quick_model import BaseModel
-
 from logist.core.model import limits, record, spec, words
 from logist.core.model.flow import Edge, Step, Workflow
+from logist.quick_model import BaseModel
 
 _LISTED = re.compile(r"\S+")
 _MODELS: tuple[type[BaseModel], ...] = (

@@ -13,11 +13,10 @@ from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
-from logist.quick_model import ConfigDict, Field, StringConstraints, ValidationError
-
 from logist.core.model import JsonObject, Recorded
 from logist.core.text.counts import format_count
 from logist.errors import Damaged, Refused
+from logist.quick_model import ConfigDict, Field, StringConstraints, ValidationError
 from logist.store import JobDir, files
 
 MANIFEST = "fixture.json"

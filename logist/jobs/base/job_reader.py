@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from logist.quick_model import ValidationError
-
 from logist.core.history import newer_versions
 from logist.core.history.fold import Folding, restep_to
 from logist.core.model import Change, Interaction, JsonObject, State
@@ -23,6 +21,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.quick_dataclass import dataclass
+from logist.quick_model import ValidationError
 from logist.store import HistoryProblem, JobDir, Position, ProblemKind
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs

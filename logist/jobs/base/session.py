@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Any, TypeVar
 
-from logist.quick_model import ValidationError
-
 from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash
 from logist.core.machine import kinds
@@ -31,6 +29,7 @@ from logist.jobs.base import hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.project import ProjectContext
 from logist.quick_dataclass import dataclass
+from logist.quick_model import ValidationError
 from logist.store import Holder, JobDir, LoadedJob, Lock, Position, due_notifications
 from logist.store.listing import REBUILD
 

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logist.quick_model import ValidationError
-
 from logist import documents
 from logist.agents.courier import shared_limits
 from logist.config.sections import RoleChoice
@@ -36,6 +34,7 @@ from logist.core.model import (
 from logist.core.text.field_problems import describe_first
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import ProjectContext
+from logist.quick_model import ValidationError
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logist.quick_model import ValidationError
 
 from logist.agents.programs.described import Described
 from logist.agents.programs.finding import (
@@ -24,6 +23,7 @@ from logist.config.programs import ProgramEntry
 from logist.config.settings import load_settings
 from logist.core.model import ErrorKind
 from logist.errors import InvalidFile
+from logist.quick_model import ValidationError
 from tests.shell.agents.test_programs_start import ENDPOINT, KEY, run_of
 from tests.support import ROOT
 

@@ -128,3 +128,23 @@ def test_a_step_loads_only_what_it_uses(run_logist: RunLogist, tmp_path: Path, j
     assert "STUCK" in talk(ran.err) + ran.out
     unused = ("logist.agents.programs", "logist.agents.tools", "logist.workflows", "logist.core.mermaid")
     assert [name for name in loaded(ran.err) if name.startswith(unused)] == []
+
+
+def test_a_job_is_done_without_pydantic(run_logist: RunLogist, tmp_path: Path) -> None:
+    """Building its schemas would take longer than all else that these commands do."""
+    done = '{"action": "COMPLETED", "evidence_files": [], "summary_for_supervisor": "Done."}'
+    script = tmp_path / "answers.json"
+    script.write_text(f'{{"answers": [{{"exit": {done}}}]}}', "utf-8")
+    assert run_logist("init").code == 0
+    for args, code in [
+        (["job", "create", "--id", "j1", "--prompt", "do it", "--no-repo", "--no-review"], 0),
+        (["job", "preview", "j1"], 0),
+        (["job", "step", "j1"], 11),
+        (["job", "approve", "j1"], 0),
+        (["job", "verify", "j1"], 0),
+        (["job", "create", "--id", "j2", "--prompt", "do it", "--no-repo", "--approval", "none"], 0),
+        (["job", "poststep", "j2", "--response-string", done], 0),
+    ]:
+        ran = run_logist(*args, env=TIMED | {"LOGIST_AGENT": f"scripted:{script}"})
+        assert ran.code == code, talk(ran.err)
+        assert {name for name in loaded(ran.err) if name.startswith(("pydantic", "jsonschema"))} == set()

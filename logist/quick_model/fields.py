@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import reduce
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 
 class _Undefined:
@@ -60,6 +63,19 @@ class FieldInfo:
         return self._resolved
 
     @property
+    def constrained(self) -> Any:
+        """The annotation, with its metadata and the constraints of the field, which don't apply to None."""
+        annotation = self.resolved
+        annotate: Any = Annotated
+        if not self.constraints:
+            return annotation
+        members = get_args(annotation)
+        if get_origin(annotation) in (Union, UnionType) and NoneType in members:
+            value = reduce(or_, (member for member in members if member is not NoneType))
+            return annotate[value, self] | None
+        return annotate[annotation, self]
+
+    @property
     def annotation(self) -> Any:
         """The annotation without the metadata of the field itself."""
         return get_args(self.resolved)[0] if get_origin(self.resolved) is Annotated else self.resolved
@@ -111,7 +127,7 @@ def Field(  # noqa: N802 - pydantic's name
     union_mode: str | None = None,
     **constraints: Any,
 ) -> Any:
-    """Describe a field. Constraints: ge, gt, le, lt, allow_inf_nan, min_length, max_length."""
+    """Describe a field. Constraints: ge, gt, le, lt, allow_inf_nan, min_length, max_length, pattern."""
     field = FieldInfo(default)
     field.default_factory = default_factory
     field.description = description

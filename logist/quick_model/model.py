@@ -51,8 +51,10 @@ class BaseModel:
     """The names of the methods by role: `before`, `after`."""
     _serializer: ClassVar[str | None] = None
     _field_serializers: ClassVar[dict[str, str]] = {}
+    _by_name: ClassVar[bool] = False
+    """Whether data may also have the names of fields that have an alias."""
     _aliases: ClassVar[dict[str, str]] = {}
-    """Names in dumps by alias."""
+    """Names in dumps, for fields that have others there."""
     _plans: ClassVar[dict[int, tuple[_PlannedField, ...]]]
     _floats: ClassVar[frozenset[str] | None]
 
@@ -64,6 +66,7 @@ class BaseModel:
             fields |= getattr(base, "model_fields", {})
             merged |= getattr(base, "model_config", {})
         cls.model_config = {**merged, **own.get("model_config", {}), **config}
+        cls._by_name = "populate_by_name" in cls.model_config or "validate_by_name" in cls.model_config
         for name, written in own.get("__annotations__", {}).items():
             if name[0] != "_" and name != "model_config" and not _is_class_variable(written):
                 fields[name] = _define_field(cls, name, written)
@@ -113,14 +116,14 @@ class BaseModel:
         """Set the fields of a new instance from data. Raises Misfit with every problem."""
         data = cls._prepare(data)
         plan = cls._plan(strict)
-        by_name = cls.model_config.get("populate_by_name")
+        by_name = cls._by_name
         values: dict[str, Any] = {}
         problems: list[Problem] = []
         absent = 0
         for name, key, exact, run, default, make in plan:
             value = data.get(key, _MISSING)
-            if value is _MISSING and key != name and by_name:
-                key, value = name, data.get(name, _MISSING)
+            if value is _MISSING and by_name and name in data:
+                key, value = name, data[name]
             if value is _MISSING:
                 absent += 1
                 if make is None:
@@ -161,7 +164,7 @@ class BaseModel:
     ) -> dict[str, Any] | None:
         """Return the fields that the class doesn't know, if it keeps them; change `names` to those that are set."""
         known = {each.key: each.name for each in cls._plan(LAX)}
-        if cls.model_config.get("populate_by_name"):
+        if cls._by_name:
             known |= {each.name: each.name for each in cls._plan(LAX) if each.key not in data}
         unknown = {key: value for key, value in data.items() if key not in known}
         policy = cls.model_config.get("extra", "ignore")
@@ -327,6 +330,8 @@ def _define_field(cls: Any, name: str, written: Any) -> FieldInfo:
     else:
         field = FieldInfo() if default is _MISSING else FieldInfo(default)
     field.owner, field.written = cls, written
+    if generate := cls.model_config.get("alias_generator"):
+        field.validation_alias = field.serialization_alias = generate(name)
     return field
 
 
@@ -341,7 +346,7 @@ def _register_hooks(cls: Any, hooks: tuple[tuple[str, str, tuple[str, ...]], ...
 
 
 def _plan_field(name: str, field: FieldInfo, strict: int) -> _PlannedField:
-    check = build_check(field.resolved, strict=strict)
+    check = build_check(field.constrained, strict=strict)
     make: Callable[[Any], Any] | None = None
     if field.is_required():
         make = _miss

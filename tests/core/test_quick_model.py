@@ -7,13 +7,11 @@ import importlib
 import json
 import pickle
 import re
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import Enum
 from functools import partial
-from types import ModuleType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pydantic
@@ -21,14 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist import quick_model
 from logist.core.machine.kinds import read_command
 from logist.core.model import EffectiveSpec, Interaction, Limits, Place, Request, Response, State, Status
 from logist.jobs.archive.job_fixture import Manifest
 from logist.quick_model import BaseModel, ValidationError
+from tests.over_pydantic import LAYER, pydantic_below
 from tests.support import ROOT, examples
 
-LAYER = "logist.quick_model"
 USES_LAYER = re.compile(rf"^from {re.escape(LAYER)} import|\b(Frozen|Recorded)\b", re.MULTILINE)
 PACKAGE = ROOT / "logist"
 
@@ -38,23 +35,6 @@ def list_modules() -> list[str]:
     files = (path for path in PACKAGE.rglob("*.py") if USES_LAYER.search(path.read_text("utf-8")))
     names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(files))
     return [name for name in names if not name.startswith(LAYER)]
-
-
-@contextmanager
-def pydantic_below() -> Iterator[None]:
-    """Modules of Logist that are imported meanwhile are new ones, whose models are over pydantic."""
-    ours = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "logist"}
-    for name in ours:
-        del sys.modules[name]
-    layer = ModuleType(LAYER)
-    vars(layer).update({name: getattr(pydantic, name) for name in quick_model.__all__})
-    sys.modules[LAYER] = layer
-    try:
-        yield
-    finally:
-        for name in [name for name in sys.modules if name.split(".")[0] == "logist"]:
-            del sys.modules[name]
-        sys.modules.update(ours)
 
 
 def find_models() -> dict[type[BaseModel], type[pydantic.BaseModel]]:

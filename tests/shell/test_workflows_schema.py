@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+from functools import cache
+from types import GenericAlias
 from typing import Any
 
+import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
 from logist import resources
-from logist.core.workflow.form import StepForm, build_json_schema
+from logist.core.workflow.form import MAX_STEPS, StepForm
 from logist.core.workflow.listed import read_step_list
-from logist.core.workflow.spelling import FIELDS, SPELLINGS
+from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, LIMIT_SPELLINGS, SPELLINGS
+from tests.over_pydantic import pydantic_below
 
 ROLE = "Be brief, please."
 STEPS: dict[str, dict[str, Any]] = {
@@ -83,6 +88,54 @@ NOT_OF_THE_FORM = {"other_type", "unknown_step", "bad_id"}
 def is_read(document: dict[str, Any]) -> bool:
     found = read_step_list(document, {}, "w").problems
     return not [p for p in found if p.severity == "error" and p.code not in NOT_OF_THE_FORM]
+
+
+TITLE = "Logist workflow"
+
+
+@cache
+def build_json_schema() -> dict[str, Any]:
+    """Return the JSON schema of a workflow file, with every spelling of each field."""
+    with pydantic_below():
+        form = importlib.import_module("logist.core.workflow.form")
+        steps = GenericAlias(list, (form.StepForm,)), pydantic.Field(min_length=1, max_length=MAX_STEPS)
+        fields: Any = {"steps": steps}
+        workflow = pydantic.create_model("WorkflowForm", __base__=form.HeadForm, **fields)
+    workflow.__doc__ = "A workflow as a list of steps."
+    schema = workflow.model_json_schema(by_alias=True)
+    step, branch = schema["$defs"]["StepForm"], schema["$defs"]["BranchForm"]
+    limits = schema["$defs"]["ItemLimitsForm"]
+    limits["properties"] = add_spellings(limits["properties"], LIMIT_SPELLINGS)
+    step["properties"] = add_spellings(step["properties"], SPELLINGS)
+    branch["properties"] = add_spellings(branch["properties"], BRANCH_SPELLINGS)
+    branch["anyOf"] = [{"required": [name]} for name in branch["properties"] if name != "condition"]
+    del branch["required"]
+    schema["title"] = TITLE
+    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    kept: dict[str, Any] = remove_defaults_and_titles(described)
+    return kept
+
+
+def add_spellings(properties: dict[str, Any], table: Any) -> dict[str, Any]:
+    """Return the properties, and one more for each other spelling of a field."""
+    every = dict(properties)
+    for written, name in table.items():
+        if name in properties and written not in every:
+            every[written] = {**properties[name], "description": f"The same as `{name}`."}
+    return every
+
+
+def remove_defaults_and_titles(value: Any) -> Any:
+    """Remove the titles and defaults that pydantic adds: defaults of the form are not defaults of the step."""
+    if isinstance(value, list):
+        return [remove_defaults_and_titles(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: remove_defaults_and_titles(item) for key, item in value.items() if key != "default"}
+    is_schema = any(key in kept for key in ("type", "anyOf", "$ref"))
+    if is_schema and isinstance(kept.get("title"), str) and kept["title"] != TITLE:
+        del kept["title"]
+    return kept
 
 
 def test_the_file_is_what_the_model_makes() -> None:

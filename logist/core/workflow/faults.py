@@ -1,15 +1,14 @@
-"""Convert the validation errors of pydantic to problems of a workflow file."""
+"""Convert validation errors to problems of a workflow file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
-
 from logist.core.text.field_problems import KINDS, Path, describe_misfit, find_real_path
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Place, make_problem
+from logist.quick_model import BaseModel, ValidationError
 
 Form = TypeVar("Form", bound=BaseModel)
 

@@ -1,25 +1,20 @@
 """The fields of a workflow file in Logist's own format.
 
-`schemas/workflow.json` is generated from these models.
+`schemas/workflow.json` says the same: `tests/shell/test_workflows_schema.py` generates it from these models.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from pydantic.alias_generators import to_camel
-
-from logist.core.model import MAX_ITEMS, JsonObject
-from logist.core.workflow.spelling import BRANCH_SPELLINGS, LIMIT_SPELLINGS, SPELLINGS
+from logist.core.model import MAX_ITEMS
+from logist.core.model.flow import AgentRole
+from logist.quick_model import BaseModel, ConfigDict, Field, StringConstraints
 
 MAX_CHILDREN = 1000
 """The upper limit of `maxItems`."""
-TITLE = "Logist workflow"
 MAX_STEPS = 1000
 """The maximum number of steps of a workflow."""
-AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
-"""The same limits as in `core.model.flow`; this module alone needs pydantic, for the JSON schema."""
 Condition = str | bool | dict[str, Any] | None
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -29,9 +24,14 @@ _ROLE = (
 )
 
 
+def _to_camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
+
+
 class _Form(BaseModel):
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", strict=True
+        alias_generator=_to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", strict=True
     )
 
 
@@ -154,46 +154,3 @@ class HeadForm(_Form):
     start: str | None = Field(
         None, description="The step that the workflow begins with; default: the first one."
     )
-
-
-class WorkflowForm(HeadForm):
-    """A workflow as a list of steps."""
-
-    steps: list[StepForm] = Field(min_length=1, max_length=MAX_STEPS)
-
-
-def build_json_schema() -> JsonObject:
-    """Return the JSON schema of a workflow file, with every spelling of each field."""
-    schema = WorkflowForm.model_json_schema(by_alias=True)
-    step, branch = schema["$defs"]["StepForm"], schema["$defs"]["BranchForm"]
-    limits = schema["$defs"]["ItemLimitsForm"]
-    limits["properties"] = _add_spellings(limits["properties"], LIMIT_SPELLINGS)
-    step["properties"] = _add_spellings(step["properties"], SPELLINGS)
-    branch["properties"] = _add_spellings(branch["properties"], BRANCH_SPELLINGS)
-    branch["anyOf"] = [{"required": [name]} for name in branch["properties"] if name != "condition"]
-    del branch["required"]
-    schema["title"] = TITLE
-    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-    return cast(JsonObject, _remove_defaults_and_titles(described))
-
-
-def _add_spellings(properties: JsonObject, table: Any) -> JsonObject:
-    """Return the properties, and one more for each other spelling of a field."""
-    every = dict(properties)
-    for written, name in table.items():
-        if name in properties and written not in every:
-            every[written] = {**properties[name], "description": f"The same as `{name}`."}
-    return every
-
-
-def _remove_defaults_and_titles(value: Any) -> Any:
-    """Remove the titles and defaults that pydantic adds: defaults of the form are not defaults of the step."""
-    if isinstance(value, list):
-        return [_remove_defaults_and_titles(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {key: _remove_defaults_and_titles(item) for key, item in value.items() if key != "default"}
-    is_schema = any(key in kept for key in ("type", "anyOf", "$ref"))
-    if is_schema and isinstance(kept.get("title"), str) and kept["title"] != TITLE:
-        del kept["title"]
-    return kept

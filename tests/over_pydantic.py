@@ -1,0 +1,31 @@
+"""Logist's models over pydantic, whose names `logist.quick_model` has: to compare them, and for what only pydantic can do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import pydantic
+
+from logist import quick_model
+
+LAYER = "logist.quick_model"
+
+
+@contextmanager
+def pydantic_below() -> Iterator[None]:
+    """Modules of Logist that are imported meanwhile are new ones, whose models are over pydantic."""
+    ours = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "logist"}
+    for name in ours:
+        del sys.modules[name]
+    layer = ModuleType(LAYER)
+    vars(layer).update({name: getattr(pydantic, name) for name in quick_model.__all__})
+    sys.modules[LAYER] = layer
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "logist"]:
+            del sys.modules[name]
+        sys.modules.update(ours)

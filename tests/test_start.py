@@ -18,6 +18,7 @@ HEAVY = {
     "importlib.metadata",
     "jsonschema",
     "litellm",
+    "logist.quick_model",
     "multiprocessing",
     "pydantic",
     "pydantic_core",

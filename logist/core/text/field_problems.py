@@ -1,4 +1,4 @@
-"""Translates pydantic's validation errors to plain words, for documents, workflows and job files."""
+"""Translates validation errors to plain words, for documents, workflows and job files."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def describe_misfit(problems: Iterable[Problem], kinds: Mapping[str, str] = KIND
 
 
 def _format_limit(name: str, limit: Any, unit: str) -> Any:
-    """Format a limit that pydantic names: a length with its unit, a number without zeros at the end."""
+    """Format a limit that an error names: a length with its unit, a number without zeros at the end."""
     if name in ("min_length", "max_length"):
         return format_count(limit, unit)
     return f"{limit:g}" if isinstance(limit, float) else limit
 
 
 def find_real_path(data: Any, problem: Problem) -> Path:
-    """Return the path of the problem in `data`: pydantic's location without the names of union members."""
+    """Return the path of the problem in `data`: its location without the names of union members."""
     path: list[str | int] = []
     for part in problem["loc"]:
         if _holds(data, part):
@@ -80,7 +80,7 @@ def _holds(data: Any, part: str | int) -> bool:
 
 
 def describe_first(problems: Sequence[Problem]) -> str:
-    """Return `field: message` for the first problem, in pydantic's words, for a file that people don't edit."""
+    """Return `field: message` for the first problem, in its own words, for a file that people don't edit."""
     field, message = ".".join(map(str, problems[0]["loc"])), problems[0]["msg"]
     return f"{field}: {message}" if field else str(message)
 

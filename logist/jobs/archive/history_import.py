@@ -81,7 +81,7 @@ class _Past:
     def _convert_entry(self, entry: Interaction) -> JsonObject:
         try:
             dumped = dump_interaction(entry)
-        except ValueError as error:  # pydantic raises it for values that are nested too deeply
+        except ValueError as error:  # models raise it for values that are nested too deeply
             raise Damaged(
                 f"interaction {entry.sequence} is nested too deeply", where=str(self.archive.path)
             ) from error

@@ -8,7 +8,7 @@ from enum import Enum
 from types import NoneType
 from typing import Any, NamedTuple
 
-_PLAIN = frozenset({str, int, bool, NoneType})
+_PLAIN: frozenset[type] = frozenset({str, int, bool, NoneType})
 """Values of exactly these types are dumped unchanged."""
 _DEEPEST = 254
 """The most levels of lists and mappings in JSON; pydantic's limit, so that what was refused stays refused."""
@@ -46,20 +46,23 @@ def dump_fields(
     model: Any, options: Options, depth: int = 0, is_wanted: Callable[[str], bool] = EVERYTHING
 ) -> dict[str, Any]:
     """Return the fields of a model, without the serializer of its class."""
-    values = {**vars(model), **(model._extra or {})}
+    extra = model._extra
+    values = {**vars(model), **extra} if extra else vars(model).copy()
     if is_wanted is not EVERYTHING:
         values = {name: value for name, value in values.items() if is_wanted(name)}
     if options.leaves_out:
         values = _leave_out(values, model, options)
-    serializers = model._field_serializers
     floats = model._find_float_fields() if options.json else ()
     for name, value in values.items():
-        if name in serializers:
-            values[name] = getattr(model, serializers[name])(value)
-        elif type(value) not in _PLAIN:
-            values[name] = dump_value(value, options, depth)
-        elif name in floats and type(value) is int:  # a default, or the result of `model_copy`
+        kind = type(value)
+        if kind not in _PLAIN:
+            dump = _DUMPERS.get(kind) or _find_dumper(kind)
+            values[name] = dump(value, options, depth)
+        elif kind is int and name in floats:  # a default, or the result of `model_copy`
             values[name] = float(value)
+    for name in model._field_serializers:
+        if name in values:
+            values[name] = getattr(model, model._field_serializers[name])(getattr(model, name))
     if options.by_alias and (aliases := model._aliases):
         return {aliases.get(name, name): value for name, value in values.items()}
     return values
@@ -85,17 +88,30 @@ def _leave_out(values: dict[str, Any], model: Any, options: Options) -> dict[str
 def dump_value(value: Any, options: Options, depth: int = 0) -> Any:
     """Return any value as a plain one. Raises ValueError for JSON of what JSON can't express."""
     kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is float:
-        return value if math.isfinite(value) or not options.json else None
-    if kind is list or kind is dict:
-        return _dump_list(value, options, depth) if kind is list else _dump_mapping(value, options, depth)
+    return (_DUMPERS.get(kind) or _find_dumper(kind))(value, options, depth)
+
+
+Dump = Callable[[Any, Options, int], Any]
+
+
+def _find_dumper(kind: type) -> Dump:
+    dump = next(dump for base, dump in _DUMPERS_OF_BASES if issubclass(kind, base))
     if hasattr(kind, "_check_nested"):
-        return dump_model(value, options, depth)
-    if isinstance(value, Enum):
-        return dump_value(value.value, options, depth) if options.json else value
-    return _dump_other(value, options, depth)
+        dump = dump_model
+    _DUMPERS[kind] = dump
+    return dump
+
+
+def _dump_plain(value: Any, options: Options, depth: int) -> Any:
+    return value
+
+
+def _dump_float(value: float, options: Options, depth: int) -> Any:
+    return value if math.isfinite(value) or not options.json else None
+
+
+def _dump_enum(value: Enum, options: Options, depth: int) -> Any:
+    return dump_value(value.value, options, depth) if options.json else value
 
 
 def _dump_list(values: Iterable[Any], options: Options, depth: int) -> list[Any]:
@@ -130,12 +146,15 @@ def _dump_key(key: Any) -> str:
     return str(key)
 
 
+def _dump_collection(values: Any, options: Options, depth: int) -> Any:
+    """Dump a tuple or set, also of a class of its own."""
+    dumped = _dump_list(values, options, depth)
+    if options.json:
+        return dumped
+    return next(base for base in (list, tuple, set, frozenset) if isinstance(values, base))(dumped)
+
+
 def _dump_other(value: Any, options: Options, depth: int) -> Any:
-    if isinstance(value, list | tuple | set | frozenset):
-        dumped = _dump_list(value, options, depth)
-        return dumped if options.json else _rebuild(type(value), dumped)
-    if isinstance(value, Mapping):
-        return _dump_mapping(value, options, depth)
     if not options.json:
         return value
     if isinstance(value, str | int | float):  # of a class of its own
@@ -145,6 +164,16 @@ def _dump_other(value: Any, options: Options, depth: int) -> Any:
     raise ValueError(f"Unable to serialize unknown type: {type(value)}")
 
 
-def _rebuild(kind: type, values: list[Any]) -> Any:
-    """Return the values in the most basic type that they had."""
-    return next(base for base in (list, tuple, set, frozenset) if issubclass(kind, base))(values)
+_DUMPERS: dict[type, Dump] = {
+    **dict.fromkeys(_PLAIN, _dump_plain),
+    float: _dump_float,
+    list: _dump_list,
+    dict: _dump_mapping,
+}
+"""By the exact type of a value; others are added when they are first dumped."""
+_DUMPERS_OF_BASES: tuple[tuple[type, Dump], ...] = (
+    (Enum, _dump_enum),
+    *((base, _dump_collection) for base in (list, tuple, set, frozenset)),
+    (Mapping, _dump_mapping),
+    (object, _dump_other),
+)

@@ -21,19 +21,15 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _set_attribute = object.__setattr__
 
 
-class _PlannedField(NamedTuple):
-    """How one field is read."""
+class _Plan(NamedTuple):
+    """How data is read with a class."""
 
-    name: str
-    key: str
-    """Its name in data."""
-    exact: frozenset[type] | None
-    run: Callable[[Any], Any]
-    default: Any
-    make: Callable[[Any], Any] | None
-    """Returns the default, given the other data, or raises Misfit if the field is required. None: it is `default`, which
-    instances can share.
-    """
+    fields: dict[str, tuple[str, frozenset[type] | None, Callable[[Any], Any]]]
+    """By the name in data: the name of the field, and its check."""
+    defaults: dict[str, Any]
+    """The fields in their order, with the defaults that instances can share."""
+    makers: tuple[tuple[str, str, Callable[[Any], Any]], ...]
+    """For all other fields: the name, that in data, and what returns the default or raises Misfit if there is none."""
 
 
 class BaseModel:
@@ -55,7 +51,7 @@ class BaseModel:
     """Whether data may also have the names of fields that have an alias."""
     _aliases: ClassVar[dict[str, str]] = {}
     """Names in dumps, for fields that have others there."""
-    _plans: ClassVar[dict[int, tuple[_PlannedField, ...]]]
+    _plans: ClassVar[dict[int, _Plan]]
     _floats: ClassVar[frozenset[str] | None]
 
     def __init_subclass__(cls, **config: Any) -> None:
@@ -114,37 +110,34 @@ class BaseModel:
     @classmethod
     def _fill(cls, instance: Any, data: Any, strict: int) -> Any:
         """Set the fields of a new instance from data. Raises Misfit with every problem."""
-        data = cls._prepare(data)
-        plan = cls._plan(strict)
-        by_name = cls._by_name
-        values: dict[str, Any] = {}
-        problems: list[Problem] = []
-        absent = 0
-        for name, key, exact, run, default, make in plan:
-            value = data.get(key, _MISSING)
-            if value is _MISSING and by_name and name in data:
-                key, value = name, data[name]
-            if value is _MISSING:
-                absent += 1
-                if make is None:
-                    values[name] = default
-                    continue
-                run, value = make, data
-            elif exact is None or type(value) in exact:
+        if type(data) is not dict or cls._hooks:
+            data = cls._prepare(data)
+        plan = cls._plans.get(strict) or cls._build_plan(strict)
+        fields = plan.fields if not cls._aliases else cls._find_fields(plan, data)
+        values = plan.defaults.copy()
+        unknown: dict[str, Any] = {}
+        wrong: dict[str, list[Problem]] = {}
+        for key, value in data.items():
+            known = fields.get(key)
+            if known is None:
+                unknown[key] = value
+                continue
+            name, exact, run = known
+            if exact is None or type(value) in exact:
                 values[name] = value
                 continue
             try:
                 values[name] = run(value)
             except Misfit as misfit:
-                problems += [each.below(key) for each in misfit.problems]
-        names = {*data}
-        has_others = len(plan) - absent < len(data) or cls._aliases
-        extra = cls._take_unknown(data, names, problems) if has_others else None
-        if problems:
-            raise Misfit(*problems)
-        _set_attribute(instance, "__dict__", values)
-        _set_attribute(instance, "_extra", extra)
-        _set_attribute(instance, "_set_names", names)
+                wrong[name] = [each.below(key) for each in misfit.problems]
+        _make_defaults(plan.makers, data, values, wrong)
+        extra = cls._keep_unknown(unknown, wrong) if unknown else None
+        if wrong:
+            raise Misfit(*(each for name in (*values, "") for each in wrong.get(name, ())))
+        names = {*data} if extra or not unknown else {key for key in data if key in fields}
+        if cls._aliases:
+            names = {fields[key][0] if key in fields else key for key in names}
+        instance.__setstate__((values, extra, names))
         for name in cls._hooks.get("after", ()):
             instance = _call_hook(getattr(cls, name), instance, data)
         return instance
@@ -159,33 +152,37 @@ class BaseModel:
         raise Misfit(Problem("model_type", message, data, {"class_name": cls.__name__}))
 
     @classmethod
-    def _take_unknown(
-        cls, data: dict[str, Any], names: set[str], problems: list[Problem]
-    ) -> dict[str, Any] | None:
-        """Return the fields that the class doesn't know, if it keeps them; change `names` to those that are set."""
-        known = {each.key: each.name for each in cls._plan(LAX)}
-        if cls._by_name:
-            known |= {each.name: each.name for each in cls._plan(LAX) if each.key not in data}
-        unknown = {key: value for key, value in data.items() if key not in known}
-        policy = cls.model_config.get("extra", "ignore")
-        for key in unknown if policy != "ignore" else ():
-            _require_unicode(key)
-        if policy == "forbid":
-            problems += map(_forbid, unknown, unknown.values())
-        kept = unknown if policy == "allow" else {}
-        names.clear()
-        names.update(known[key] for key in data if key in known)
-        names.update(kept)
-        return kept or None
+    def _find_fields(cls, plan: _Plan, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields by their names in this data: an alias, or else perhaps the name of the field."""
+        if not cls._by_name:
+            return plan.fields
+        return plan.fields | {each[0]: each for key, each in plan.fields.items() if key not in data}
 
     @classmethod
-    def _plan(cls, strict: int) -> tuple[_PlannedField, ...]:
-        if cls.model_config.get("strict"):
-            strict = max(strict, OWN)
-        plan = cls._plans.get(strict)
-        if plan is None:
-            planned = (_plan_field(name, field, strict) for name, field in cls.model_fields.items())
-            plan = cls._plans[strict] = tuple(planned)
+    def _keep_unknown(cls, unknown: dict[str, Any], wrong: dict[str, list[Problem]]) -> dict[str, Any] | None:
+        """Return the unknown fields if the class keeps them. If it refuses them, add that to what is `wrong`, at ""."""
+        policy = cls.model_config.get("extra", "ignore")
+        if policy == "ignore":
+            return None
+        for key in unknown:
+            _require_unicode(key)
+        if policy == "allow":
+            return unknown
+        wrong[""] = [*map(_forbid, unknown, unknown.values())]
+        return None
+
+    @classmethod
+    def _build_plan(cls, strict: int) -> _Plan:
+        fields, defaults, makers = {}, {}, []
+        own = max(strict, OWN) if cls.model_config.get("strict") else strict
+        for name, field in cls.model_fields.items():
+            check = build_check(field.constrained, strict=own)
+            key = field.validation_alias or name
+            fields[key] = name, check.exact, check.run
+            defaults[name] = field.default
+            if make := _find_maker(field):
+                makers.append((name, key, make))
+        plan = cls._plans[strict] = _Plan(fields, defaults, tuple(makers))
         return plan
 
     # Writing
@@ -274,8 +271,10 @@ class BaseModel:
         return {**vars(self)}, self._extra, self._set_names
 
     def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any] | None, set[str]]) -> None:
-        for name, value in zip(("__dict__", "_extra", "_set_names"), state, strict=True):
-            _set_attribute(self, name, value)
+        values, extra, names = state
+        _set_attribute(self, "__dict__", values)
+        _set_attribute(self, "_extra", extra)
+        _set_attribute(self, "_set_names", names)
 
     def __getattr__(self, name: str) -> Any:
         """Return an unknown field of a newer version."""
@@ -345,14 +344,32 @@ def _register_hooks(cls: Any, hooks: tuple[tuple[str, str, tuple[str, ...]], ...
             cls._hooks = cls._hooks | {role: (*cls._hooks.get(role, ()), name)}
 
 
-def _plan_field(name: str, field: FieldInfo, strict: int) -> _PlannedField:
-    check = build_check(field.constrained, strict=strict)
-    make: Callable[[Any], Any] | None = None
+def _find_maker(field: FieldInfo) -> Callable[[Any], Any] | None:
+    """Return the function that makes the default of a field; None if instances can share it."""
     if field.is_required():
-        make = _miss
-    elif field.default_factory or copy_default(field.default) is not field.default:
-        make = partial(_make_default, field)
-    return _PlannedField(name, field.validation_alias or name, check.exact, check.run, field.default, make)
+        return _miss
+    if field.default == []:
+        return lambda data: []
+    if field.default == {}:
+        return lambda data: {}
+    if field.default_factory or copy_default(field.default) is not field.default:
+        return partial(_make_default, field)
+    return None
+
+
+def _make_defaults(
+    makers: tuple[tuple[str, str, Callable[[Any], Any]], ...],
+    data: dict[str, Any],
+    values: dict[str, Any],
+    wrong: dict[str, list[Problem]],
+) -> None:
+    """Set the fields that data doesn't have and whose defaults can't be shared."""
+    for name, key, make in makers:
+        if key not in data and (key == name or name not in data):
+            try:
+                values[name] = make(data)
+            except Misfit as misfit:
+                wrong[name] = [each.below(key) for each in misfit.problems]
 
 
 def _miss(data: Any) -> Any:

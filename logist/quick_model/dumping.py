@@ -52,14 +52,14 @@ def dump_fields(
         values = {name: value for name, value in values.items() if is_wanted(name)}
     if options.leaves_out:
         values = _leave_out(values, model, options)
-    floats = model._find_float_fields() if options.json else ()
+    floats = model._floats
     for name, value in values.items():
         kind = type(value)
         if kind not in _PLAIN:
             dump = _DUMPERS.get(kind) or _find_dumper(kind)
             values[name] = dump(value, options, depth)
-        elif kind is int and name in floats:  # a default, or the result of `model_copy`
-            values[name] = float(value)
+        elif kind is int and options.json and (floats[name] if name in floats else model._find_float(name)):
+            values[name] = float(value)  # a default, or the result of `model_copy`
     for name in model._field_serializers:
         if name in values:
             values[name] = getattr(model, model._field_serializers[name])(getattr(model, name))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, get_args
 
-from logist.quick_model.checks import ALL, LAX, OWN, build_check, is_unicode
+from logist.quick_model.checks import ALL, LAX, NOTHING, OWN, build_check, is_unicode
 from logist.quick_model.dumping import EVERYTHING, Options, dump_model
 from logist.quick_model.fields import FieldInfo, copy_default
 from logist.quick_model.problems import Misfit, Problem, ValidationError
@@ -25,7 +25,7 @@ class _Plan(NamedTuple):
     """How data is read with a class."""
 
     fields: dict[str, tuple[str, frozenset[type] | None, Callable[[Any], Any]]]
-    """By the name in data: the name of the field, and its check."""
+    """By the name in data: the name of the field, and its check, which is built when the first data has the field."""
     defaults: dict[str, Any]
     """The fields in their order, with the defaults that instances can share."""
     makers: tuple[tuple[str, str, Callable[[Any], Any]], ...]
@@ -52,7 +52,7 @@ class BaseModel:
     _aliases: ClassVar[dict[str, str]] = {}
     """Names in dumps, for fields that have others there."""
     _plans: ClassVar[dict[int, _Plan]]
-    _floats: ClassVar[frozenset[str] | None]
+    _floats: ClassVar[dict[str, bool]]
 
     def __init_subclass__(cls, **config: Any) -> None:
         own = cls.__dict__
@@ -67,7 +67,7 @@ class BaseModel:
             if name[0] != "_" and name != "model_config" and not _is_class_variable(written):
                 fields[name] = _define_field(cls, name, written)
         cls.model_fields = fields
-        cls._plans, cls._floats = {}, None
+        cls._plans, cls._floats = {}, {}
         cls._aliases = {
             name: field.serialization_alias for name, field in fields.items() if field.serialization_alias
         }
@@ -173,12 +173,13 @@ class BaseModel:
 
     @classmethod
     def _build_plan(cls, strict: int) -> _Plan:
-        fields, defaults, makers = {}, {}, []
+        fields: dict[str, Any] = {}
+        defaults: dict[str, Any] = {}
+        makers = []
         own = max(strict, OWN) if cls.model_config.get("strict") else strict
         for name, field in cls.model_fields.items():
-            check = build_check(field.constrained, strict=own)
             key = field.validation_alias or name
-            fields[key] = name, check.exact, check.run
+            fields[key] = name, NOTHING, partial(_build_and_run, fields, key, name, field, own)
             defaults[name] = field.default
             if make := _find_maker(field):
                 makers.append((name, key, make))
@@ -218,12 +219,11 @@ class BaseModel:
         return json.dumps(dumped, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def _find_float_fields(cls) -> frozenset[str]:
-        """Return the fields whose values are dumped as floats, also if they are integers."""
-        if cls._floats is None:
-            fields = cls.model_fields.items()
-            cls._floats = frozenset(name for name, field in fields if _is_float(field.annotation))
-        return cls._floats
+    def _find_float(cls, name: str) -> bool:
+        """Return and remember whether a field is dumped as a float, also if its value is an integer."""
+        field = cls.model_fields.get(name)
+        is_float = cls._floats[name] = field is not None and _is_float(field.annotation)
+        return is_float
 
     # Instances
 
@@ -342,6 +342,15 @@ def _register_hooks(cls: Any, hooks: tuple[tuple[str, str, tuple[str, ...]], ...
             cls._field_serializers = cls._field_serializers | dict.fromkeys(fields, name)
         else:
             cls._hooks = cls._hooks | {role: (*cls._hooks.get(role, ()), name)}
+
+
+def _build_and_run(
+    fields: dict[str, Any], key: str, name: str, field: FieldInfo, strict: int, value: Any
+) -> Any:
+    """Build the check of a field, put it into the plan in the place of this function, and check a value."""
+    check = build_check(field.constrained, strict=strict)
+    fields[key] = name, check.exact, check.run
+    return value if check.exact is None or type(value) in check.exact else check.run(value)
 
 
 def _find_maker(field: FieldInfo) -> Callable[[Any], Any] | None:

@@ -360,4 +360,4 @@ class Unsupported(BaseModel):
 
 def test_an_annotation_that_is_not_supported_is_named() -> None:
     with pytest.raises(TypeError, match=re.escape("frozenset[int]")):
-        Unsupported.model_validate({})
+        Unsupported.model_validate({"numbers": [1]})

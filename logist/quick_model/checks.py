@@ -26,6 +26,7 @@ class Check(NamedTuple):
     exact: frozenset[type] | None
     """Values of exactly these types are valid unchanged; None: all values are."""
     run: Run
+    """Checks all others, and may be called with any value that is not None."""
     label: str
     """pydantic's name for the check, which errors of unions contain."""
 
@@ -497,12 +498,7 @@ def _build_union(members: tuple[Any, ...], strict: int, *, ordered: bool) -> Che
         check = _build_choice(choices, precise)
     if not optional or check.exact is None:
         return check
-    run = check.run
-    return Check(
-        check.exact | {NoneType},
-        run if check.exact else lambda value: None if value is None else run(value),
-        f"nullable[{check.label}]",
-    )
+    return Check(check.exact | {NoneType}, check.run, f"nullable[{check.label}]")
 
 
 def _build_ordered_choice(members: tuple[Any, ...], choices: list[Check]) -> Check:

@@ -20,7 +20,7 @@ Run = Callable[[Any], Any]
 """Returns the value, converted if needed. Raises Misfit."""
 
 
-class Check(NamedTuple):
+class ValueCheck(NamedTuple):
     """How a value is checked."""
 
     exact: frozenset[type] | None
@@ -31,7 +31,7 @@ class Check(NamedTuple):
     """pydantic's name for the check, which errors of unions contain."""
 
 
-_CACHE: dict[tuple[int, int], tuple[Any, Check]] = {}
+_CACHE: dict[tuple[int, int], tuple[Any, ValueCheck]] = {}
 """The checks by the id of their annotation, with the annotation, which keeps the id its own. Not by the annotation:
 two literals are equal if only the order of their words differs, which errors name.
 """
@@ -45,7 +45,7 @@ LAX, OWN, ALL = 0, 1, 2
 """How strict a check is: not; strict except for nested models, which decide themselves; strict everywhere."""
 
 
-def build_check(annotation: Any, *, strict: int) -> Check:
+def build_check(annotation: Any, *, strict: int) -> ValueCheck:
     """Return the check of an annotation. Raises TypeError for one that is not supported."""
     key = (id(annotation), strict)
     if key not in _CACHE:
@@ -53,7 +53,7 @@ def build_check(annotation: Any, *, strict: int) -> Check:
     return _CACHE[key][1]
 
 
-def _build(annotation: Any, strict: int) -> Check:
+def _build(annotation: Any, strict: int) -> ValueCheck:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _build_annotated(annotation, strict)
@@ -69,12 +69,12 @@ def _build(annotation: Any, strict: int) -> Check:
     return _build_plain(annotation, strict)
 
 
-def _build_plain(annotation: Any, strict: int) -> Check:
+def _build_plain(annotation: Any, strict: int) -> ValueCheck:
     if annotation is Any:
-        return Check(None, _pass, "any")
+        return ValueCheck(None, _pass, "any")
     if annotation in _SCALARS:
         run, lax = _SCALARS[annotation]
-        return Check(frozenset({annotation}), run if strict else lax, annotation.__name__)
+        return ValueCheck(frozenset({annotation}), run if strict else lax, annotation.__name__)
     if annotation is dict:
         return _build_dict(Any, Any, strict)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
@@ -190,7 +190,7 @@ _SCALARS: dict[Any, tuple[Run, Run]] = {
 # Words
 
 
-def _build_literal(words: tuple[Any, ...]) -> Check:
+def _build_literal(words: tuple[Any, ...]) -> ValueCheck:
     known = {(type(word), word): word for word in words}
     expected = _join_words(words)
 
@@ -202,7 +202,7 @@ def _build_literal(words: tuple[Any, ...]) -> Check:
             message = f"Input should be {expected}"
             raise Misfit(Problem("literal_error", message, value, {"expected": expected})) from None
 
-    return Check(NOTHING, run, f"literal[{','.join(map(repr, words))}]")
+    return ValueCheck(NOTHING, run, f"literal[{','.join(map(repr, words))}]")
 
 
 def _join_words(words: Iterable[Any]) -> str:
@@ -210,7 +210,7 @@ def _join_words(words: Iterable[Any]) -> str:
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
-def _build_enum(words: type[Enum]) -> Check:
+def _build_enum(words: type[Enum]) -> ValueCheck:
     members = words._value2member_map_
     expected = _join_words(member.value for member in words)
 
@@ -225,13 +225,13 @@ def _build_enum(words: type[Enum]) -> Check:
         raise Misfit(Problem("enum", f"Input should be {expected}", value, {"expected": expected}))
 
     label = "str-enum" if issubclass(words, str) else "enum"
-    return Check(frozenset({words}), run, f"{label}[{words.__name__}]")
+    return ValueCheck(frozenset({words}), run, f"{label}[{words.__name__}]")
 
 
 # Constraints
 
 
-def _build_annotated(annotation: Any, strict: int) -> Check:
+def _build_annotated(annotation: Any, strict: int) -> ValueCheck:
     inner, *metadata = get_args(annotation)
     if any(getattr(each, "union_mode", None) == "left_to_right" for each in metadata):
         return _build_union(get_args(inner), strict, ordered=True)
@@ -244,7 +244,7 @@ def _build_annotated(annotation: Any, strict: int) -> Check:
     return check
 
 
-def _add_function(check: Check, function: Run) -> Check:
+def _add_function(check: ValueCheck, function: Run) -> ValueCheck:
     inner = _guard(check)
 
     def run(value: Any) -> Any:
@@ -254,16 +254,16 @@ def _add_function(check: Check, function: Run) -> Check:
         except ValueError as error:
             raise Misfit(Problem("value_error", f"Value error, {error}", value, {"error": error})) from error
 
-    return Check(NOTHING, run, f"function-after[{function.__name__}(), {check.label}]")
+    return ValueCheck(NOTHING, run, f"function-after[{function.__name__}(), {check.label}]")
 
 
-def _guard(check: Check) -> Run:
+def _guard(check: ValueCheck) -> Run:
     """Return a function that checks any value, also one of an exact type."""
     exact, run = check.exact, check.run
     return lambda value: value if exact is None or type(value) in exact else run(value)
 
 
-def _add_constraints(check: Check, constraints: Mapping[str, Any]) -> Check:
+def _add_constraints(check: ValueCheck, constraints: Mapping[str, Any]) -> ValueCheck:
     kind = check.label.removeprefix("constrained-")
     if kind == "str":
         tests = _build_text_tests(constraints)
@@ -280,7 +280,7 @@ def _add_constraints(check: Check, constraints: Mapping[str, Any]) -> Check:
                 raise Misfit(problem._replace(input=value))
         return valid
 
-    return Check(NOTHING, run, f"constrained-{kind}")
+    return ValueCheck(NOTHING, run, f"constrained-{kind}")
 
 
 Test = Callable[[Any], Problem | None]
@@ -361,7 +361,7 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def _add_length(check: Check, constraints: Mapping[str, Any]) -> Check:
+def _add_length(check: ValueCheck, constraints: Mapping[str, Any]) -> ValueCheck:
     """Add a minimum length to a list or tuple. A wrong length is reported after wrong items."""
     least, kind = constraints["min_length"], check.label.partition("[")[0].title()
     if {*constraints} != {"min_length"} or kind not in ("List", "Tuple"):
@@ -388,7 +388,7 @@ def _add_length(check: Check, constraints: Mapping[str, Any]) -> Check:
             raise Misfit(*problems)
         return valid
 
-    return Check(NOTHING, run, check.label)
+    return ValueCheck(NOTHING, run, check.label)
 
 
 # Lists, mappings, models
@@ -397,7 +397,7 @@ _LISTS: dict[Any, tuple[type, ...]] = {list: (list,), tuple: (list, tuple)}
 """What is accepted as a list or tuple if strict."""
 
 
-def _build_sequence(annotation: Any, kind: Any, strict: int) -> Check:
+def _build_sequence(annotation: Any, kind: Any, strict: int) -> ValueCheck:
     arguments = get_args(annotation)
     if kind is tuple and arguments[1:] != (...,):
         raise TypeError(f"models don't support the annotation {annotation!r}")
@@ -412,7 +412,7 @@ def _build_sequence(annotation: Any, kind: Any, strict: int) -> Check:
             return kind(value)
         return kind(_check_items(value, exact, run_item))
 
-    return Check(NOTHING, run, f"{name}[{label}, ...]" if kind is tuple else f"{name}[{label}]")
+    return ValueCheck(NOTHING, run, f"{name}[{label}, ...]" if kind is tuple else f"{name}[{label}]")
 
 
 def _check_items(values: Iterable[Any], exact: frozenset[type], run: Run) -> list[Any]:
@@ -431,7 +431,7 @@ def _check_items(values: Iterable[Any], exact: frozenset[type], run: Run) -> lis
     return checked
 
 
-def _build_dict(key_annotation: Any, value_annotation: Any, strict: int) -> Check:
+def _build_dict(key_annotation: Any, value_annotation: Any, strict: int) -> ValueCheck:
     keys = build_check(key_annotation, strict=strict)
     values = build_check(value_annotation, strict=strict)
 
@@ -444,10 +444,10 @@ def _build_dict(key_annotation: Any, value_annotation: Any, strict: int) -> Chec
             return dict(value)
         return _check_entries(value, keys, values)
 
-    return Check(NOTHING, run, f"dict[{keys.label},{values.label}]")
+    return ValueCheck(NOTHING, run, f"dict[{keys.label},{values.label}]")
 
 
-def _check_entries(mapping: Mapping[Any, Any], keys: Check, values: Check) -> dict[Any, Any]:
+def _check_entries(mapping: Mapping[Any, Any], keys: ValueCheck, values: ValueCheck) -> dict[Any, Any]:
     run_key, run_value = _guard(keys), _guard(values)
     checked = {}
     problems: list[Problem] = []
@@ -469,24 +469,24 @@ def _check_entries(mapping: Mapping[Any, Any], keys: Check, values: Check) -> di
     return checked
 
 
-def _build_model(model: Any, strict: int) -> Check:
-    return Check(NOTHING, lambda value: model._check_nested(value, strict == ALL), model.__name__)
+def _build_model(model: Any, strict: int) -> ValueCheck:
+    return ValueCheck(NOTHING, lambda value: model._check_nested(value, strict == ALL), model.__name__)
 
 
-def _build_instance(kind: type) -> Check:
+def _build_instance(kind: type) -> ValueCheck:
     def run(value: Any) -> Any:
         if isinstance(value, kind):
             return value
         message = f"Input should be an instance of {kind.__name__}"
         raise Misfit(Problem("is_instance_of", message, value, {"class": kind.__name__}))
 
-    return Check(frozenset({kind}), run, f"is-instance[{kind.__name__}]")
+    return ValueCheck(frozenset({kind}), run, f"is-instance[{kind.__name__}]")
 
 
 # Unions
 
 
-def _build_union(members: tuple[Any, ...], strict: int, *, ordered: bool) -> Check:
+def _build_union(members: tuple[Any, ...], strict: int, *, ordered: bool) -> ValueCheck:
     optional = NoneType in members
     choices = [build_check(member, strict=strict) for member in members if member is not NoneType]
     if len(choices) == 1:
@@ -498,17 +498,17 @@ def _build_union(members: tuple[Any, ...], strict: int, *, ordered: bool) -> Che
         check = _build_choice(choices, precise)
     if not optional or check.exact is None:
         return check
-    return Check(check.exact | {NoneType}, check.run, f"nullable[{check.label}]")
+    return ValueCheck(check.exact | {NoneType}, check.run, f"nullable[{check.label}]")
 
 
-def _build_ordered_choice(members: tuple[Any, ...], choices: list[Check]) -> Check:
+def _build_ordered_choice(members: tuple[Any, ...], choices: list[ValueCheck]) -> ValueCheck:
     """Return a check that takes the first choice that fits: known words, or any text of a newer version."""
     is_text = all(member is str or get_origin(member) is Literal for member in members)
     exact = frozenset({str}) if is_text and str in members else choices[0].exact or NOTHING
-    return Check(exact, lambda value: _choose(choices, value), "union")
+    return ValueCheck(exact, lambda value: _choose(choices, value), "union")
 
 
-def _build_choice(choices: list[Check], precise: list[Check]) -> Check:
+def _build_choice(choices: list[ValueCheck], precise: list[ValueCheck]) -> ValueCheck:
     """Return a check that takes the choice that needs the least conversion."""
     exact = frozenset[type]().union(*(choice.exact or () for choice in choices))
 
@@ -520,10 +520,10 @@ def _build_choice(choices: list[Check], precise: list[Check]) -> Check:
                 continue
         return _choose(choices, value)
 
-    return Check(exact, run, "union")
+    return ValueCheck(exact, run, "union")
 
 
-def _choose(choices: list[Check], value: Any) -> Any:
+def _choose(choices: list[ValueCheck], value: Any) -> Any:
     problems: list[Problem] = []
     for choice in choices:
         try:

@@ -16,6 +16,7 @@ from logist.cli.show import glance, job_rows, render
 from logist.cli.show.output import Diagnostic, Line, Output, Screen, StyledText, TextTable
 from logist.cli.stops import get_stop_code, stop_on_signals
 from logist.config.environment import Environment
+from logist.core.machine.job_row import RUNNING
 from logist.store.progress import read_last_record
 
 HEAD = ("ID", "STATUS", "AGE", "ROLE", "COST", "TITLE")
@@ -72,7 +73,7 @@ def watch(environment: Environment, jobs_dir: str | None, interval: float, as_js
     cells = [_build_cells(row) for row in rows]
     return Output(
         {"jobs": rows, **_count_rows(rows)},
-        diagnostics=(*problems, *note) or job_rows.note_no_jobs(rows, folder),
+        diagnostics=(*problems, *note) or (() if rows else job_rows.note_no_jobs(folder)),
         exit_code=get_stop_code(),
         table=TextTable(PIPE_HEAD, cells) if rows else None,
         on_terminal=lambda screen: _draw_screen(rows, screen, height=height),
@@ -88,7 +89,7 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     rows, problems, waits = job_rows.read_job_rows(folder)
     now = time.time()
     for row in rows:
-        working = row["status"] in glance.RUNNING.values()
+        working = row["status"] in RUNNING.values()
         record = read_last_record(Path(folder, row["id"], "inflight")) if working else None
         row["progress"] = build_progress_data(record, now)
         row["activity"] = format_progress(record, record.count_elapsed(now), short=True) if record else None
@@ -102,7 +103,7 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
 def _rank_status(row: Row) -> int:
     """Return the position of the group of a row: working, waiting for a person, waiting for an agent, ended."""
     status = row["status"]
-    if status in glance.RUNNING.values():
+    if status in RUNNING.values():
         return 0
     if glance.needs_person(status) or status == glance.UNKNOWN:
         return 1

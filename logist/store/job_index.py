@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import struct
 import threading
 import time
@@ -31,9 +30,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.core.text.ids import is_job_id
+from logist.errors import StorageError
 from logist.regular_files import read_regular
 from logist.store.listing import Glance, list_job_ids, read_glances
-from logist.store.provider_wait import read_wait
+from logist.store.provider_wait import ProviderWait, read_wait
 
 if TYPE_CHECKING:
     import sqlite3
@@ -102,6 +102,8 @@ class JobBrief(NamedTuple):
     """True if the job has ended, or has no attempts left: its parent continues."""
     has_work_due: bool
     """True if a merge is due, or an answer may be in flight, whatever the status is."""
+    wait: ProviderWait | None = None
+    """The wait for a provider that is not available."""
 
 
 class JobFilter(NamedTuple):
@@ -197,9 +199,7 @@ _writer: list[JobIndex] = []
 def _get_writer(jobs_dir: str) -> JobIndex:
     if _writer and _writer[0].is_open_for(jobs_dir):
         return _writer[0]
-    for old in _writer:
-        old.close()
-    _writer[:] = []
+    _writer.clear()
     index = JobIndex.open(jobs_dir)
     if index is None:
         discard(jobs_dir)
@@ -218,7 +218,16 @@ def discard(jobs_dir: str) -> None:
         with suppress(OSError):
             os.unlink(f"{jobs_dir}/{FOLDER}/{_IDENTITY}")
     else:
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
+
+
+def _remove(folder: str) -> None:
+    from pathlib import Path  # noqa: PLC0415 - importing it takes longer than most of this module
+
+    from logist.store import files  # noqa: PLC0415
+
+    with suppress(StorageError):
+        files.remove_tree(Path(folder))
 
 
 # The index
@@ -228,8 +237,8 @@ class JobIndex:
     """The open index of a jobs directory. Every method may raise IndexUnusable."""
 
     def __init__(self, jobs_dir: str, database: sqlite3.Connection) -> None:
-        self.jobs_dir = jobs_dir
         self._database = database
+        self.jobs_dir = jobs_dir
         self._file = os.stat(_join_database(jobs_dir))
         self._pid = os.getpid()
 
@@ -263,7 +272,7 @@ class JobIndex:
                     file.write(_build_identity(jobs_dir, new))
                 os.rename(new, f"{jobs_dir}/{FOLDER}")
             except BaseException:
-                shutil.rmtree(new, ignore_errors=True)
+                _remove(new)
                 raise
         _mark_locked_jobs(jobs_dir)
         index = cls.open(jobs_dir)
@@ -271,8 +280,14 @@ class JobIndex:
             raise IndexUnusable("replaced meanwhile")
         return index
 
-    def close(self) -> None:
-        """Close the file."""
+    @classmethod
+    def open_for_many(cls, jobs_dir: str) -> JobIndex | None:
+        """Open the index, or make it if there are many jobs; None if there are few, and no index."""
+        if (index := cls.open(jobs_dir)) is not None:
+            return index
+        return cls.make(jobs_dir) if len(list_job_ids(jobs_dir)) >= LEAST_JOBS else None
+
+    def __del__(self) -> None:
         self._database.close()
 
     def is_open_for(self, jobs_dir: str) -> bool:
@@ -559,9 +574,7 @@ def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
     tags = tuple({tag for tag in row["tags"] if isinstance(tag, str)})
     for text in (brief.status, brief.created_at, row["parent"] or "", row["assignee"] or "", *tags):
         text.encode()  # SQLite takes no lone surrogates
-    has_agent = brief.status in RUNNING and (
-        os.path.lexists(f"{folder}/inflight") or read_wait(folder, state.get("revision")) is not None
-    )
+    has_agent = brief.status in RUNNING and (brief.has_work_due or brief.wait is not None)
     is_settled = bool(stamp) and not glance.behind and not has_agent
     may_run = brief.status in (*RUNNING, "WAITING") or brief.has_work_due
     job = (
@@ -587,6 +600,7 @@ def build_brief(folder: str, state: dict[str, Any]) -> JobBrief:
         [str(child) for child in children] if isinstance(children, list) else [],
         status in _ENDED or has_no_attempts,
         is_merge_due or os.path.lexists(f"{folder}/inflight"),
+        read_wait(folder, state.get("revision")) if status in RUNNING else None,
     )
 
 

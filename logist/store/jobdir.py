@@ -21,6 +21,7 @@ from logist.store import (
     flushing,
     history,
     inflight,
+    job_index,
     provider_wait,
     restore_record,
     verification,
@@ -92,6 +93,18 @@ class JobDir:
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
         self.path = path
+        self._is_marked = False
+
+    def _mark_change(self) -> None:
+        """Until `_record_change`, readers of the index read this job from its files (see job_index)."""
+        if not self._is_marked and self.path.name == self.id:  # not the hidden directory of a new job
+            job_index.mark_change(str(self.path.parent), self.id)
+            self._is_marked = True
+
+    def _record_change(self) -> None:
+        if self.path.name == self.id:
+            job_index.record_change(str(self.path.parent), self.id)
+            self._is_marked = False
 
     @classmethod
     @contextmanager
@@ -123,6 +136,7 @@ class JobDir:
                     files.remove_tree(job.path)
                 raise
         job.path = final
+        job._record_change()
 
     def _create_files(self) -> None:
         files.make_directory(self.logs)
@@ -132,6 +146,7 @@ class JobDir:
     def _move_to_final_path(self, final: Path) -> None:
         flushing.flush_tree(self.path, bulk=self.workspace)
         with files.convert_os_errors(final):
+            job_index.mark_change(str(final.parent), self.id)
             try:
                 os.rename(self.path, final)
             except OSError as error:
@@ -171,10 +186,13 @@ class JobDir:
             on_wait=on_wait,
             on_poll=on_poll,
         )
+        self._is_marked = False
         try:
             self._remove_half_written_files()
             yield lock
         finally:
+            if self._is_marked:  # without a new state.json: a call was begun, or an error came in between
+                self._record_change()
             lock.release()
 
     def _remove_half_written_files(self) -> None:
@@ -192,9 +210,11 @@ class JobDir:
         or deletes a job removes the directory, like one that was never complete.
         """
         hidden = self.path.with_name(f"{IN_THE_MAKING}{self.id}-{os.urandom(6).hex()}")
+        self._mark_change()
         with files.convert_os_errors(self.path):
             os.rename(self.path, hidden)
         files.sync_directory(hidden.parent)
+        self._record_change()
         return hidden
 
     def find_lock_holder(self) -> Holder | None:
@@ -241,6 +261,7 @@ class JobDir:
 
         `sequence`, `previous` and `checksum` are filled in. Raises Refused if the history has changed.
         """
+        self._mark_change()
         return history.append_entries(
             self.history_file,
             loaded_position,
@@ -262,7 +283,9 @@ class JobDir:
             raise StorageError(
                 message, where=str(self.state_file), fix="nothing is lost: the history contains everything"
             )
+        self._mark_change()
         files.replace_file(self.state_file, data)
+        self._record_change()
 
     def read_state(self) -> JsonObject | None:
         """Read state.json quickly, without checking its checksum; None if it is missing."""
@@ -339,6 +362,8 @@ class JobDir:
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
         """Record paid call `k`; durable before any money is spent."""
+        if k == 1:  # the job is shown as running from now on; only the courier begins others
+            self._mark_change()
         inflight.begin_exchange(self.inflight, k, request)
 
     def mark_sent(self, k: int) -> None:
@@ -399,7 +424,9 @@ class JobDir:
 
     def write_wait(self, wait: ProviderWait) -> None:
         """Record that the job waits for its provider."""
+        self._mark_change()
         files.replace_file(self.wait_file, files.dump_json(wait._asdict()))
+        self._record_change()
 
     def read_wait(self, revision: object) -> ProviderWait | None:
         """The wait for the provider; None if there is none, or if the job has moved on."""

@@ -13,8 +13,8 @@ from logist.cli.show import glance
 from logist.cli.show.output import Diagnostic, EncodedRows, make_warnings
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.errors import Damaged, LogistError
-from logist.store.job_index import BATCH, LEAST_JOBS, IndexUnusable, JobFilter, JobIndex
-from logist.store.listing import REBUILD, Glance, list_job_ids, read_glances
+from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex
+from logist.store.listing import REBUILD, Glance, read_glances
 
 DEEPEST = 10
 """Levels of parent jobs to follow. Logist creates at most 5; files from another tool may have more, or a loop."""
@@ -47,19 +47,12 @@ def read_listing(folder: str, wanted: JobFilter, *, refresh: bool = False) -> Li
     Changes without Logist are noticed if all jobs are wanted, or with `refresh`.
     """
     with suppress(IndexUnusable):
-        if (index := _open_index(folder)) is not None:
+        if (index := JobIndex.open_for_many(folder)) is not None:
             return _read_indexed_listing(index, folder, wanted, refresh=refresh)
     rows, problems, waits = read_job_rows(folder)
     rows = sort_rows(list(filter(wanted.matches, rows)))
     shown_waits = [(row["id"], waits[row["id"]]) for row in rows if row["id"] in waits]
     return Listing(rows, not rows, problems, shown_waits, lambda: map(_list_cells, rows))
-
-
-def _open_index(folder: str) -> JobIndex | None:
-    """Open the index; None for few jobs, which have none."""
-    if (index := JobIndex.open(folder)) is not None:
-        return index
-    return JobIndex.make(folder) if len(list_job_ids(folder)) >= LEAST_JOBS else None
 
 
 def _read_indexed_listing(index: JobIndex, folder: str, wanted: JobFilter, *, refresh: bool) -> Listing:

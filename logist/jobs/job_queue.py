@@ -294,7 +294,7 @@ def run_queue(
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     waiting: dict[str, int] = {}
-    ready = _ReadyJobs(project, leave, only)
+    ready = ReadyJobs(project, leave, only)
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
             while len(running) < parallel and (
@@ -426,7 +426,7 @@ def _read_wait(project: ProjectContext, job_id: str) -> ProviderWait | None:
         return None
 
 
-class _ReadyJobs:
+class ReadyJobs:
     """The ready jobs of a run, in order.
 
     A list is used until it is old, empty, or a job has ended that others depend on; a job from it is read again before

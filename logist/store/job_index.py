@@ -499,11 +499,10 @@ def _convert_errors(jobs_dir: str) -> Iterator[None]:
 
     try:
         yield
-    except sqlite3.DatabaseError as error:
-        if not isinstance(error, sqlite3.OperationalError):  # damaged, rather than locked, read-only or full
-            discard(jobs_dir)
-        raise IndexUnusable(str(error)) from error
     except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+            discard(jobs_dir)  # damaged, or without a table, rather than locked, read-only or full
         raise IndexUnusable(str(error)) from error
 
 
@@ -532,7 +531,7 @@ def _build_identity(jobs_dir: str, folder: str) -> bytes:
     """Return what an index is made for: this directory, not a copy, and the time until the machine starts again."""
     with open(_BOOT, encoding="ascii") as file:
         boot = file.read().strip()
-    jobs, own = os.stat(jobs_dir), os.stat(folder)
+    jobs, own = os.stat(jobs_dir), os.stat(folder, follow_symlinks=False)
     return f"{FORMAT} {boot} {own.st_dev} {own.st_ino} {jobs.st_ino}\n".encode()
 
 

@@ -49,15 +49,24 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-def make_jobs(place: Path, count: int) -> None:
-    """A project with one real job, and copies of its state and history under other ids."""
+def make_jobs(place: Path, count: int, ended: int = 0) -> None:
+    """A project with real jobs, and copies of their states and histories under other ids; the first `ended` are canceled."""
     environment = clean_environment(place)
-    for words in (["init"], ["job", "create", "--id", "job-0", "--prompt", "A task", "--no-repo"]):
+
+    def run(*words: str) -> None:
         subprocess.run([*LOGIST, *words], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    run("init")
     jobs = place / ".logist" / "jobs"
-    copied = {name: (jobs / "job-0" / name).read_bytes() for name in ("state.json", "jobHistory.json")}
-    for number in range(1, count):
+    copied: dict[str, bytes] = {}
+    for number in range(count):
         folder = jobs / f"job-{number}"
+        if number in (0, ended):
+            run("job", "create", "--id", folder.name, "--prompt", "A task", "--no-repo")
+            if number < ended:
+                run("job", "cancel", folder.name, "--yes")
+            copied = {name: (folder / name).read_bytes() for name in ("state.json", "jobHistory.json")}
+            continue
         folder.mkdir()
         for name, data in copied.items():
             (folder / name).write_bytes(data)

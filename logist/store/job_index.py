@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import struct
 import threading
 import time
@@ -413,16 +414,20 @@ class JobIndex:
         """Yield the jobs whose rows are missing or old, and the rows without a job."""
         stored = self._iter_stamps()
         row = next(stored, None)
-        for job_id in ids:
-            while row is not None and row[0] < job_id:
-                yield row[0]
+        jobs = os.open(self.jobs_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for job_id in ids:
+                while row is not None and row[0] < job_id:
+                    yield row[0]
+                    row = next(stored, None)
+                if row is None or row[0] != job_id:
+                    yield job_id
+                    continue
+                if _read_stamp(job_id, jobs) != row[1]:
+                    yield job_id
                 row = next(stored, None)
-            if row is None or row[0] != job_id:
-                yield job_id
-                continue
-            if _read_stamp(f"{self.jobs_dir}/{job_id}") != row[1]:
-                yield job_id
-            row = next(stored, None)
+        finally:
+            os.close(jobs)
         while row is not None:
             yield row[0]
             row = next(stored, None)
@@ -535,14 +540,15 @@ def _build_identity(jobs_dir: str, folder: str) -> bytes:
     return f"{FORMAT} {boot} {own.st_dev} {own.st_ino} {jobs.st_ino}\n".encode()
 
 
-def _read_stamp(folder: str) -> bytes:
+def _read_stamp(folder: str, parent: int | None = None) -> bytes:
     """Return what is different after a change of state.json or of the history; _NO_STAMP if one is missing.
 
-    It has the time of the last change of status, because nobody can set that, unlike the time of the last change of content.
+    `parent`: a descriptor of the directory that `folder` is relative to, which is quicker than an absolute path.
+    A stamp has the time of the last change of status, because nobody can set that, unlike the time of the last change of content.
     """
     try:
-        state = os.stat(f"{folder}/state.json", follow_symlinks=False)
-        history = os.stat(f"{folder}/jobHistory.json", follow_symlinks=False)
+        state = os.stat(f"{folder}/state.json", dir_fd=parent, follow_symlinks=False)
+        history = os.stat(f"{folder}/jobHistory.json", dir_fd=parent, follow_symlinks=False)
     except OSError:
         return _NO_STAMP
     return _STAMP.pack(state.st_ino, state.st_size, state.st_ctime_ns, history.st_size, history.st_ctime_ns)
@@ -551,7 +557,10 @@ def _read_stamp(folder: str) -> bytes:
 def _read_entry(jobs_dir: str, job_id: str) -> _Entry | None:
     """Read a job; None if it does not exist."""
     folder = f"{jobs_dir}/{job_id}"
-    if not is_job_id(job_id) or not os.path.isdir(folder) or os.path.islink(folder):
+    try:
+        if not is_job_id(job_id) or not stat.S_ISDIR(os.lstat(folder).st_mode):
+            return None
+    except OSError:
         return None
     stamp = _read_stamp(
         folder

@@ -260,6 +260,17 @@ def get_database(b: Bench) -> Path:
     return b.project.jobs_dir / job_index.FOLDER / "jobs.sqlite"
 
 
+def test_a_filter_finds_a_job_whose_agent_works(b: Bench) -> None:
+    job = b.project.open_job("a")
+    with job.hold_lock(command="test", since="now"):
+        job.begin_exchange(1, {"ask": "nothing"})
+        assert list_status(b, "RUNNING") == ["a"]
+        assert list_status(b, "PENDING") == ["b"]
+    assert list_status(b, "PENDING") == ["a", "b"]
+    with job.hold_lock(command="test", since="now"):
+        job.end_exchanges()
+
+
 def test_few_jobs_have_none(tmp_path: Path) -> None:
     b = Bench(tmp_path, [answer()])
     create(b, "a")

@@ -258,12 +258,16 @@ class JobIndex:
     @classmethod
     def make(cls, jobs_dir: str) -> JobIndex:
         """Make a new, empty index in place of any other, and open it; `refresh` fills it."""
+        from pathlib import Path  # noqa: PLC0415 - rarely needed
+
+        from logist.store.filesystem import describe_problem  # noqa: PLC0415
+
         discard(jobs_dir)
         new = f"{jobs_dir}/.new-index-{os.urandom(6).hex()}"
         with _convert_errors(jobs_dir):
             # Another user's index could not be written, or not be marked, by the owner of the jobs.
-            if os.stat(jobs_dir).st_uid != os.geteuid():
-                raise IndexUnusable("the jobs belong to another user")
+            if os.stat(jobs_dir).st_uid != os.geteuid() or describe_problem(Path(jobs_dir)):
+                raise IndexUnusable("the jobs belong to another user, or are on a network file system")
             os.mkdir(new, 0o700)
             try:
                 os.mkdir(f"{new}/{_CHANGING}", 0o700)

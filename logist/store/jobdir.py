@@ -131,12 +131,12 @@ class JobDir:
                     job._create_files()
                     yield job
                 job._move_to_final_path(final)
+                job_index.record_change(str(jobs_dir), job_id)
             except BaseException:
                 with suppress(StorageError):  # report the first error, not this one
                     files.remove_tree(job.path)
                 raise
         job.path = final
-        job._record_change()
 
     def _create_files(self) -> None:
         files.make_directory(self.logs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,10 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.cli.show import job_rows
+from logist.core.machine import advice, waiting
+from logist.core.machine.job_row import build_job_cells, build_job_row
 from logist.core.model import Kind
 from logist.errors import LogistError
 from logist.jobs import job_queue
 from logist.jobs.steward import job_deletion, job_edits
+from logist.jobs.steward.inbox import list_inbox
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.store import job_index
 from logist.store.job_index import JobFilter, JobIndex
@@ -86,6 +90,9 @@ def require_index_answers(b: Bench, *, refresh: bool = False) -> None:
     with without_index(b):
         assert indexed_queue == (list_ready(b), job_queue.find_held_up_jobs(b.project))
     assert held in (None, indexed_queue[1])
+    inbox = list_inbox(str(b.project.jobs_dir), 0.0)
+    with without_index(b):
+        assert inbox == list_inbox(str(b.project.jobs_dir), 0.0)
 
 
 def make_index(b: Bench) -> JobIndex:
@@ -433,3 +440,41 @@ def test_choosing_a_job_reads_no_ended_job(b: Bench) -> None:
         assert ready.take((), is_idle=True) == "b"
     assert [path for path in opened if "/a/" in path] == []
     assert [path for path in opened if path.endswith("/b/state.json")] != []
+
+
+DIGEST = "5b6b1bb594930f47"
+"""Of the rows below. If it changes, raise `job_index.FORMAT` too: rows of an index that exists would stay as they are."""
+
+
+def test_a_changed_row_needs_another_format() -> None:
+    state: Row = {
+        **dict.fromkeys(("awaiting", "stuck", "color", "source", "parent", "merge", "last", "reason"), None),
+        "agent_role": "Worker",
+        "badge": "",
+        "usage": USAGE,
+        "rank": 1,
+        "tags": ["x"],
+        "title": "T",
+        "created_at": "2026-01-02",
+        "updated_at": "2026-01-03",
+        "limits": {},
+        "step": "s",
+    }
+    stuck = [{"stuck": {"kind": kind, "reason": "r"}, "status": "STUCK"} for kind in waiting.STUCK_KINDS]
+    others = [
+        {"status": "SUCCESS", "source": "/s"},
+        {"status": "SUCCESS", "source": "/s", "merge": "merged"},
+        {"status": "APPROVAL_REQUIRED", "awaiting": "manual", "doers": {"s": {"role": "eve"}}},
+        {"status": "PENDING", "reason": "because"},
+    ]
+    changed: list[Row] = [
+        *stuck,
+        *others,
+        *({"status": status} for status in advice.STATUSES if status != "STUCK"),
+    ]
+    rows = [build_job_row("j", state | each) for each in changed]
+    shown = json.dumps([[row, build_job_cells(row)] for row in rows])
+    assert hashlib.sha256(shown.encode()).hexdigest()[:16] == DIGEST, job_index.FORMAT
+
+
+USAGE = {"cumulative_cost": 12, "cumulative_cost_microcents": 345}

@@ -17,6 +17,7 @@ from logist.cli.show.output import Diagnostic, Line, Output, Screen, StyledText,
 from logist.cli.stops import get_stop_code, stop_on_signals
 from logist.config.environment import Environment
 from logist.core.machine.job_row import RUNNING
+from logist.store.job_index import JobFilter
 from logist.store.progress import read_last_record
 
 HEAD = ("ID", "STATUS", "AGE", "ROLE", "COST", "TITLE")
@@ -86,7 +87,8 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """
     from logist.cli.show.agent_progress import build_progress_data, format_progress
 
-    rows, problems, waits = job_rows.read_job_rows(folder)
+    listing = job_rows.read_listing(folder, JobFilter())
+    rows, waits = list(listing.iter_rows()), dict(listing.waits)
     now = time.time()
     for row in rows:
         working = row["status"] in RUNNING.values()
@@ -97,7 +99,7 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
             row["activity"] = waits.get(row["id"]) or (
                 row["reason"] if glance.needs_person(row["status"]) else ""
             )
-    return sorted(job_rows.sort_rows(rows), key=_rank_status), problems
+    return sorted(rows, key=_rank_status), listing.problems
 
 
 def _rank_status(row: Row) -> int:

@@ -461,7 +461,7 @@ def test_a_changed_row_needs_another_format() -> None:
         "step": "s",
     }
     stuck = [{"stuck": {"kind": kind, "reason": "r"}, "status": "STUCK"} for kind in waiting.STUCK_KINDS]
-    others = [
+    others: list[Row] = [
         {"status": "SUCCESS", "source": "/s"},
         {"status": "SUCCESS", "source": "/s", "merge": "merged"},
         {"status": "APPROVAL_REQUIRED", "awaiting": "manual", "doers": {"s": {"role": "eve"}}},

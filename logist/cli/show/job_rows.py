@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from logist.cli.show import glance
-from logist.cli.show.output import Diagnostic, EncodedRows, make_warnings
+from logist.cli.show.output import Diagnostic, EncodedRows, decode_texts, make_warnings
 from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.errors import Damaged, LogistError
 from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex
@@ -22,7 +22,7 @@ DEEPEST = 10
 Row = dict[str, Any]
 
 
-class Listing(NamedTuple):
+class JobListing(NamedTuple):
     """The jobs that a listing shows."""
 
     rows: list[Row] | EncodedRows
@@ -41,7 +41,7 @@ class Listing(NamedTuple):
         return self.rows.decode() if isinstance(self.rows, EncodedRows) else iter(self.rows)
 
 
-def read_listing(folder: str, wanted: JobFilter, *, refresh: bool = False) -> Listing:
+def read_listing(folder: str, wanted: JobFilter, *, refresh: bool = False) -> JobListing:
     """Return the jobs that pass a filter: with the index, if there are many jobs.
 
     Changes without Logist are noticed if all jobs are wanted, or with `refresh`.
@@ -52,10 +52,10 @@ def read_listing(folder: str, wanted: JobFilter, *, refresh: bool = False) -> Li
     rows, problems, waits = read_job_rows(folder)
     rows = sort_rows(list(filter(wanted.matches, rows)))
     shown_waits = [(row["id"], waits[row["id"]]) for row in rows if row["id"] in waits]
-    return Listing(rows, not rows, problems, shown_waits, lambda: map(_list_cells, rows))
+    return JobListing(rows, not rows, problems, shown_waits, lambda: map(_list_cells, rows))
 
 
-def _read_indexed_listing(index: JobIndex, folder: str, wanted: JobFilter, *, refresh: bool) -> Listing:
+def _read_indexed_listing(index: JobIndex, folder: str, wanted: JobFilter, *, refresh: bool) -> JobListing:
     if refresh or wanted.is_empty or not index.is_complete():
         index.refresh()
     else:
@@ -72,7 +72,7 @@ def _read_indexed_listing(index: JobIndex, folder: str, wanted: JobFilter, *, re
     texts = _iter_texts(index.read_rows, _encode_row, folder, ids, rows)
     cells = _iter_texts(index.read_cells, lambda row: json.dumps(_list_cells(row)), folder, ids, rows)
     shown_waits = [(each, waits[each]) for each in (ids if waits else ()) if each in waits and each in rows]
-    return Listing(EncodedRows(texts), not ids, problems, shown_waits, lambda: map(json.loads, cells))
+    return JobListing(EncodedRows(texts), not ids, problems, shown_waits, lambda: decode_texts(cells))
 
 
 def _list_cells(row: Row) -> tuple[str, ...]:

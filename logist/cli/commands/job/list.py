@@ -48,7 +48,7 @@ LEFT_OUT = ("ROLE", "COST", "AGE")
     help="List only jobs that wait at a manual step with this assignee.",
     shell_complete=complete_assignee,
 )
-@click.option("--refresh", is_flag=True, help="Look at all jobs before filtering, see below.")
+@click.option("--refresh", is_flag=True, help="First look for what was changed without Logist.")
 @jobs_dir_option
 @listing_options
 @click.pass_obj

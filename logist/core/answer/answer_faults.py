@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from logist.core.answer.quick_schema import Check, build_quick_check
 from logist.core.model import JsonObject
 from logist.core.text.outermost_json import JsonSpan
 
@@ -125,21 +126,32 @@ def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
 
 
 def _collect_faults(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
-    errors = _get_validator(schema).iter_errors(document)
+    validation = _get_validation(schema)
+    if validation.is_surely_valid(document):
+        return []
+    errors = validation.validator.iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
         first.setdefault(tuple(error.absolute_path), words(error))
     return list(first.values())[:MAX_NAMED]
 
 
-def _get_validator(schema: JsonObject) -> Draft202012Validator:
-    return _build_validator(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
+class _Validation(NamedTuple):
+    """A schema, ready to be used."""
+
+    validator: Draft202012Validator
+    is_surely_valid: Check
+
+
+def _get_validation(schema: JsonObject) -> _Validation:
+    return _build_validation(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
 
 
 @lru_cache(maxsize=16)
-def _build_validator(text: str) -> Draft202012Validator:
-    """Build the validator of a schema. Cached, because every answer needs it."""
-    return Draft202012Validator(json.loads(text))
+def _build_validation(text: str) -> _Validation:
+    """Prepare a schema. Cached, because every answer needs it."""
+    schema = json.loads(text)
+    return _Validation(Draft202012Validator(schema), build_quick_check(schema))
 
 
 def _describe_fault(error: ValidationError) -> str:

@@ -174,7 +174,7 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
     workspace = session.project.open_workspace(session.job)
     checkpoint = workspace.create_checkpoint(f"before interaction {session.state.revision + 1}")
-    prepared = family_limits.prepare_call(session, turn, workspace, checkpoint.commit, setup)
+    prepared = family_limits.prepare_call(session, turn, workspace, checkpoint, setup)
     if isinstance(prepared, Halt):
         return _halt_limit_owner(session, spec, prepared, choice, tries)
     recorded = _ask_agent(session, prepared)

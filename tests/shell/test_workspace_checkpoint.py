@@ -193,7 +193,10 @@ def _content_id(workspace: Workspace) -> str:
         shot = snapshot.take_snapshot(
             workspace.git, snapshot.SnapshotReading(top, last, 1000, writing=True), found
         )
-    baseline.save_baseline(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
+    assert last.commit
+    baseline.save_baseline(
+        workspace.git, baseline.Baseline.from_table(last.commit, found.table, shot.tree, {}, shot.stamps)
+    )
     return shot.tree[b"counter"].id
 
 

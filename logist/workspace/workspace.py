@@ -230,7 +230,7 @@ class Workspace:
                 self._remove_paths(top, undoing.list_new_unstored(unstored, now.unstored, target))
             written = restore.apply_tree(self.git, top, now, target)
         kept = {path: stamp for path, stamp in now.stamps.items() if now.tree[path] == target.get(path)}
-        stamps = kept | baseline.keep_reliable_stamps(written, baseline.read_file_system_time(self.git))
+        stamps = kept | baseline.pack_reliable_stamps(written, baseline.read_file_system_time(self.git))
         self._move_tip(last.commit, commit)
         baseline.save_baseline(self.git, Baseline.from_tree(commit, target, unstored, stamps))
 

@@ -12,7 +12,7 @@ import pytest
 from logist.store import JobDir
 from logist.workspace.checkpoint import baseline
 from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import make_stamp
+from logist.workspace.checkpoint.scan import make_stamp, pack_stamp
 from logist.workspace.git import Git
 from tests.cli.desk import Desk, answer, command
 from tests.support import git
@@ -225,7 +225,7 @@ def test_a_change_that_no_time_of_the_file_shows_is_for_doctor_to_find(desk: Des
     repository = Git(desk.job() / "git")
     last = baseline.load_baseline(repository)
     assert last.commit
-    stamps = last.stamps | {b"a.txt": make_stamp(path.lstat())}
+    stamps = last.stamps | {b"a.txt": pack_stamp(make_stamp(path.lstat()))}
     baseline.save_baseline(
         repository, Baseline.from_table(last.commit, last.table, last.tree, last.unstored, stamps)
     )

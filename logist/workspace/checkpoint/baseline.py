@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -26,7 +25,13 @@ from logist.workspace.checkpoint.objects import (
     Tree,
     TreeEntry,
 )
-from logist.workspace.checkpoint.scan import FileStamp, FileTable, Unstored, WorkspaceScan
+from logist.workspace.checkpoint.scan import (
+    FileStamp,
+    FileTable,
+    Unstored,
+    WorkspaceScan,
+    pack_stamp,
+)
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
@@ -35,11 +40,12 @@ CLOCK = "logist-clock"
 MAGIC = b"logist-stamps 2"
 """The first line of the file. Version 1 was JSON after a checksum; each version treats a file of the other as lost."""
 
-UNSURE = FileStamp(-1, 0, 0, 0, 0)
+UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))
 """In a table: this file must be read, whatever its stamp is now."""
 
 _MODES = ("", FILE_MODE, PROGRAM_MODE, LINK_MODE)
-"""The modes of files in packed form; "" for a file that the checkpoint does not hold."""
+"""The modes of files by their number in `entries`; "" for a file that the checkpoint does not hold."""
+_NUMBERS = {mode: number for number, mode in enumerate(_MODES)}
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,16 @@ class Baseline:
         commit: str,
         tree: Tree,
         unstored: dict[bytes, Unstored],
-        stamps: Mapping[bytes, FileStamp] | None = None,
+        stamps: Mapping[bytes, bytes] | None = None,
     ) -> Baseline:
-        """Build it from a checkpoint without a scan; `stamps` by stored path, as far as they are known."""
+        """Build it from a checkpoint without a scan; `stamps` as in `from_table`, as far as they are known."""
+        submodules = {file_names.from_stored(path) for path in tree if tree[path].mode == GITLINK_MODE}
         files = (
             file_names.from_stored(path)
             for path, entry in tree.items()
             if entry.mode != GITLINK_MODE and not file_names.is_placeholder(path)
         )
-        directories = {file_names.from_stored(path) for path in tree if tree[path].mode == GITLINK_MODE}
-        table = FileTable.from_files(dict.fromkeys(files, UNSURE), find_directories(tree) | directories)
+        table = FileTable.from_paths(set(files), find_directories(tree) | submodules)
         return cls.from_table(commit, table, tree, unstored, stamps or {})
 
     @classmethod
@@ -83,36 +89,37 @@ class Baseline:
         table: FileTable,
         tree: Tree,
         unstored: dict[bytes, Unstored],
-        stamps: Mapping[bytes, FileStamp],
+        stamps: Mapping[bytes, bytes],
     ) -> Baseline:
-        """Build it from a scan of the workspace, the tree, and the reliable stamps by stored path."""
+        """Build it from the files that a scan found, the tree, and the reliable stamps, packed, by stored path."""
         pack, others = _entry_format(commit).pack, dict(tree)
-        entries, reliable = [], []
-        for path in map(file_names.to_stored, table.iter_paths()):
-            mode, name = others.pop(path, TreeEntry("", ""))
-            entries.append(pack(_MODES.index(mode), bytes.fromhex(name)))
-            reliable.append(stamps.get(path, UNSURE))
-        return cls(commit, unstored, table.replace_stamps(reliable), b"".join(entries), others)
+        absent = TreeEntry("", "")
+        entries = [others.pop(path, absent) for path in table.stored_paths]
+        return cls(
+            commit,
+            unstored,
+            replace(table, stamps=b"".join([stamps.get(path, UNSURE) for path in table.stored_paths])),
+            b"".join([pack(_NUMBERS[mode], bytes.fromhex(name)) for mode, name in entries]),
+            others,
+        )
 
     @cached_property
     def tree(self) -> Tree:
         tree = dict(self.others)
         unpacked = _entry_format(self.commit or "").iter_unpack(self.entries)
-        for path, (mode, name) in zip(self.table.iter_paths(), unpacked, strict=True):
-            if mode:
-                tree[file_names.to_stored(path)] = TreeEntry(_MODES[mode], name.hex())
+        for path, (number, name) in zip(self.table.stored_paths, unpacked, strict=True):
+            if number:
+                tree[path] = TreeEntry(_MODES[number], name.hex())
         return tree
 
     @cached_property
-    def stamps(self) -> dict[bytes, FileStamp]:
+    def stamps(self) -> dict[bytes, bytes]:
         """By stored path: a file that still has this stamp has the same content as in the tree."""
-        paths = map(file_names.to_stored, self.table.iter_paths())
-        return dict(zip(paths, self.table.iter_stamps(), strict=True))
+        return dict(zip(self.table.stored_paths, self.table.list_stamps(), strict=True))
 
     def without_stamps(self) -> Baseline:
         """Return the same, so that every file is read."""
-        unsure = repeat(UNSURE, sum(self.table.counts))
-        return replace(self, table=self.table.replace_stamps(unsure))
+        return replace(self, table=replace(self.table, stamps=UNSURE * self.table.count_files()))
 
     def list_directories(self) -> frozenset[bytes]:
         """Return the directories in the checkpoint, as raw paths."""
@@ -202,7 +209,7 @@ def _unpack_baseline(head: dict[str, Any], rest: bytes) -> Baseline | None:
     directories, names, stamps, entries = parts
     table = FileTable(directories, tuple(head["counts"]), names, stamps)
     size = _entry_format(head["commit"]).size
-    if not table.is_consistent() or len(entries) != size * sum(table.counts):
+    if not table.is_consistent() or len(entries) != size * table.count_files():
         return None
     if entries[::size].translate(None, bytes(range(len(_MODES)))):
         return None
@@ -227,8 +234,8 @@ def read_file_system_time(git: Git) -> int:
         os.close(descriptor)
 
 
-def keep_reliable_stamps(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
-    """Return the stamps that can be relied on: a file that changed in the same tick as `since` may change again
-    with the same stamp.
+def pack_reliable_stamps(stamps: Mapping[bytes, FileStamp], since: int) -> dict[bytes, bytes]:
+    """Return the stamps that can be relied on, packed: a file that changed in the same tick as `since` may change
+    again with the same stamp.
     """
-    return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}
+    return {path: pack_stamp(stamp) for path, stamp in stamps.items() if stamp.ctime_ns < since}

@@ -12,12 +12,12 @@ import stat
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from logist.workspace.files import safe_open
+from logist.workspace.files import file_names, safe_open
 
 MAX_DEPTH = 100
 """Maximum levels of directories, with one open file each; deeper ones are named, not stored."""
@@ -87,21 +87,17 @@ class FileTable:
     stamps: bytes = b""
 
     @classmethod
-    def from_files(cls, files: Mapping[bytes, FileStamp], directories: Iterable[bytes]) -> FileTable:
-        """Build the table of these files, sorted, by raw path; `directories` has all directories above them."""
+    def from_paths(cls, paths: Iterable[bytes], directories: Iterable[bytes]) -> FileTable:
+        """Build a table without stamps from raw paths; `directories` has all directories above them."""
         inside: dict[bytes, list[bytes]] = {b"": [], **{path: [] for path in sorted(directories)}}
-        for path in sorted(files):
+        for path in sorted(paths):
             above, _, name = path.rpartition(b"/")
             inside[above].append(name)
-        table = cls(
-            b"\0".join(inside),
-            tuple(map(len, inside.values())),
-            b"\0".join(name for names in inside.values() for name in names),
-        )
-        return table.replace_stamps(files[path] for path in table.iter_paths())
+        names = b"\0".join(name for group in inside.values() for name in group)
+        return cls(b"\0".join(inside), tuple(map(len, inside.values())), names)
 
-    def replace_stamps(self, stamps: Iterable[FileStamp]) -> FileTable:
-        return FileTable(self.directories, self.counts, self.names, b"".join(map(pack_stamp, stamps)))
+    def count_files(self) -> int:
+        return sum(self.counts)
 
     def list_directories(self) -> list[bytes]:
         """Return the directories without the scanned one, as raw paths."""
@@ -114,14 +110,24 @@ class FileTable:
             yield directory, names[start : start + count]
             start += count
 
-    def iter_paths(self) -> Iterator[bytes]:
-        """Yield the raw paths of the files."""
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """The raw paths of the files."""
+        paths: list[bytes] = []
         for directory, names in self.iter_groups():
-            if directory:
-                prefix = directory + b"/"
-                yield from [prefix + name for name in names]
-            else:
-                yield from names
+            prefix = directory + b"/"
+            paths += [prefix + name for name in names] if directory else names
+        return paths
+
+    @cached_property
+    def stored_paths(self) -> list[bytes]:
+        """The paths under which git stores the files."""
+        return file_names.list_stored(self.paths)
+
+    def list_stamps(self) -> list[bytes]:
+        """Return the stamps in the order of the paths, each as `pack_stamp` makes it."""
+        size = STAMP.size
+        return [self.stamps[start : start + size] for start in range(0, len(self.stamps), size)]
 
     def list_modes(self) -> list[int]:
         """Return the modes of the files in the order of the paths."""
@@ -129,13 +135,9 @@ class FileTable:
         numbers.frombytes(self.stamps)
         return numbers[_MODE :: len(FileStamp._fields)].tolist()
 
-    def iter_stamps(self) -> Iterator[FileStamp]:
-        """Yield the stamps in the order of the paths."""
-        return map(FileStamp._make, STAMP.iter_unpack(self.stamps))
-
     def is_consistent(self) -> bool:
         """Whether all parts have the same number of files and directories, as in every table of a scan."""
-        count = sum(self.counts)
+        count = self.count_files()
         return (
             min(self.counts, default=-1) >= 0
             and self.directories.count(b"\0") + 1 == len(self.counts)
@@ -155,7 +157,7 @@ class WorkspaceScan:
     @cached_property
     def files(self) -> dict[bytes, FileStamp]:
         """Regular files and symbolic links."""
-        return dict(zip(self.table.iter_paths(), self.table.iter_stamps(), strict=True))
+        return dict(zip(self.table.paths, map(unpack_stamp, self.table.list_stamps()), strict=True))
 
     @cached_property
     def directories(self) -> set[bytes]:
@@ -195,6 +197,10 @@ def pack_stamp(stamp: FileStamp) -> bytes:
         return STAMP.pack(*stamp)
     except struct.error:
         return STAMP.pack(*map(_fit_number, stamp))
+
+
+def unpack_stamp(packed: bytes) -> FileStamp:
+    return FileStamp._make(STAMP.unpack(packed))
 
 
 def _fit_number(number: int) -> int:
@@ -295,7 +301,7 @@ def _hash_directory(descriptor: int, path: bytes, *, unlocking: bool) -> str:
     files.
     """
     scanned = scan_everything(descriptor, path, unlocking=unlocking)
-    stamps = zip(scanned.table.iter_paths(), scanned.table.iter_stamps(), strict=True)
+    stamps = zip(scanned.table.paths, STAMP.iter_unpack(scanned.table.stamps), strict=True)
     lines = [b"%s\0%o %d %d\n" % (path, mode, size, mtime) for path, (size, mtime, _, _, mode) in stamps]
     lines += [b"%s/\n" % path for path in scanned.table.list_directories()]
     lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in scanned.unstored.items()]

@@ -34,6 +34,7 @@ from logist.workspace.checkpoint.baseline import Baseline, ReadCheckpoint
 from logist.workspace.checkpoint.scan import (
     CACHE,
     DIRECTORY_MODE,
+    UNREADABLE,
     ScanRules,
     Unstored,
     WorkspaceScan,
@@ -61,6 +62,11 @@ class Checkpoint:
     skipped: tuple[str, ...] = ()
     scan: WorkspaceScan | None = field(default=None, compare=False, repr=False)
     """The workspace as the checkpoint found it, so that it need not be scanned again."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the scan could read every directory."""
+        return self.scan is not None and all(thing.why != UNREADABLE for thing in self.scan.unstored.values())
 
 
 @dataclass(frozen=True)
@@ -251,12 +257,17 @@ class Workspace:
         self.git.run("update-ref", objects.BRANCH, new)
         checkpoint.flush_directories(self.git)
 
-    def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
+    def list_changes(
+        self, before: str, after: str | None, limit: int = 1000, *, found: Checkpoint | None = None
+    ) -> tuple[list[Change], int]:
         """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more
         there are.
 
-        None means the current workspace, as if it were a checkpoint; nothing is written for that.
+        None means the current workspace, as if it were a checkpoint; nothing is written for that. With the checkpoint
+        `found`, which was just made, it is not scanned again.
         """
+        if after is None and found is not None and found.is_complete:
+            after = found.commit
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
             if after is not None:

@@ -373,3 +373,33 @@ def test_a_baseline_keeps_every_entry_of_a_tree(workspace: Workspace) -> None:
     loaded = baseline.load_baseline(workspace.git)
     assert (loaded, loaded.tree) == (made, tree)
     assert loaded.list_directories() == {b"d", b"d/e", b"x", b"x/.git", b"empty"}
+
+
+def test_a_listing_is_the_same_from_the_scan_of_a_checkpoint(workspace: Workspace) -> None:
+    root = workspace.root
+    for path in (
+        "b",
+        "node_modules/held",
+        "d/__pycache__/x",
+        "d/.git/x",
+        "d/e/a",
+        "e/.git",
+        "z-a",
+        "z/a",
+        "z.a",
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("x")
+    Path(os.fsdecode(os.fsencode(root) + b"/\xff")).write_text("x")
+    (root / "link").symlink_to("b")
+    (root / "empty").mkdir()
+    os.mkfifo(root / "pipe")
+    everything = Workspace(root, workspace.git.git_dir, caches=())
+    assert "node_modules/held" in everything.list_files(found=everything.create_checkpoint("all")).paths
+    prepared = Workspace(root, workspace.git.git_dir, outputs=["z"])
+    for reader in (workspace, everything, prepared):
+        found = reader.create_checkpoint("again")
+        for limit in (1, 4, 500):
+            expected = reader.list_files(limit, lambda path: path == "b")
+            assert reader.list_files(limit, lambda path: path == "b", found=found) == expected
+    assert workspace.list_files().paths == ("b", "d/e/a", "e/.git", "z-a", "z.a", "z/a", "\\xff")

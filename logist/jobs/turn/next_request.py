@@ -270,7 +270,7 @@ def gather_context(
         given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
     else:
         given = _add_surroundings(given, session, turn, workspace, room)
-    return _add_changes(given, turn, state, workspace, excluded, rules)
+    return _add_changes(given, turn, state, workspace, excluded, rules, found)
 
 
 def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
@@ -378,11 +378,12 @@ def _add_changes(
     workspace: Workspace,
     excluded: Callable[[str], bool],
     rules: ContextRules,
+    found: Checkpoint | None,
 ) -> prompt.Given:
     """Add the doer's changes, for a reviewer."""
     if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
         return given
-    changes, omitted = workspace.list_changes(state.start_checkpoint, None, rules.listing_limit)
+    changes, omitted = workspace.list_changes(state.start_checkpoint, None, rules.listing_limit, found=found)
     diff, is_complete = "", True
     if state.checkpoint:
         start, current, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from shlex import quote
 
@@ -31,8 +31,16 @@ from logist.workspace.checkpoint import (
     snapshot,
     undoing,
 )
-from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, ScanRules, Unstored, scan_workspace
+from logist.workspace.checkpoint.baseline import Baseline, ReadCheckpoint
+from logist.workspace.checkpoint.scan import (
+    CACHE,
+    DIRECTORY_MODE,
+    UNREADABLE,
+    ScanRules,
+    Unstored,
+    WorkspaceScan,
+    scan_workspace,
+)
 from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
@@ -53,6 +61,13 @@ class Checkpoint:
 
     commit: str
     skipped: tuple[str, ...] = ()
+    scan: WorkspaceScan | None = field(default=None, compare=False, repr=False)
+    """The workspace as the checkpoint found it, so that it need not be scanned again."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the scan could read every directory."""
+        return self.scan is not None and all(thing.why != UNREADABLE for thing in self.scan.unstored.values())
 
 
 @dataclass(frozen=True)
@@ -174,16 +189,19 @@ class Workspace:
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             last = baseline.load_baseline(self.git)
-            now = self._take_snapshot(top, last, last.list_directories())
+            scanned = self._scan(top, last.list_directories())
+            if last.commit is not None and last.is_same_as(scanned):
+                return Checkpoint(last.commit, _list_skipped(last.unstored), scanned)
+            now = snapshot.take_snapshot(self.git, self._make_reading(top, last), scanned)
             if now.is_same_as(last) and last.commit is not None:
                 commit = last.commit
             else:
                 leftovers.remove_leftovers(self.git.git_dir)
                 commit = checkpoint.write_checkpoint(self.git, self._make_reading(top, last), now, message)
-            current = Baseline(commit, now.tree, now.unstored, now.stamps)
+            current = Baseline.from_table(commit, scanned.table, now.tree, now.unstored, now.stamps)
             if current != last:
                 baseline.save_baseline(self.git, current)
-            return Checkpoint(commit, _list_skipped(now.unstored))
+            return Checkpoint(commit, _list_skipped(now.unstored), scanned)
 
     def write_current(self, git: Git) -> str:
         """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
@@ -213,15 +231,15 @@ class Workspace:
         leftovers.remove_leftovers(self.git.git_dir)
         self.root.mkdir(mode=0o700, exist_ok=True)
         with self._open_root(unlocking=True) as top:
-            last = baseline.load_baseline(self.git, Baseline(commit, target, unstored))
+            last = baseline.load_baseline(self.git, ReadCheckpoint(commit, target, unstored))
             now = self._take_snapshot(top, last, last.list_directories() | baseline.find_directories(target))
             if clearing:
                 self._remove_paths(top, undoing.list_new_unstored(unstored, now.unstored, target))
             written = restore.apply_tree(self.git, top, now, target)
         kept = {path: stamp for path, stamp in now.stamps.items() if now.tree[path] == target.get(path)}
-        stamps = kept | baseline.keep_reliable_stamps(written, baseline.read_file_system_time(self.git))
+        stamps = kept | baseline.pack_reliable_stamps(written, baseline.read_file_system_time(self.git))
         self._move_tip(last.commit, commit)
-        baseline.save_baseline(self.git, Baseline(commit, target, unstored, stamps))
+        baseline.save_baseline(self.git, Baseline.from_tree(commit, target, unstored, stamps))
 
     def disarm_git(self) -> None:
         """Remove from the workspace's own `.git` what makes git run programs; create it again if it is
@@ -240,12 +258,17 @@ class Workspace:
         self.git.run("update-ref", objects.BRANCH, new)
         checkpoint.flush_directories(self.git)
 
-    def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
+    def list_changes(
+        self, before: str, after: str | None, limit: int = 1000, *, found: Checkpoint | None = None
+    ) -> tuple[list[Change], int]:
         """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more
         there are.
 
-        None means the current workspace, as if it were a checkpoint; nothing is written for that.
+        None means the current workspace, as if it were a checkpoint; nothing is written for that. With the checkpoint
+        `found`, which was just made, it is not scanned again.
         """
+        if after is None and found is not None and found.is_complete:
+            after = found.commit
         with self._wrap_os_errors():
             _require_directory(self.git.git_dir, _NO_GIT)
             if after is not None:
@@ -287,7 +310,7 @@ class Workspace:
             self._require_contents(commit)
             with self._open_root() as top:
                 last = baseline.load_baseline(self.git)
-                last = replace(last, stamps={}) if read_all else last
+                last = last.without_stamps() if read_all else last
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
 
@@ -365,12 +388,25 @@ class Workspace:
             for raw in paths:
                 undoing.remove_path(top, beside, raw)
 
-    def list_files(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
+    def list_files(
+        self,
+        limit: int = 500,
+        left_out: Callable[[str], bool] = lambda path: False,
+        *,
+        found: Checkpoint | None = None,
+    ) -> Listing:
         """Return the regular files, without `.git` and caches, sorted; `left_out` returns True for a path to
         leave out.
+
+        `found`: list what this checkpoint found, without another scan.
         """
         with self._wrap_os_errors():
-            return listing.list_files(self.root, self.caches, limit, left_out)
+            scanned = (
+                found.scan if found and not self.prepared else None
+            )  # a listing has what a setup created
+            if scanned is None:
+                scanned = listing.scan_for_listing(self.root, self.caches)
+            return listing.list_files(scanned, self.caches, limit, left_out)
 
     def survey_files(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
         """Return the files that a prompt may mention: no git-ignored, cached or `excluded` files, and none outside.
@@ -486,8 +522,11 @@ class Workspace:
     def _take_snapshot(
         self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True
     ) -> Snapshot:
-        scanned = scan_workspace(top, ScanRules(self.caches, held, writing, self.prepared))
+        scanned = self._scan(top, held, writing=writing)
         return snapshot.take_snapshot(self.git, self._make_reading(top, last, writing=writing), scanned)
+
+    def _scan(self, top: int, held: frozenset[bytes], *, writing: bool = True) -> WorkspaceScan:
+        return scan_workspace(top, ScanRules(self.caches, held, writing, self.prepared))
 
     def _make_reading(self, top: int, last: Baseline, *, writing: bool = True) -> SnapshotReading:
         return SnapshotReading(top, last, self.max_bytes, writing)

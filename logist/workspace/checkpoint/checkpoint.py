@@ -154,9 +154,8 @@ class Import:
         # Deletions first: a file may become a directory, or a directory a file.
         for path in before.keys() - after.keys():
             self.stream.write(b"D %s\n" % quote_path(path))
-        for path in sorted(after):
-            if before.get(path) != after[path]:
-                self._send_entry(path, after[path])
+        for path in sorted(path for path, entry in after.items() if before.get(path) != entry):
+            self._send_entry(path, after[path])
 
     def _send_entry(self, path: bytes, entry: TreeEntry) -> None:
         mode = entry.mode.encode()

@@ -48,7 +48,7 @@ def _require_commits(original: Path, commits: Collection[str]) -> None:
 
 
 def _find_ends(git: Git, commits: Collection[str]) -> set[str]:
-    """Return the commits that are not an ancestor of another: fetching these fetches all."""
+    """Return the commits that are not an ancestor of another: with these come all."""
     revisions = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
     lines = git.run_with_input(revisions, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
     return set(commits) - {parent for line in lines for parent in line.split()[1:]}

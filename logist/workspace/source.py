@@ -47,7 +47,7 @@ def _is_repository(place: Path) -> bool:
 
 
 def resolve_source(source: Path) -> Path:
-    """Return the repository to fetch from: a bare repository itself, otherwise
+    """Return the repository to start from: a bare repository itself, otherwise
     the work tree that contains `source`. Raises UsageError.
     """
     bare = _is_repository(source) and source.name != ".git"

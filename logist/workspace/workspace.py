@@ -122,7 +122,7 @@ class Workspace:
             if origin is None or head is None:
                 return self._create_empty_workspace()
             sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head)
-            self._create_workspace(head, twin=origin)
+            self._create_workspace(head, twin=origin, is_alone=True)
             return head
 
     def populate_from_parent(self, parent: Path, commit: str, twin: Path | None = None) -> str:
@@ -132,7 +132,8 @@ class Workspace:
         """
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            sharing.link_commit(self.git, parent, commit)
+            sharing.link_objects(self.git, parent, [commit])
+            sharing.copy_shallow(parent, self.git.git_dir)
             self._create_workspace(commit, twin=twin)
             return commit
 
@@ -180,10 +181,12 @@ class Workspace:
             sharing.copy_packs(self.git.git_dir, inner.git_dir)
         return commit
 
-    def _create_workspace(self, commit: str, *, twin: Path | None, is_first: bool = True) -> None:
+    def _create_workspace(
+        self, commit: str, *, twin: Path | None, is_first: bool = True, is_alone: bool = False
+    ) -> None:
         """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
 
-        `is_first`: the repository has nothing else, and the parents of the checkpoint are not in it.
+        `is_first`: the job doesn't know the parents of the checkpoint. `is_alone`: its repository has no other objects.
         """
         (content,) = objects.read_commits(self.git, commit)
         if is_first:
@@ -195,11 +198,12 @@ class Workspace:
         with source.make_agent_git(self.git, self.root, base) as inner:
             borrowing = inner.borrow_objects(self.git.git_dir / "objects")
             checkout.write_files(borrowing, self.root, commit, target, twin)
-            if is_first:
+            if base != commit:
+                borrowing.run("read-tree", "-m", base)
+            if is_alone:
                 sharing.copy_packs(self.git.git_dir, inner.git_dir)
             else:
                 sharing.copy_objects(inner, self.git.git_dir, base)
-                borrowing.run("read-tree", "-m", base)
             sharing.copy_shallow(self.git.git_dir, inner.git_dir)
             with self._open_root() as top:
                 now = checkout.recognize_files(scan_workspace(top, ScanRules(frozenset())), target)

@@ -21,6 +21,7 @@ from logist.workspace import context, listing, prepared, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,
     changes,
+    checkout,
     checkpoint,
     leftovers,
     objects,
@@ -28,6 +29,7 @@ from logist.workspace.checkpoint import (
     patches,
     repository,
     restore,
+    sharing,
     snapshot,
     undoing,
 )
@@ -133,18 +135,36 @@ class Workspace:
             head = source.read_head_commit(origin, self.git.path) if origin is not None else None
             self.source_has_no_commits = origin is not None and head is None
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
-            if origin is not None and head is not None:
-                source.fetch_head(self.git, origin)
-            return self._create_workspace()
+            if origin is None or head is None:
+                return self._create_empty_workspace()
+            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head)
+            self._create_workspace(head, twin=origin, is_alone=True)
+            return head
 
-    def populate_from_parent(self, parent: Path, commit: str) -> str:
-        """Do the same from a checkpoint of another job, whose repository is `parent`."""
+    def populate_from_parent(self, parent: Path, commit: str, twin: Path | None = None) -> str:
+        """Do the same from a checkpoint of another job, whose repository is `parent`. The objects are shared with it.
+
+        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that.
+        """
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            merge_children.fetch_commit(
-                self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok"
-            )
-            return self._create_workspace()
+            sharing.link_objects(self.git, parent, [commit])
+            sharing.copy_shallow(parent, self.git.git_dir)
+            self._create_workspace(commit, twin=twin)
+            return commit
+
+    def populate_from_original(
+        self, original: Path, ends: Collection[str], at: str, twin: Path | None
+    ) -> None:
+        """Do the same from the checkpoint `at` of another job, with the ancestors of `at` and of all `ends`."""
+        with self.without_flushing():
+            repository.create_repository(self.git.git_dir, bare=True, long_names=len(at) == 64)
+            sharing.link_objects(self.git, original, {at, *ends})
+            sharing.copy_shallow(original, self.git.git_dir)
+            kept = "".join(f"create {objects.KEPT}{end} {end}\n" for end in sorted({*ends} - {at}))
+            if kept:
+                self.git.run_with_input(kept.encode("ascii"), "update-ref", "--stdin")
+            self._create_workspace(at, twin=twin, is_first=False)
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
@@ -169,19 +189,45 @@ class Workspace:
             _require_directory(self.git.git_dir, _NO_GIT)
             return merge_children.merge_children(self.git, ours, children)
 
-    def _create_workspace(self) -> str:
-        """Make the workspace equal to the only checkpoint of a new repository; to an empty one if there is
-        none yet.
-        """
+    def _create_empty_workspace(self) -> str:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        commit = objects.read_tip(self.git)
-        if commit is None:
-            commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
-            baseline.save_baseline(self.git, Baseline(commit))
-        else:
-            self._restore_commit(commit)
-        source.create_agent_git(self.git, self.root, commit)
+        commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
+        baseline.save_baseline(self.git, Baseline(commit))
+        with source.make_agent_git(self.git, self.root, commit) as inner:
+            sharing.copy_packs(self.git.git_dir, inner.git_dir)
         return commit
+
+    def _create_workspace(
+        self, commit: str, *, twin: Path | None, is_first: bool = True, is_alone: bool = False
+    ) -> None:
+        """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
+
+        `is_first`: the job doesn't know the parents of the checkpoint. `is_alone`: its repository has no other objects.
+        """
+        (content,) = objects.read_commits(self.git, commit)
+        if is_first:
+            sharing.cut_off_parents(self.git.git_dir, commit, content)
+        checkpoint.update_branch(self.git, commit)
+        unstored, target = objects.read_trailer(content), objects.read_tree(self.git, commit)
+        base = commit if is_first else objects.find_first(self.git)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with source.make_agent_git(self.git, self.root, base) as inner:
+            borrowing = inner.borrow_objects(self.git.git_dir / "objects")
+            checkout.write_files(borrowing, self.root, commit, target, twin)
+            if base != commit:
+                borrowing.run("read-tree", "-m", base)
+            if is_alone:
+                sharing.copy_packs(self.git.git_dir, inner.git_dir)
+            else:
+                sharing.copy_objects(inner, self.git.git_dir, base)
+            sharing.copy_shallow(self.git.git_dir, inner.git_dir)
+            with self._open_root() as top:
+                now = checkout.recognize_files(scan_workspace(top, ScanRules(frozenset())), target)
+                if now.tree != target:  # names that git can't store, empty directories, submodules
+                    written = restore.apply_tree(self.git, top, now, target)
+                    now.stamps = {path: now.stamps[path] for path in now.stamps.keys() & target} | written
+        reliable = baseline.keep_reliable_stamps(now.stamps, baseline.read_file_system_time(self.git))
+        baseline.save_baseline(self.git, Baseline(commit, target, unstored, reliable))
 
     def create_checkpoint(self, message: str) -> Checkpoint:
         """Store the workspace durably. If nothing changed, return the last

@@ -49,7 +49,7 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
         raise StorageError("git fast-import created no commit", where=str(git.git_dir))
     with safe_open.open_root(git.git_dir / "objects" / "pack") as descriptor:
         git.flush(descriptor)
-    _update_branch(git, commit)
+    update_branch(git, commit)
     (git.git_dir / INCOMING).unlink()
     return commit
 
@@ -64,11 +64,11 @@ def write_empty_checkpoint(git: Git, message: str) -> str:
     content = header.encode() + _build_message(message, Snapshot())
     packs.write_pack(git.git_dir, [("commit", content), ("tree", b"")])
     commit = packs.hash_object("commit", content)
-    _update_branch(git, commit)
+    update_branch(git, commit)
     return commit
 
 
-def _update_branch(git: Git, commit: str) -> None:
+def update_branch(git: Git, commit: str) -> None:
     """Make `commit` the last checkpoint. git itself would do it before its pack is durable."""
     branch = git.git_dir / BRANCH
     new = branch.with_name(f"{branch.name}.lock")

@@ -222,12 +222,20 @@ class Workspace:
                 sharing.copy_objects(inner, self.git.git_dir, base)
             sharing.copy_shallow(self.git.git_dir, inner.git_dir)
             with self._open_root() as top:
-                now = checkout.recognize_files(scan_workspace(top, ScanRules(frozenset())), target)
-                if now.tree != target:  # names that git can't store, empty directories, submodules
+                scanned = scan_workspace(top, ScanRules(frozenset()))
+                now = checkout.recognize_files(scanned, target)
+                stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
+                is_complete = now.tree == target
+                if not is_complete:  # names that git can't store, empty directories, submodules
                     written = restore.apply_tree(self.git, top, now, target)
-                    now.stamps = {path: now.stamps[path] for path in now.stamps.keys() & target} | written
-        reliable = baseline.keep_reliable_stamps(now.stamps, baseline.read_file_system_time(self.git))
-        baseline.save_baseline(self.git, Baseline(commit, target, unstored, reliable))
+                    stamps = {path: stamps[path] for path in stamps.keys() & target} | written
+        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
+        made = (
+            Baseline.from_table(commit, scanned.table, target, unstored, reliable)
+            if is_complete
+            else Baseline.from_tree(commit, target, unstored, reliable)
+        )
+        baseline.save_baseline(self.git, made)
 
     def create_checkpoint(self, message: str) -> Checkpoint:
         """Store the workspace durably. If nothing changed, return the last

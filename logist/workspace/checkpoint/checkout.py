@@ -60,5 +60,4 @@ def recognize_files(scanned: WorkspaceScan, target: Tree) -> Snapshot:
         entry = target.get(path, _UNKNOWN)
         # An escaped name in `target` is the name that git has written, so it isn't that file.
         shot.tree[path] = entry if path == raw and get_git_mode(stamp) == entry.mode else _UNKNOWN
-        shot.stamps[path] = stamp
     return shot

@@ -1,0 +1,52 @@
+"""Reads jobs to show them. Each part is read without pydantic if possible; otherwise `job_reader` and `session` read it,
+with their messages. Writes nothing and takes no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from logist.core.model import plain
+from logist.core.text.json_object import JsonObject
+from logist.errors import UsageError
+from logist.store import JobDir
+
+if TYPE_CHECKING:
+    from logist.core.model import Interaction, State
+
+
+def read_interactions(job: JobDir) -> Iterator[Interaction]:
+    """Yield the whole history, verified line by line. Raises Damaged at the first bad entry."""
+    return map(read_interaction, job.read_entries())
+
+
+def read_interaction(entry: JsonObject) -> Interaction:
+    """Read an entry of a history. Raises Damaged like `session.parse_interaction`."""
+    return plain.read_interaction(entry) or _parse_interaction(entry)
+
+
+def _parse_interaction(entry: JsonObject) -> Interaction:
+    from logist.jobs.base.session import parse_interaction  # noqa: PLC0415 - loads pydantic
+
+    return parse_interaction(entry)
+
+
+def find_interaction(job: JobDir, sequence: int) -> Interaction:
+    """Find the interaction with this number. Raises UsageError if there is none."""
+    for entry in read_interactions(job):
+        if entry.sequence == sequence:
+            return entry
+    fix = f"to list the interactions: logist job history --job {job.id}"
+    raise UsageError(f"interaction {sequence} not found in {job.id}", fix=fix)
+
+
+def read_state(job: JobDir) -> State:
+    """Read the verified state of a job, brought up to the end of its history."""
+    loaded = job.load()
+    state = plain.read_state(loaded.state) if loaded.state is not None and not loaded.entries else None
+    if state is None:
+        from logist.jobs.base.session import build_current_state  # noqa: PLC0415 - loads pydantic
+
+        return build_current_state(job, loaded)
+    return state

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from logist.core.model import Change, Evidence
-from logist.core.prompt.prompt import FileText, Relevant
-from logist.core.relevance import Task
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.errors import Damaged, StorageError, storage_advice
 from logist.quick_dataclass import dataclass
@@ -38,6 +36,11 @@ from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merge_children
+
+if TYPE_CHECKING:
+    from logist.core.model import Change, Evidence
+    from logist.core.prompt.prompt import FileText, Relevant
+    from logist.core.relevance import Task
 
 OFFENCES = 100
 """Maximum number of forbidden changes that are listed; the rest is only counted, but undone too."""

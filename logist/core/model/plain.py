@@ -6,18 +6,19 @@ known words. It accepts only what its model would accept without changing or dro
 model, which reports what is wrong. So messages and results don't depend on which of the two has read.
 
 `shapes.py` has the fields of each model: `(type, default)`, or `(type,)` if it is required, with the name of the
-attribute as a third element if that differs from the key. A type is one of `str`, `int`, `float`, `bool` and `any`, or
-a tuple:
+attribute as a third element if that differs from the key. A type is one of `str`, `int`, `float`, `bool`, `any` and
+`unknown` (only the model can read it), or a tuple:
 
     ("record", MODEL)   ("word", ENUM)    ("choice", *VALUES)       ("optional", TYPE)   ("either", *TYPES)
-    ("list", TYPE)      ("tuple", TYPE)   ("map", TYPE_OF_VALUES)   ("limited", TYPE, LIMITS)
+    ("list", TYPE)      ("tuple", TYPE)   ("map", TYPE_OF_VALUES)   ("map", TYPE_OF_VALUES, TYPE_OF_KEYS)
+    ("limited", TYPE, LIMITS)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from logist.core.model import words
@@ -72,6 +73,10 @@ class PlainRecord:
         """The fields that the JSON has."""
         return set(self._values)
 
+    def dump_set(self) -> JsonObject:
+        """Return only what the JSON has, as the model writes it."""
+        return {name: _dump_set(value) for name, value in self._values.items()}
+
     def model_dump(
         self, *, mode: str = "json", exclude_none: bool = False, exclude_defaults: bool = False
     ) -> JsonObject:
@@ -100,6 +105,14 @@ def _dump(value: Any, exclude_none: bool, exclude_defaults: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_dump(each, exclude_none, exclude_defaults) for each in value]
     return str(value) if isinstance(value, str) else value
+
+
+def _dump_set(value: Any) -> Any:
+    if isinstance(value, PlainRecord):
+        return value.dump_set()
+    if isinstance(value, dict):
+        return {key: _dump_set(each) for key, each in value.items()}
+    return _dump(value, exclude_none=False, exclude_defaults=False)
 
 
 class _PlainState(PlainRecord):
@@ -134,18 +147,23 @@ class _Shape:
         """Fields that are written only if they are not the default."""
         self.readers: dict[str, tuple[str, Reader]] = {}
         """The attribute and the reader of each key."""
-        self.defaults: dict[str, Any] = {}
+        self._raw_defaults: dict[str, tuple[Reader, Any]] = {}
         required = []
         for key, (kind, *rest) in fields.items():
             attribute = rest[1] if len(rest) > 1 else key
             reader = _make_reader(kind)
             self.readers[key] = attribute, reader
             if rest:
-                self.defaults[attribute] = reader(rest[0])
+                self._raw_defaults[attribute] = reader, rest[0]
             else:
                 required.append(attribute)
         self.required = frozenset(required)
         self.names = tuple(attribute for attribute, _ in self.readers.values())
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each attribute that has one."""
+        return {name: reader(raw) for name, (reader, raw) in self._raw_defaults.items()}
 
     def read(self, data: Any) -> PlainRecord:
         """Read the JSON of a record. Raises UnexpectedError."""
@@ -174,6 +192,10 @@ def _make_reader(kind: Any) -> Reader:
         return _BASIC[kind]
     word, *rest = kind
     return _COMPOUND[word](*rest)
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise UnexpectedError
 
 
 def _read_text(value: Any) -> str:
@@ -256,13 +278,13 @@ def _make_list_reader(kind: Any, of: type = list) -> Reader:
     return read
 
 
-def _make_map_reader(kind: Any) -> Reader:
-    reader = _make_reader(kind)
+def _make_map_reader(kind: Any, key_kind: Any = "str") -> Reader:
+    reader, key_reader = _make_reader(kind), _make_reader(key_kind)
 
     def read(value: Any) -> Any:
         if type(value) is not dict:
             raise UnexpectedError
-        return {_read_text(key): reader(each) for key, each in value.items()}
+        return {key_reader(key): reader(each) for key, each in value.items()}
 
     return read
 
@@ -299,6 +321,7 @@ _BASIC: dict[str, Reader] = {
     "float": _read_number,
     "bool": _make_exact_reader(bool),
     "any": lambda value: value,
+    "unknown": _refuse,
 }
 _COMPOUND: dict[str, Callable[..., Reader]] = {
     "record": _make_record_reader,

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 from logist.core.model import plain
 from logist.core.text.json_object import JsonObject
+from logist.core.text.simple_yaml import parse_simple_yaml
 from logist.errors import UsageError
+from logist.regular_files import read_regular
 from logist.store import JobDir
 
 if TYPE_CHECKING:
-    from logist.core.model import Interaction, State
+    from logist.core.model import Interaction, JobSpec, State
+
+_MOST_SPEC = 1 << 20
+"""Maximum bytes of a job.yaml."""
 
 
 def read_interactions(job: JobDir) -> Iterator[Interaction]:
@@ -50,3 +55,17 @@ def read_state(job: JobDir) -> State:
 
         return build_current_state(job, loaded)
     return state
+
+
+def read_job_spec(job: JobDir) -> JobSpec:
+    """Read job.yaml as `specs.read_job_spec` does to show it; raises InvalidFile."""
+    try:
+        data = parse_simple_yaml(read_regular(job.spec_file, _MOST_SPEC).decode())
+    except (OSError, ValueError):
+        data = None
+    spec = None if data is None else plain.read_job_spec(data)
+    if spec is not None and spec.id in (None, job.id) and (not spec.workflow or job.workflow_file.exists()):
+        return spec
+    from logist.jobs.base.specs import read_job_spec  # noqa: PLC0415 - loads pydantic
+
+    return read_job_spec(job, draft=True, accept_slips=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from logist.config.environment import Environment
     from logist.config.settings import LoadedSettings
     from logist.config.trust import Trust
+    from logist.jobs.base.plain_project import PlainProject
     from logist.jobs.base.project import ProjectContext
     from logist.roles import Roles
 
@@ -33,6 +34,20 @@ def open_job(
     """Return the job for a read-only command; works without a valid config or role."""
     chosen = choose_job_id(environment, argument, option)
     return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
+
+
+def open_plain_project(environment: Environment, jobs_dir: str | None) -> PlainProject | None:
+    """Return the project for a command that only reads; None if `open_project` must read its config."""
+    from logist.config.plain_settings import load_plain_settings
+    from logist.jobs.base.plain_project import PlainProject
+    from logist.store import describe_problem
+
+    cwd = get_current_directory()
+    settings = load_plain_settings(environment.home_name(cwd)[0], environment.user_config_dir_name())
+    jobs = Path(environment.jobs_dir_name(jobs_dir, cwd))
+    if settings is None or environment.agent_name() or describe_problem(jobs) or not str(jobs).isprintable():
+        return None
+    return PlainProject(jobs, settings.data)
 
 
 def open_project(

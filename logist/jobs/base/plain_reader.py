@@ -12,7 +12,7 @@ from logist.core.text.json_object import JsonObject
 from logist.core.text.simple_yaml import parse_simple_yaml
 from logist.errors import UsageError
 from logist.regular_files import read_regular
-from logist.store import JobDir
+from logist.store import JobDir, LoadedJob
 
 if TYPE_CHECKING:
     from logist.core.model import Interaction, JobSpec, State
@@ -49,12 +49,21 @@ def find_interaction(job: JobDir, sequence: int) -> Interaction:
 def read_state(job: JobDir) -> State:
     """Read the verified state of a job, brought up to the end of its history."""
     loaded = job.load()
-    state = plain.read_state(loaded.state) if loaded.state is not None and not loaded.entries else None
+    state = _read_settled_state(loaded)
     if state is None:
         from logist.jobs.base.session import build_current_state  # noqa: PLC0415 - loads pydantic
 
         return build_current_state(job, loaded)
     return state
+
+
+def read_settled_state(job: JobDir) -> State | None:
+    """Read the verified state of a job; None if it must be computed from the history, or only its model can read it."""
+    return _read_settled_state(job.load())
+
+
+def _read_settled_state(loaded: LoadedJob) -> State | None:
+    return plain.read_state(loaded.state) if loaded.state is not None and not loaded.entries else None
 
 
 def read_job_spec(job: JobDir) -> JobSpec:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logist.core.prompt.shown_files import FileText
 from logist.workspace.files import file_names, safe_open
 
-if TYPE_CHECKING:  # commands that only compare a workspace need neither
+if TYPE_CHECKING:  # commands that only compare a workspace need no pydantic
     from logist.core.model import Evidence
-    from logist.core.prompt.prompt import FileText
 
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
@@ -40,8 +40,6 @@ def hash_evidence(workspace: Path, path: str, max_bytes: int) -> tuple[bool, str
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
     """Return the text of a file of at most `max_bytes`, or a note that depends only on the workspace."""
-    from logist.core.prompt.prompt import FileText  # noqa: PLC0415 - see above
-
     name = escape_surrogates(path)
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
@@ -56,8 +54,6 @@ def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:
 
 
 def _decode_text(name: str, data: bytes) -> FileText:
-    from logist.core.prompt.prompt import FileText  # noqa: PLC0415 - see above
-
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

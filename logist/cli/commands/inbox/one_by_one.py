@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ from logist.jobs.steward.inbox_decisions import (
     make_decision,
     require_unchanged,
 )
-from logist.jobs.steward.job_diff import Scope, compare_job
+from logist.jobs.steward.job_diff import JobComparison, Scope, compare_job
 from logist.jobs.steward.review_hash import find_review_hash
 from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision
@@ -92,6 +93,12 @@ def open_item_project(environment: Environment, jobs_dir: str | None, item: Inbo
         jobs_dir=item.jobs_dir,
         stopping=get_stop_code,
     )
+
+
+def _compare_job(case: _Case) -> AbstractContextManager[JobComparison]:
+    """Compare the workspace of the job, as it is now, with where the job began."""
+    job = case.project.open_job(case.job_id)
+    return compare_job(case.project, job, load_session(case.project, job).state, Scope())
 
 
 def find_review_hashes(
@@ -175,7 +182,7 @@ class InboxWalk:
     def _show_changes(self, case: _Case) -> None:
         """Show the changed files, and the start of the diff of work that can be approved."""
         try:
-            with compare_job(case.project, case.job_id, Scope()) as compared:
+            with _compare_job(case) as compared:
                 case.seen = compared.review_hash
                 files = compared.comparison.list_files()
                 lines = format_summary(compared, files)
@@ -252,7 +259,7 @@ class InboxWalk:
         return False
 
     def _show_diff(self, case: _Case) -> None:
-        with compare_job(case.project, case.job_id, Scope()) as compared:
+        with _compare_job(case) as compared:
             case.seen = compared.review_hash
             files = compared.comparison.list_files()
             with compared.comparison.open_patch(binary=False) as stream:

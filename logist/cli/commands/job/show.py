@@ -130,8 +130,13 @@ def show(
 def _find_review_hash(
     environment: Environment, jobs_dir: str | None, job: JobDir, state: State
 ) -> str | None:
-    from logist.cli.checkup.surroundings import surroundings
+    from logist.cli.context import open_plain_project
     from logist.jobs.steward.review_hash import find_review_hash
+
+    project = open_plain_project(environment, jobs_dir)
+    if project is not None:
+        return find_review_hash(project, job, state)
+    from logist.cli.checkup.surroundings import surroundings
 
     return find_review_hash(surroundings(environment, jobs_dir), job, state)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from logist.store import lock as lock
     from logist.store import provider_wait as provider_wait
     from logist.store import restore_record as restore_record
+    from logist.store import segments as segments
     from logist.store import verification as verification
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
@@ -65,8 +66,8 @@ _HOMES = {
 }
 
 
-_MODULES = ("flushing", "inflight", "lock", "provider_wait", "restore_record", "verification")
-"""Modules that `jobdir` loads on first use."""
+_MODULES = ("flushing", "inflight", "lock", "provider_wait", "restore_record", "segments", "verification")
+"""Modules that `jobdir` and `history` load on first use."""
 
 
 def __getattr__(name: str) -> Any:

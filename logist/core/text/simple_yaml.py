@@ -16,19 +16,23 @@ from typing import Any
 # The core schema of YAML 1.2: `no`, `1_000` and dates are text, `010` is ten.
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+# Compiled on first use: most files need only two of them.
+_INT = r"[-+]?[0-9]+"
+_BASED = r"0o[0-7]+|0x[0-9a-fA-F]+"
+_FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+_NOT_FINITE = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 MAX_DIGITS = 1000
 
-_LINE = re.compile(r"( *)(?:([A-Za-z][A-Za-z0-9_-]*):|(-))(?: +(.*))?")
-_PLAIN = re.compile(r"[^\W_][^#:]*(?::(?=[^\s#:])[^#:]*)*|[./][A-Za-z0-9_./-]*")
+_LINE = r"( *)(?:([A-Za-z][A-Za-z0-9_-]*):|(-))(?: +(.*))?"
+_PLAIN = r"[^\W_][^#:]*(?::(?=[^\s#:])[^#:]*)*|[./][A-Za-z0-9_./-]*"
 """A value without quotes that means the same wherever it is: no `: ` and no `#`, and no sign of YAML at its beginning."""
-_DOUBLE = re.compile(r'"(?:[^"\\]|\\["\\/nrt])*"')
-_SINGLE = re.compile(r"'(?:[^']|'')*'")
 _ITEM = r"""(?:[A-Za-z0-9_./][A-Za-z0-9_./-]*|-[A-Za-z][A-Za-z0-9_-]*|"[^"\\]*")"""
-_FLOW = re.compile(rf"\[ *(?:{_ITEM}(?: *, *{_ITEM})*)? *\]")
+_DELIMITED = {
+    '"': r'"(?:[^"\\]|\\["\\/nrt])*"',
+    "'": r"'(?:[^']|'')*'",
+    "[": rf"\[ *(?:{_ITEM}(?: *, *{_ITEM})*)? *\]",
+}
+"""Values that begin with a sign, by that sign."""
 _MAX_DEPTH = 16
 
 
@@ -45,14 +49,16 @@ def resolve_scalar(word: str) -> Any:
         return None
     if word in _BOOL:
         return _BOOL[word]
-    whole = _INT.fullmatch(word)
-    if whole or _BASED.fullmatch(word):
+    if word[0].isalpha():
+        return word
+    whole = re.fullmatch(_INT, word)
+    if whole or re.fullmatch(_BASED, word):
         if len(word) > MAX_DIGITS:
             raise ValueError("the number has too many digits")
         return int(word, 10 if whole else 0)
-    if _FLOAT.fullmatch(word):
+    if re.fullmatch(_FLOAT, word):
         return float(word)
-    return math.inf if _NOT_FINITE.fullmatch(word) else word
+    return math.inf if re.fullmatch(_NOT_FINITE, word) else word
 
 
 def parse_simple_yaml(text: str) -> dict[str, Any] | None:
@@ -93,7 +99,7 @@ class _Parser:
             raise NotSimpleError
         mapping: dict[str, Any] = {}
         while self._peek_indent() == indent:
-            match = _LINE.fullmatch(self._lines[self._at])
+            match = re.fullmatch(_LINE, self._lines[self._at])
             if match is None:
                 raise NotSimpleError
             key = match[2]
@@ -123,7 +129,7 @@ class _Parser:
     def _read_list(self, indent: int) -> list[Any]:
         items = []
         while self._peek_indent() == indent and self._lines[self._at].lstrip(" ").startswith("-"):
-            match = _LINE.fullmatch(self._lines[self._at])
+            match = re.fullmatch(_LINE, self._lines[self._at])
             if match is None or match[3] is None or not match[4]:
                 raise NotSimpleError
             self._at += 1
@@ -161,14 +167,14 @@ def _read_scalar(written: str) -> Any:
     """Read a value on one line, which a comment may follow."""
     if written.startswith("#"):
         return None
-    for pattern in (_DOUBLE, _SINGLE, _FLOW):
-        if match := pattern.match(written):
-            rest = written[match.end() :]
-            if (rest and not rest.lstrip(" ").startswith("#")) or rest.startswith("#"):
-                raise NotSimpleError
-            return _read_delimited(match[0])
+    if pattern := _DELIMITED.get(written[:1]):
+        match = re.match(pattern, written)
+        rest = written[match.end() :] if match else ""
+        if match is None or (rest and not re.match(" +#", rest)):
+            raise NotSimpleError
+        return _read_delimited(match[0])
     plain = written.partition(" #")[0].rstrip(" ")
-    if plain and not _PLAIN.fullmatch(plain):
+    if plain and not re.fullmatch(_PLAIN, plain):
         raise NotSimpleError
     return _require_finite(resolve_scalar(plain))
 

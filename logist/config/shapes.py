@@ -482,16 +482,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                     ".ruff_cache",
                 ],
             ),
-            "setup": (
-                ("record", "SetupRules"),
-                {
-                    "commands": [],
-                    "timeout_minutes": 15.0,
-                    "lock_files": [],
-                    "environment": [],
-                    "rerun": "auto",
-                },
-            ),
+            "setup": (("record", "SetupRules"), {}),
         },
     ),
 }

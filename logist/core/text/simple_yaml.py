@@ -24,7 +24,7 @@ _NOT_FINITE = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 MAX_DIGITS = 1000
 
 _LINE = r"( *)(?:([A-Za-z][A-Za-z0-9_-]*):|(-))(?: +(.*))?"
-_PLAIN = r"[^\W_][^#:]*(?::(?=[^\s#:])[^#:]*)*|[./][A-Za-z0-9_./-]*"
+_PLAIN = r"[^\W_][^#:]*(?::(?=[^\s#:])[^#:]*)*|[./][A-Za-z0-9_./-]*|[-+][0-9][0-9.]*"
 """A value without quotes that means the same wherever it is: no `: ` and no `#`, and no sign of YAML at its beginning."""
 _ITEM = r"""(?:[A-Za-z0-9_./][A-Za-z0-9_./-]*|-[A-Za-z][A-Za-z0-9_-]*|"[^"\\]*")"""
 _DELIMITED = {

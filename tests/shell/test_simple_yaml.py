@@ -15,8 +15,16 @@ READ = {
     "# only a comment\n\n": {},
     "id: a\nprompt: Do it, then (maybe) that!\n": {"id": "a", "prompt": "Do it, then (maybe) that!"},
     "a: 1\nb: -2.5\nc: true\nd: null\ne:\nf:\ng: 010\nh: no\ni: 0x1F\nj: 1e3\n": {
-        "a": 1, "b": -2.5, "c": True, "d": None, "e": None,
-        "f": None, "g": 10, "h": "no", "i": 31, "j": 1000.0,
+        "a": 1,
+        "b": -2.5,
+        "c": True,
+        "d": None,
+        "e": None,
+        "f": None,
+        "g": 10,
+        "h": "no",
+        "i": 31,
+        "j": 1000.0,
     },
     "a: \"x\\n\"  # comment\nb: 'it''s'\nc: x # comment\n": {"a": "x\n", "b": "it's", "c": "x"},
     "limits:\n  # comment\n  cost_threshold: 5\n\nmodel: openai/gpt-5\n": {

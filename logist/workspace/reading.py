@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.errors import Damaged, StorageError, storage_advice
 from logist.quick_dataclass import dataclass
-from logist.workspace.checkpoint import baseline, changes, checkpoint, objects, packs, snapshot
+from logist.workspace.checkpoint import baseline, changes, objects, packs, snapshot
 from logist.workspace.checkpoint.baseline import Baseline
 from logist.workspace.checkpoint.scan import ScanRules, scan_workspace
 from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
@@ -80,6 +80,8 @@ class WorkspaceReader:
 
         Returns the commit. Nothing of the job is written.
         """
+        from logist.workspace.checkpoint import checkpoint  # noqa: PLC0415 - only a comparison of files needs it
+
         with self._wrap_os_errors(), self._open_root() as top:
             last = baseline.load_baseline(self.git)
             now = self._take_snapshot(top, last, last.list_directories(), writing=False)

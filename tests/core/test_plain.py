@@ -140,7 +140,12 @@ def test_a_spec_is_written_as_by_the_model(data: dict[str, Any]) -> None:
     model, record = JobSpec.model_validate(data), plain.read_job_spec(data)
     assert record is not None
     assert_same(model, record, "spec")
-    for options in ({}, {"exclude_none": True}, {"exclude_none": True, "exclude_defaults": True}):
+    every: list[dict[str, Any]] = [
+        {},
+        {"exclude_none": True},
+        {"exclude_none": True, "exclude_defaults": True},
+    ]
+    for options in every:
         assert record.model_dump(mode="json", **options) == model.model_dump(mode="json", **options)
 
 

@@ -21,11 +21,10 @@ from logist.config.layering import (
     drop_other_spellings,
     expand_short_forms,
     get_patterns,
-    list_leaf_paths,
-    merge_settings,
     refuse_user_keys,
     require_owner,
 )
+from logist.config.merging import list_leaf_paths, merge_settings
 from logist.config.prices import find_known_model, suggest_providers
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.providers import ProviderEntry, find_entry, is_local_without_key

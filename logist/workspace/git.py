@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -86,6 +85,8 @@ def open_unnamed_file() -> IO[bytes]:
     """
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("logist"), "w+b")
+    import tempfile  # noqa: PLC0415 - its imports take longer than all others here
+
     return tempfile.TemporaryFile()
 
 

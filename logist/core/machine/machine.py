@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from logist.core.machine import advice
 from logist.core.machine import targets as to
-from logist.core.machine.event import Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import Event
 from logist.core.machine.targets import DOUBTS, TASK, Guard, Situation, Target, limit_value
 from logist.core.model import HALTED, TERMINAL, EffectiveSpec, Phase, Place, Status, StuckKind
 from logist.errors import Refused, UsageError

@@ -12,7 +12,7 @@ from logist.core.answer import confidence, exit_command, output_schema, plans
 from logist.core.machine import routing
 from logist.core.model import EffectiveSpec, Permission, Permissions, Phase, Role, State, Step
 from logist.core.prompt import context
-from logist.core.prompt.context import FileText, Given, Relevant, RequiredParts
+from logist.core.prompt.context import Given, RequiredParts
 from logist.core.prompt.prompt_parts import (
     CONTRACT_SOURCE,
     JOINT,
@@ -22,6 +22,7 @@ from logist.core.prompt.prompt_parts import (
     escape_unprintable,
 )
 from logist.core.prompt.role_template import Filled
+from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
 from logist.quick_dataclass import dataclass

@@ -9,7 +9,8 @@ from logist.core import review
 from logist.core.answer import exit_command, output_schema, thinking
 from logist.core.answer.questions import QUESTION, is_question
 from logist.core.machine import next_steps, routing
-from logist.core.machine.event import ANY_JOB, Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import ANY_JOB, Event
 from logist.core.machine.machine import next_place
 from logist.core.machine.rules import TODAY, Rule, Rules
 from logist.core.machine.targets import is_step_reviewed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -77,6 +78,24 @@ class Diagnostic(NamedTuple):
     def from_error(cls, error: LogistError) -> Diagnostic:
         """Return the diagnostic for an error."""
         return cls("error", error.code, error.message, error.where, error.fix)
+
+
+class EncodedRows:
+    """The rows of a listing, each encoded as JSON, so that very many rows need no memory. They are read once."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = iter(texts)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._texts
+
+    def decode(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows."""
+        return map(json.loads, self._texts)
+
+    def convert(self, convert: Callable[[Any], Any]) -> EncodedRows:
+        """Return changed rows."""
+        return EncodedRows(json.dumps(convert(row), separators=(",", ":")) for row in self.decode())
 
 
 class Output(NamedTuple):

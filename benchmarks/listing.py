@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 from measure import LOGIST, clean_environment, measure_child, table
-from startup import make_jobs
 
 READ = """
 import json, os, sys
@@ -97,6 +96,29 @@ def measure_choosing(place: Path, ended: int) -> float:
 
 def judge(value: float, most: float) -> str:
     return "yes" if value <= most else "NO"
+
+
+def make_jobs(place: Path, count: int, ended: int) -> None:
+    """A project with copies of the states and histories of two jobs under other ids; the first `ended` are canceled."""
+    environment = clean_environment(place)
+
+    def run(*words: str) -> None:
+        subprocess.run([*LOGIST, *words], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    run("init")
+    jobs = place / ".logist" / "jobs"
+    copied: dict[str, bytes] = {}
+    for number in range(count):
+        folder = jobs / f"job-{number}"
+        if number in (0, ended):
+            run("job", "create", "--id", folder.name, "--prompt", "A task", "--no-repo")
+            if number < ended:
+                run("job", "cancel", folder.name, "--yes")
+            copied = {name: (folder / name).read_bytes() for name in ("state.json", "jobHistory.json")}
+            continue
+        folder.mkdir()
+        for name, data in copied.items():
+            (folder / name).write_bytes(data)
 
 
 if __name__ == "__main__":

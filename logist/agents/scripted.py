@@ -8,7 +8,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
 from logist.core.replay.old_entry import find_logged_operation, read_old_answer
 from logist.errors import Damaged, InvalidFile, Refused
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, history, segments
 from logist.store.entries import read_header
 
@@ -108,6 +109,11 @@ class Scripted:
                 ErrorKind.BAD_REQUEST, f"the script can't write {error.filename}: {error.strerror}"
             )
         return _build_reply(answer)
+
+    def changes_files(self, ask: Ask) -> bool:
+        """Whether the answer for this ask writes or deletes files."""
+        answers, index, _ = self._select_answers(ask)
+        return index < len(answers) and bool(answers[index].files)
 
     def _select_answers(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
         """Return the list of answers for this ask, the index of the answer, and

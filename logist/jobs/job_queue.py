@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import merge
 from itertools import islice
 
@@ -24,6 +24,7 @@ from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages
 from logist.jobs.turn.next_request import Choice
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, due_notifications, list_jobs
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief

@@ -59,6 +59,13 @@ class TextTable(NamedTuple):
     """For each row, a line that a terminal shows below it; "" for none."""
 
 
+class StreamedRows(NamedTuple):
+    """Rows of a listing that are read one by one, so that they are never in memory together."""
+
+    read: Callable[[], Iterator[Any]]
+    """Reads all rows. `--json` reads them twice: the document is begun only if every row can be read."""
+
+
 class Diagnostic(NamedTuple):
     """A message for a person in addition to the data."""
 
@@ -104,7 +111,8 @@ class Output(NamedTuple):
     """The result of a command."""
 
     data: Any
-    """Value of `data` in the `--json` output; for a listing, the rows that `--jsonl` prints one per line."""
+    """Value of `data` in the `--json` output; for a listing (a list, StreamedRows), the rows that `--jsonl` prints one
+    per line."""
     lines: Iterable[Line] = ()
     """Text for standard output."""
     diagnostics: tuple[Diagnostic, ...] = ()

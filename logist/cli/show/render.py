@@ -23,6 +23,7 @@ from logist.cli.show.output import (
     Line,
     Output,
     Screen,
+    StreamedRows,
     StyledText,
     TextTable,
 )
@@ -55,11 +56,12 @@ def show_output(output: Output, mode: str, environment: Environment) -> int:
     with _ignore_closed_reader(sys.stdout):
         if isinstance(output.data, EncodedRows) and mode != "text":
             _write_encoded_rows(output.data, mode, output.diagnostics)
+        elif mode == "json" and isinstance(output.data, StreamedRows):
+            _write_streamed_document(output.data, output.diagnostics)
         elif mode == "json":
-            data = list(output.data) if isinstance(output.data, Iterator) else output.data
-            _write_json(data if output.bare else _build_document(data, output.diagnostics))
+            _write_json(output.data if output.bare else _build_document(output.data, output.diagnostics))
         elif mode == "jsonl":
-            for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
+            for row in _list_rows(output.data):
                 _write_json(row)
         else:
             _show_text(output, environment)
@@ -495,9 +497,29 @@ def _build_document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[s
     }
 
 
+def _list_rows(data: object) -> Iterable[object]:
+    if isinstance(data, StreamedRows):
+        return data.read()
+    return data if isinstance(data, list) else [data]
+
+
+def _write_streamed_document(rows: StreamedRows, diagnostics: tuple[Diagnostic, ...]) -> None:
+    """Write the same document as for a list of the rows, with one row in memory at a time."""
+    count = sum(1 for _ in rows.read())  # raises the error of an unreadable row before anything is printed
+    before, after = _dump_json(_build_document([], diagnostics)).split("[]", 1)
+    _write_text(sys.stdout, f"{before}[")
+    for number, row in enumerate(islice(rows.read(), count)):
+        _write_text(sys.stdout, ("," if number else "") + _dump_json(row))
+    _write_text(sys.stdout, f"]{after}\n")
+
+
 def _write_json(value: object) -> None:
-    """Write ASCII only, so that it can't control a terminal, and encoding never fails."""
-    _write_text(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+    _write_text(sys.stdout, _dump_json(value) + "\n")
+
+
+def _dump_json(value: object) -> str:
+    """Serialize to ASCII only, so that it can't control a terminal, and encoding never fails."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
 def _write_encoded_rows(rows: EncodedRows, mode: str, diagnostics: tuple[Diagnostic, ...]) -> None:

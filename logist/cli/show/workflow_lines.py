@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from logist.core.model import (
 from logist.errors import LogistError
 from logist.jobs import workflow_progress
 from logist.jobs.workflow_progress import Asked, ProgressRecord, SeenChild
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.store.settled_state import load_settled_state
 

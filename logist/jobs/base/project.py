@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from logist.core.step.model_choice import ChosenModel
 from logist.errors import InvalidFile
 from logist.jobs.base.breakers import ProviderBreakers
 from logist.jobs.base.turns import Turns
+from logist.quick_dataclass import dataclass
 from logist.resources import load_schema
 from logist.roles import Roles
 from logist.store import JobDir

@@ -8,7 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from logist.agents import checks, sandbox
@@ -17,6 +17,7 @@ from logist.agents.workplace import RUN, Workplace
 from logist.core.answer import exit_command
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
+from logist.quick_dataclass import dataclass
 from logist.workspace.files import removal
 
 SHELL = "/bin/sh"

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from operator import index
 from typing import Any
@@ -18,6 +18,7 @@ from logist.core.machine import advice, waiting
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import Damaged, LogistError, ProviderError
+from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.store.job_index import IndexUnusable, JobFilter, JobIndex
 from logist.store.listing import Glance, read_glances

@@ -172,6 +172,7 @@ WRONG = [
     "\ud800",
     10**400,
     float("nan"),
+    float("inf"),
     ["\ud800"],
 ]
 

@@ -24,6 +24,7 @@ HEAVY = {
     "pydantic_core",
     "rich",
     "ruamel",
+    "sqlite3",
     "ssl",
     "urllib.request",
     "yaml",

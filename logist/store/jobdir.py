@@ -16,7 +16,7 @@ from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
-from logist.store import HISTORY, SIGNATURES, WAIT, files, history
+from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
 from logist.store.entries import Position, suggest_restore
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
 from logist.store.listing import REBUILD, has_seen_all, list_job_ids
@@ -84,6 +84,18 @@ class JobDir:
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
         self.path = path
+        self._is_marked = False
+
+    def _mark_change(self) -> None:
+        """Until `_record_change`, readers of the index read this job from its files (see job_index)."""
+        if not self._is_marked and self.path.name == self.id:  # not the hidden directory of a new job
+            job_index.mark_change(str(self.path.parent), self.id)
+            self._is_marked = True
+
+    def _record_change(self) -> None:
+        if self.path.name == self.id:
+            job_index.record_change(str(self.path.parent), self.id)
+            self._is_marked = False
 
     @classmethod
     @contextmanager
@@ -110,6 +122,7 @@ class JobDir:
                     job._create_files()
                     yield job
                 job._move_to_final_path(final)
+                job_index.record_change(str(jobs_dir), job_id)
             except BaseException:
                 with suppress(StorageError):  # report the first error, not this one
                     files.remove_tree(job.path)
@@ -124,6 +137,7 @@ class JobDir:
     def _move_to_final_path(self, final: Path) -> None:
         store.flushing.flush_tree(self.path, bulk=self.workspace)
         with files.convert_os_errors(final):
+            job_index.mark_change(str(final.parent), self.id)
             try:
                 os.rename(self.path, final)
             except OSError as error:
@@ -163,10 +177,13 @@ class JobDir:
             on_wait=on_wait,
             on_poll=on_poll,
         )
+        self._is_marked = False
         try:
             self._remove_half_written_files()
             yield lock
         finally:
+            if self._is_marked:  # without a new state.json: a call was begun, or an error came in between
+                self._record_change()
             lock.release()
 
     def _remove_half_written_files(self) -> None:
@@ -184,9 +201,11 @@ class JobDir:
         or deletes a job removes the directory, like one that was never complete.
         """
         hidden = self.path.with_name(f"{IN_THE_MAKING}{self.id}-{os.urandom(6).hex()}")
+        self._mark_change()
         with files.convert_os_errors(self.path):
             os.rename(self.path, hidden)
         files.sync_directory(hidden.parent)
+        self._record_change()
         return hidden
 
     def find_lock_holder(self) -> Holder | None:
@@ -233,6 +252,7 @@ class JobDir:
 
         `sequence`, `previous` and `checksum` are filled in. Raises Refused if the history has changed.
         """
+        self._mark_change()
         return history.append_entries(
             self.history_file,
             loaded_position,
@@ -254,7 +274,9 @@ class JobDir:
             raise StorageError(
                 message, where=str(self.state_file), fix="nothing is lost: the history contains everything"
             )
+        self._mark_change()
         files.replace_file(self.state_file, data)
+        self._record_change()
 
     def read_state(self) -> JsonObject | None:
         """Read state.json quickly, without checking its checksum; None if it is missing."""
@@ -331,6 +353,8 @@ class JobDir:
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
         """Record paid call `k`; durable before any money is spent."""
+        if k == 1:  # the job is shown as running from now on; only the courier begins others
+            self._mark_change()
         store.inflight.begin_exchange(self.inflight, k, request)
 
     def mark_sent(self, k: int) -> None:
@@ -391,7 +415,9 @@ class JobDir:
 
     def write_wait(self, wait: ProviderWait) -> None:
         """Record that the job waits for its provider."""
+        self._mark_change()
         files.replace_file(self.wait_file, files.dump_json(wait._asdict()))
+        self._record_change()
 
     def read_wait(self, revision: object) -> ProviderWait | None:
         """The wait for the provider; None if there is none, or if the job has moved on."""

@@ -21,8 +21,7 @@ from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE
 from logist.workspace.checkpoint.scan import DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names
-from logist.workspace.git import Git
-from logist.workspace.merge.drafting import quote_alternate
+from logist.workspace.git import Git, quote_alternate
 from logist.workspace.merge.selecting import is_like_git
 from logist.workspace.reading import WorkspaceReader
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from logist.errors import Damaged, StorageError, storage_advice
 from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import baseline, changes, objects, packs, snapshot
 from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import ScanRules, scan_workspace
+from logist.workspace.checkpoint.scan import ScanRules, WorkspaceScan, scan_workspace
 from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
 from logist.workspace.files import agent_files, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
@@ -101,7 +100,7 @@ class WorkspaceReader:
             self._require_contents(commit)
             with self._open_root() as top:
                 last = baseline.load_baseline(self.git)
-                last = replace(last, stamps={}) if read_all else last
+                last = last.without_stamps() if read_all else last
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
 
@@ -136,8 +135,11 @@ class WorkspaceReader:
     def _take_snapshot(
         self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True
     ) -> Snapshot:
-        scanned = scan_workspace(top, ScanRules(self.caches, held, writing, self.prepared))
+        scanned = self._scan(top, held, writing=writing)
         return snapshot.take_snapshot(self.git, self._make_reading(top, last, writing=writing), scanned)
+
+    def _scan(self, top: int, held: frozenset[bytes], *, writing: bool = True) -> WorkspaceScan:
+        return scan_workspace(top, ScanRules(self.caches, held, writing, self.prepared))
 
     def _make_reading(self, top: int, last: Baseline, *, writing: bool = True) -> SnapshotReading:
         return SnapshotReading(top, last, self.max_bytes, writing)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,16 +16,27 @@ from logist.workspace import context, listing, prepared, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,
     changes,
+    checkout,
     checkpoint,
     leftovers,
     objects,
     patches,
     repository,
     restore,
+    sharing,
+    snapshot,
     undoing,
 )
-from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, ScanRules, Unstored, scan_workspace
+from logist.workspace.checkpoint.baseline import Baseline, ReadCheckpoint
+from logist.workspace.checkpoint.scan import (
+    CACHE,
+    DIRECTORY_MODE,
+    UNREADABLE,
+    ScanRules,
+    Unstored,
+    WorkspaceScan,
+    scan_workspace,
+)
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merge_children
@@ -46,6 +57,13 @@ class Checkpoint:
 
     commit: str
     skipped: tuple[str, ...] = ()
+    scan: WorkspaceScan | None = field(default=None, compare=False, repr=False)
+    """The workspace as the checkpoint found it, so that it need not be scanned again."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the scan could read every directory."""
+        return self.scan is not None and all(thing.why != UNREADABLE for thing in self.scan.unstored.values())
 
 
 @dataclass(frozen=True)
@@ -82,18 +100,36 @@ class Workspace(WorkspaceReader):
             head = source.read_head_commit(origin, self.git.path) if origin is not None else None
             self.source_has_no_commits = origin is not None and head is None
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
-            if origin is not None and head is not None:
-                source.fetch_head(self.git, origin)
-            return self._create_workspace()
+            if origin is None or head is None:
+                return self._create_empty_workspace()
+            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head)
+            self._create_workspace(head, twin=origin, is_alone=True)
+            return head
 
-    def populate_from_parent(self, parent: Path, commit: str) -> str:
-        """Do the same from a checkpoint of another job, whose repository is `parent`."""
+    def populate_from_parent(self, parent: Path, commit: str, twin: Path | None = None) -> str:
+        """Do the same from a checkpoint of another job, whose repository is `parent`. The objects are shared with it.
+
+        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that.
+        """
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            merge_children.fetch_commit(
-                self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok"
-            )
-            return self._create_workspace()
+            sharing.link_objects(self.git, parent, [commit])
+            sharing.copy_shallow(parent, self.git.git_dir)
+            self._create_workspace(commit, twin=twin)
+            return commit
+
+    def populate_from_original(
+        self, original: Path, ends: Collection[str], at: str, twin: Path | None
+    ) -> None:
+        """Do the same from the checkpoint `at` of another job, with the ancestors of `at` and of all `ends`."""
+        with self.without_flushing():
+            repository.create_repository(self.git.git_dir, bare=True, long_names=len(at) == 64)
+            sharing.link_objects(self.git, original, {at, *ends})
+            sharing.copy_shallow(original, self.git.git_dir)
+            kept = "".join(f"create {objects.KEPT}{end} {end}\n" for end in sorted({*ends} - {at}))
+            if kept:
+                self.git.run_with_input(kept.encode("ascii"), "update-ref", "--stdin")
+            self._create_workspace(at, twin=twin, is_first=False)
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
@@ -118,19 +154,53 @@ class Workspace(WorkspaceReader):
             require_directory(self.git.git_dir, NO_GIT)
             return merge_children.merge_children(self.git, ours, children)
 
-    def _create_workspace(self) -> str:
-        """Make the workspace equal to the only checkpoint of a new repository; to an empty one if there is
-        none yet.
-        """
+    def _create_empty_workspace(self) -> str:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        commit = objects.read_tip(self.git)
-        if commit is None:
-            commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
-            baseline.save_baseline(self.git, Baseline(commit))
-        else:
-            self._restore_commit(commit)
-        source.create_agent_git(self.git, self.root, commit)
+        commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
+        baseline.save_baseline(self.git, Baseline(commit))
+        with source.make_agent_git(self.git, self.root, commit) as inner:
+            sharing.copy_packs(self.git.git_dir, inner.git_dir)
         return commit
+
+    def _create_workspace(
+        self, commit: str, *, twin: Path | None, is_first: bool = True, is_alone: bool = False
+    ) -> None:
+        """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
+
+        `is_first`: the job doesn't know the parents of the checkpoint. `is_alone`: its repository has no other objects.
+        """
+        (content,) = objects.read_commits(self.git, commit)
+        if is_first:
+            sharing.cut_off_parents(self.git.git_dir, commit, content)
+        checkpoint.update_branch(self.git, commit)
+        unstored, target = objects.read_trailer(content), objects.read_tree(self.git, commit)
+        base = commit if is_first else objects.find_first(self.git)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with source.make_agent_git(self.git, self.root, base) as inner:
+            borrowing = inner.borrow_objects(self.git.git_dir / "objects")
+            checkout.write_files(borrowing, self.root, commit, target, twin)
+            if base != commit:
+                borrowing.run("read-tree", "-m", base)
+            if is_alone:
+                sharing.copy_packs(self.git.git_dir, inner.git_dir)
+            else:
+                sharing.copy_objects(inner, self.git.git_dir, base)
+            sharing.copy_shallow(self.git.git_dir, inner.git_dir)
+            with self._open_root() as top:
+                scanned = scan_workspace(top, ScanRules(frozenset()))
+                now = checkout.recognize_files(scanned, target)
+                stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
+                is_complete = now.tree == target
+                if not is_complete:  # names that git can't store, empty directories, submodules
+                    written = restore.apply_tree(self.git, top, now, target)
+                    stamps = {path: stamps[path] for path in stamps.keys() & target} | written
+        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
+        made = (
+            Baseline.from_table(commit, scanned.table, target, unstored, reliable)
+            if is_complete
+            else Baseline.from_tree(commit, target, unstored, reliable)
+        )
+        baseline.save_baseline(self.git, made)
 
     def create_checkpoint(self, message: str) -> Checkpoint:
         """Store the workspace durably. If nothing changed, return the last
@@ -138,16 +208,19 @@ class Workspace(WorkspaceReader):
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             last = baseline.load_baseline(self.git)
-            now = self._take_snapshot(top, last, last.list_directories())
+            scanned = self._scan(top, last.list_directories())
+            if last.commit is not None and last.is_same_as(scanned):
+                return Checkpoint(last.commit, _list_skipped(last.unstored), scanned)
+            now = snapshot.take_snapshot(self.git, self._make_reading(top, last), scanned)
             if now.is_same_as(last) and last.commit is not None:
                 commit = last.commit
             else:
                 leftovers.remove_leftovers(self.git.git_dir)
                 commit = checkpoint.write_checkpoint(self.git, self._make_reading(top, last), now, message)
-            current = Baseline(commit, now.tree, now.unstored, now.stamps)
+            current = Baseline.from_table(commit, scanned.table, now.tree, now.unstored, now.stamps)
             if current != last:
                 baseline.save_baseline(self.git, current)
-            return Checkpoint(commit, _list_skipped(now.unstored))
+            return Checkpoint(commit, _list_skipped(now.unstored), scanned)
 
     def restore(self, commit: str, *, clearing: bool = False) -> None:
         """Make the workspace equal to a checkpoint, which is then the last one.
@@ -167,15 +240,15 @@ class Workspace(WorkspaceReader):
         leftovers.remove_leftovers(self.git.git_dir)
         self.root.mkdir(mode=0o700, exist_ok=True)
         with self._open_root(unlocking=True) as top:
-            last = baseline.load_baseline(self.git, Baseline(commit, target, unstored))
+            last = baseline.load_baseline(self.git, ReadCheckpoint(commit, target, unstored))
             now = self._take_snapshot(top, last, last.list_directories() | baseline.find_directories(target))
             if clearing:
                 self._remove_paths(top, undoing.list_new_unstored(unstored, now.unstored, target))
             written = restore.apply_tree(self.git, top, now, target)
         kept = {path: stamp for path, stamp in now.stamps.items() if now.tree[path] == target.get(path)}
-        stamps = kept | baseline.keep_reliable_stamps(written, baseline.read_file_system_time(self.git))
+        stamps = kept | baseline.pack_reliable_stamps(written, baseline.read_file_system_time(self.git))
         self._move_tip(last.commit, commit)
-        baseline.save_baseline(self.git, Baseline(commit, target, unstored, stamps))
+        baseline.save_baseline(self.git, Baseline.from_tree(commit, target, unstored, stamps))
 
     def disarm_git(self) -> None:
         """Remove from the workspace's own `.git` what makes git run programs; create it again if it is
@@ -194,12 +267,17 @@ class Workspace(WorkspaceReader):
         self.git.run("update-ref", objects.BRANCH, new)
         checkpoint.flush_directories(self.git)
 
-    def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
+    def list_changes(
+        self, before: str, after: str | None, limit: int = 1000, *, found: Checkpoint | None = None
+    ) -> tuple[list[Change], int]:
         """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more
         there are.
 
-        None means the current workspace, as if it were a checkpoint; nothing is written for that.
+        None means the current workspace, as if it were a checkpoint; nothing is written for that. With the checkpoint
+        `found`, which was just made, it is not scanned again.
         """
+        if after is None and found is not None and found.is_complete:
+            after = found.commit
         with self._wrap_os_errors():
             require_directory(self.git.git_dir, NO_GIT)
             if after is not None:
@@ -277,12 +355,25 @@ class Workspace(WorkspaceReader):
             for raw in paths:
                 undoing.remove_path(top, beside, raw)
 
-    def list_files(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
+    def list_files(
+        self,
+        limit: int = 500,
+        left_out: Callable[[str], bool] = lambda path: False,
+        *,
+        found: Checkpoint | None = None,
+    ) -> Listing:
         """Return the regular files, without `.git` and caches, sorted; `left_out` returns True for a path to
         leave out.
+
+        `found`: list what this checkpoint found, without another scan.
         """
         with self._wrap_os_errors():
-            return listing.list_files(self.root, self.caches, limit, left_out)
+            scanned = (
+                found.scan if found and not self.prepared else None
+            )  # a listing has what a setup created
+            if scanned is None:
+                scanned = listing.scan_for_listing(self.root, self.caches)
+            return listing.list_files(scanned, self.caches, limit, left_out)
 
     def survey_files(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
         """Return the files that a prompt may mention: no git-ignored, cached or `excluded` files, and none outside.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from logist.core import review
@@ -203,9 +203,9 @@ def find_judged_place(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> 
     return here
 
 
-def _build_event(observed: Observed, action: Action, reason: str) -> Event:
+def _build_event(observed: Observed, action: Action, reason: str, *, blocked: bool = False) -> Event:
     who = Who.REVIEWER if observed.phase is Phase.REVIEWER else Who.DOER
-    return Event(who, action, role=observed.role, reason=reason)
+    return Event(who, action, role=observed.role, reason=reason, blocked=blocked)
 
 
 def _conclude_breach(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
@@ -281,7 +281,7 @@ def _conclude_valid(
         *_warn_of_invalid_choice(spec, here, observed, command),
     )
     response = _build_valid_response(reply, observed, command, warnings)
-    event = replace(_build_event(observed, action, reason), blocked=bool(gate and gate.blocked))
+    event = _build_event(observed, action, reason, blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
     completed = next_steps.route_completed_step(

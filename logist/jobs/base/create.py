@@ -46,6 +46,7 @@ class ChildOrigin:
     """What a child job is made from: the parent's files, and its part of the workflow."""
 
     git_dir: Path
+    workspace: Path
     commit: str
     flow: Workflow | None
 
@@ -90,7 +91,7 @@ def create_job(
     with JobDir.create_job(project.jobs_dir, job_id) as job:
         workspace = project.open_workspace(job)
         start = (
-            workspace.populate_from_parent(child.git_dir, child.commit)
+            workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
             if child
             else workspace.populate(source)
         )

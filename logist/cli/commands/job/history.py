@@ -12,7 +12,7 @@ import click
 from logist.cli.options import job_and_dir_options, listing_options
 from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
 from logist.cli.show.answer_details import facts_lines
-from logist.cli.show.output import Line, Output, Screen, StyledText
+from logist.cli.show.output import Line, Output, Screen, StreamedRows, StyledText
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
@@ -97,7 +97,7 @@ def history(
         second = find_recorded_job(environment, other, jobs_dir) if other is not None else None
         return _show_difference(Archive.from_job(job), second, pair)
     lines = (line for entry in read_interactions(job) for line in entry_lines(entry, every_decision=True))
-    return Output(job.read_entries(), lines, on_terminal=partial(_iter_terminal_lines, job))
+    return Output(StreamedRows(job.read_entries), lines, on_terminal=partial(_iter_terminal_lines, job))
 
 
 def _iter_terminal_lines(job: JobDir, screen: Screen) -> Iterator[Line]:

@@ -125,6 +125,7 @@ def test_the_inbox_is_light(run_logist: RunLogist, tmp_path: Path, job: str) -> 
         ["job", "diff", "j1", "--stat"],
         ["role", "list"],
         ["config", "show"],
+        ["inbox", "--json"],
     ],
     ids=" ".join,
 )
@@ -132,7 +133,7 @@ def test_the_inbox_is_light(run_logist: RunLogist, tmp_path: Path, job: str) -> 
 def test_what_only_reads_loads_no_pydantic(run_logist: RunLogist, tmp_path: Path, args: list[str]) -> None:
     before = tree(tmp_path)
     ran = run_logist(*args, env=TIMED)
-    assert ran.code == 0, talk(ran.err)
+    assert ran.code in (0, 11), talk(ran.err)  # 11: the inbox has a job that waits for approval
     assert ran.out
     assert heavy(ran.err) == set()
     assert tree(tmp_path) == before

@@ -34,8 +34,8 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "ConfiguredLimits": (
         (),
         {
-            "cost_threshold": (("limited", "float", {"ge": 0}), 1000),
-            "time_threshold_minutes": (("limited", "float", {"ge": 0}), 60),
+            "cost_threshold": (("limited", "float", {"ge": 0, "allow_inf_nan": False}), 1000),
+            "time_threshold_minutes": (("limited", "float", {"ge": 0, "allow_inf_nan": False}), 60),
             "max_allowed_iterations": (("limited", "int", {"ge": 0}), 50),
             "max_attempts": (("limited", "int", {"ge": 1}), 3),
         },

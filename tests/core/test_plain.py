@@ -149,6 +149,14 @@ def test_a_spec_is_written_as_by_the_model(data: dict[str, Any]) -> None:
         assert record.model_dump(mode="json", **options) == model.model_dump(mode="json", **options)
 
 
+@pytest.mark.parametrize("key", JobSpec.model_fields)
+def test_a_spec_is_not_read_differently(key: str) -> None:
+    for wrong in [*WRONG, "a\n", "../a", "end", {"cost_threshold": 1}, {"cost_threshold": float("inf")}]:
+        record = plain.read_job_spec({key: wrong})
+        if record is not None:
+            assert_same(JobSpec.model_validate({key: wrong}), record, f"{key} = {wrong!r}")
+
+
 WRONG = [
     None,
     3,
@@ -164,6 +172,7 @@ WRONG = [
     "\ud800",
     10**400,
     float("nan"),
+    float("inf"),
     ["\ud800"],
 ]
 

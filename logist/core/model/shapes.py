@@ -257,8 +257,11 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "ItemLimits": (
         (),
         {
-            "cost_threshold": (("optional", ("limited", "float", {"ge": 0})), None),
-            "time_threshold_minutes": (("optional", ("limited", "float", {"ge": 0})), None),
+            "cost_threshold": (("optional", ("limited", "float", {"ge": 0, "allow_inf_nan": False})), None),
+            "time_threshold_minutes": (
+                ("optional", ("limited", "float", {"ge": 0, "allow_inf_nan": False})),
+                None,
+            ),
             "max_allowed_iterations": (("optional", ("limited", "int", {"ge": 0})), None),
             "max_attempts": (("optional", ("limited", "int", {"ge": 1})), None),
         },
@@ -308,8 +311,8 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "Limits": (
         (),
         {
-            "cost_threshold": (("limited", "float", {"ge": 0}), 1000),
-            "time_threshold_minutes": (("limited", "float", {"ge": 0}), 60),
+            "cost_threshold": (("limited", "float", {"ge": 0, "allow_inf_nan": False}), 1000),
+            "time_threshold_minutes": (("limited", "float", {"ge": 0, "allow_inf_nan": False}), 60),
             "max_allowed_iterations": (("limited", "int", {"ge": 0}), 50),
             "max_attempts": (("limited", "int", {"ge": 1}), 3),
         },
@@ -371,8 +374,11 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "PartialLimits": (
         (),
         {
-            "cost_threshold": (("optional", ("limited", "float", {"ge": 0})), None),
-            "time_threshold_minutes": (("optional", ("limited", "float", {"ge": 0})), None),
+            "cost_threshold": (("optional", ("limited", "float", {"ge": 0, "allow_inf_nan": False})), None),
+            "time_threshold_minutes": (
+                ("optional", ("limited", "float", {"ge": 0, "allow_inf_nan": False})),
+                None,
+            ),
             "max_allowed_iterations": (("optional", ("limited", "int", {"ge": 0})), None),
             "max_attempts": (("optional", ("limited", "int", {"ge": 1})), None),
         },

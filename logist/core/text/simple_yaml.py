@@ -64,12 +64,12 @@ def resolve_scalar(word: str) -> Any:
 def parse_simple_yaml(text: str) -> dict[str, Any] | None:
     """Parse a mapping; None if the text is not simple, which may be an error."""
     try:
-        return _Parser(text).parse()
+        return _SimpleYamlParser(text).parse()
     except ValueError:
         return None
 
 
-class _Parser:
+class _SimpleYamlParser:
     def __init__(self, text: str) -> None:
         self._lines = text.split("\n")
         self._at = 0

@@ -41,8 +41,10 @@ class JobComparison:
     before: str
     after: str
     notes: tuple[str, ...] = ()
-    review_hash: str | None = None
-    """Names what a steward sees of the job with these files; None if the files on disk are not compared."""
+    compute_review_hash: Callable[[], str | None] = lambda: None
+    """Names what a steward sees of the job with these files; None if the files on disk are not compared. A function,
+    because it reads the files again, and a list of changes doesn't have it.
+    """
     awaits_approval: bool = False
 
 
@@ -65,12 +67,16 @@ def compare_job(project: JobFiles, job: JobDir, state: State, scope: Scope) -> I
         labels = (before[1], after[1])
     with open_comparison(*sides, scope.paths) as comparison:
         now_side = next((number for number, side in enumerate(sides) if side == now), None)
-        review_hash = None
-        if now_side is not None:
-            files = comparison.compute_digest(now_side)
-            review_hash = str(compute_review_hash(project, job, state, files=files))
+
+        def find_review_hash() -> str | None:
+            if now_side is None:
+                return None
+            return str(compute_review_hash(project, job, state, files=comparison.compute_digest(now_side)))
+
         awaits_approval = state.status is Status.APPROVAL_REQUIRED
-        yield JobComparison(comparison, *labels, tuple(_describe_work(jobs)), review_hash, awaits_approval)
+        yield JobComparison(
+            comparison, *labels, tuple(_describe_work(jobs)), find_review_hash, awaits_approval
+        )
 
 
 _State = tuple[str | None, str]

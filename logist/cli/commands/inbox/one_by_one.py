@@ -161,7 +161,7 @@ class InboxWalk:
         """Show the changed files, and the start of the diff of work that can be approved."""
         try:
             with _compare_job(case) as compared:
-                case.seen = compared.review_hash
+                case.seen = compared.compute_review_hash()
                 files = compared.comparison.list_files()
                 lines = format_summary(compared, files)
                 self._print([(StyledText("Changed files:" if files else "No files changed", "bold"),)])
@@ -238,7 +238,7 @@ class InboxWalk:
 
     def _show_diff(self, case: _Case) -> None:
         with _compare_job(case) as compared:
-            case.seen = compared.review_hash
+            case.seen = compared.compute_review_hash()
             files = compared.comparison.list_files()
             with compared.comparison.open_patch(binary=False) as stream:
                 show_patch(format_summary(compared, files), stream, self.environment)

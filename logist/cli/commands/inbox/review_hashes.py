@@ -12,9 +12,11 @@ from logist.jobs.steward.review_hash import find_review_hash
 
 if TYPE_CHECKING:
     from logist.config.environment import Environment
-    from logist.jobs.base.plain_project import PlainProject
+    from logist.core.model import State
+    from logist.jobs.base.plain_project import JobFiles, PlainProject
     from logist.jobs.base.project import ProjectContext
     from logist.jobs.steward.inbox import InboxItem
+    from logist.store import JobDir
 
 
 def find_review_hashes(
@@ -28,27 +30,28 @@ def find_review_hashes(
         if item.status != "APPROVAL_REQUIRED":
             continue
         try:
-            review_hash = _find_plainly(plain_project, item)
-            if review_hash is None:
-                review_hash = _find_with_project(environment, jobs_dir, item, projects)
+            project, job, state = _open_plainly(plain_project, item) or _open_with_project(
+                environment, jobs_dir, item, projects
+            )
+            review_hash = find_review_hash(project, job, state)
         except LogistError:  # the job or its project can't be read: the list of jobs stays useful
             review_hash = None
         hashes[item.jobs_dir, item.job] = review_hash
     return hashes
 
 
-def _find_plainly(project: PlainProject | None, item: InboxItem) -> str | None:
-    """Return the review hash of a job of this project, if neither its settings nor the job need pydantic."""
+def _open_plainly(project: PlainProject | None, item: InboxItem) -> tuple[JobFiles, JobDir, State] | None:
+    """Open a job of this project; None if its settings or the state of the job need pydantic."""
     if project is None or item.project is not None:
         return None
     job = project.open_job(item.job)
     state = read_settled_state(job)
-    return None if state is None else find_review_hash(project, job, state)
+    return None if state is None else (project, job, state)
 
 
-def _find_with_project(
+def _open_with_project(
     environment: Environment, jobs_dir: str | None, item: InboxItem, projects: dict[str, ProjectContext]
-) -> str | None:
+) -> tuple[JobFiles, JobDir, State]:
     from logist.cli.commands.inbox.one_by_one import open_item_project
     from logist.jobs.base.session import load_session
 
@@ -56,4 +59,4 @@ def _find_with_project(
         projects[item.jobs_dir] = open_item_project(environment, jobs_dir, item)
     project = projects[item.jobs_dir]
     job = project.open_job(item.job)
-    return find_review_hash(project, job, load_session(project, job).state)
+    return project, job, load_session(project, job).state

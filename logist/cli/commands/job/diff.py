@@ -153,9 +153,10 @@ def _note_left_out(compared: JobComparison) -> tuple[Diagnostic, ...]:
 
 
 def _advise_approval(job_id: str, compared: JobComparison) -> tuple[Diagnostic, ...]:
-    if not (compared.awaits_approval and compared.review_hash):
+    review_hash = compared.compute_review_hash() if compared.awaits_approval else None
+    if review_hash is None:
         return ()
-    command = f"logist job approve --job {job_id} --seen {compared.review_hash}"
+    command = f"logist job approve --job {job_id} --seen {review_hash}"
     return make_notes([f"to approve exactly this work: {command}"])
 
 
@@ -204,5 +205,5 @@ def _build_data(job_id: str, compared: JobComparison, files: list[FileDifference
         "left_out": list(compared.comparison.left_out),
         "patch": patch.decode("utf-8", "backslashreplace"),
         "whole": is_whole,
-        "review_hash": compared.review_hash,
+        "review_hash": compared.compute_review_hash(),
     }

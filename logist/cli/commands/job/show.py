@@ -36,9 +36,9 @@ PATHS = 20
 @click.option("--mermaid", is_flag=True, help="Show the workflow as a mermaid diagram.")
 @click.option("--checks", is_flag=True, help="Show only the results of the last checks, with their output.")
 @job_options
-@click.pass_obj
+@click.pass_context
 def show(
-    environment: Environment,
+    ctx: click.Context,
     job_argument: str | None,
     job_option: str | None,
     jobs_dir: str | None,
@@ -58,6 +58,8 @@ def show(
     from logist.core.machine.waiting import find_assignee
     from logist.jobs.base.plain_reader import read_interactions, read_job_spec, read_state
 
+    environment: Environment = ctx.obj
+    is_json = ctx.get_parameter_source("as_json") is click.core.ParameterSource.COMMANDLINE
     job = open_job(environment, job_argument, job_option, jobs_dir)
     state = read_state(job)
     job_spec = read_job_spec(job)
@@ -94,9 +96,7 @@ def show(
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _list_paths(job),
-        "review_hash": None
-        if state.status in TERMINAL
-        else _find_review_hash(environment, jobs_dir, job, state),
+        "review_hash": _find_review_hash(environment, jobs_dir, job, state) if is_json else None,
         "setup": glance.read_last_setup(str(job.path)),
         "assignee": find_assignee(state.model_dump(mode="json")),
         "workflow": None,
@@ -130,6 +130,9 @@ def show(
 def _find_review_hash(
     environment: Environment, jobs_dir: str | None, job: JobDir, state: State
 ) -> str | None:
+    """Return the review hash, which only --json has; None if the job has ended or its workspace can't be read."""
+    if state.status in TERMINAL:
+        return None
     from logist.cli.context import open_plain_project
     from logist.jobs.steward.review_hash import find_review_hash
 

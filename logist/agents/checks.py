@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from logist.agents import sandbox
 from logist.agents.own_process import add_package_path, has_ended
 from logist.agents.sandbox import MARKER, Confinement, ProgramEnd
 from logist.errors import LogistError
+from logist.quick_dataclass import dataclass
 
 MODULE = "logist.agents.checks"
 STDOUT, STDERR = "stdout", "stderr"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +13,7 @@ from logist.agents.protocol import Ask, build_first_messages
 from logist.core.model import ErrorKind, JsonObject, Reply, TransportError, Usage
 from logist.core.money import money
 from logist.core.money.amounts import MICROCENTS
+from logist.quick_dataclass import dataclass
 
 NAME = "function"
 """The name of this agent in the history."""

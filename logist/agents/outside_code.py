@@ -15,12 +15,12 @@ import shutil
 import stat
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from logist.agents.sandbox.view import find_interpreter, is_below, is_system
+from logist.quick_dataclass import dataclass
 
 Ecosystem = Literal["Python", "Node", "Go", "Cargo"]
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from logist.core.answer.thinking import remove_thinking
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Provider, Reply, Request
 from logist.core.prompt.prompt import SEPARATOR
 from logist.core.text.outermost_json import measure_depth
+from logist.quick_dataclass import dataclass
 
 GRACE = 3.0
 """Seconds that a courier still waits for an answer after it was stopped: the answer may be almost complete."""

@@ -8,7 +8,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from logist.core.answer.exit_command import replace_surrogates
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
 from logist.core.replay.old_entry import find_logged_operation, read_old_answer
 from logist.errors import Damaged, InvalidFile, Refused
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, history, segments
 from logist.store.entries import read_header
 

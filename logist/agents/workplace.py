@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from logist.agents.protocol import AgentWork, CodePaths
 from logist.agents.sandbox import Confinement
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace.files import removal, safe_open
 

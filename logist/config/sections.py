@@ -70,6 +70,8 @@ def endpoint_fault(endpoint: str) -> str | None:
         return "must be a URL"
     if "@" in parts.netloc:
         return "must not contain a user name or password"
+    if any(character.isspace() or not character.isprintable() for character in endpoint):
+        return "must not contain spaces or control characters"
     if parts.scheme not in ("http", "https") or not host:
         return "must start with http:// or https:// and a host"
     return None

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,11 +21,10 @@ from logist.config.layering import (
     drop_other_spellings,
     expand_short_forms,
     get_patterns,
-    list_leaf_paths,
-    merge_settings,
     refuse_user_keys,
     require_owner,
 )
+from logist.config.merging import list_leaf_paths, merge_settings
 from logist.config.prices import find_known_model, suggest_providers
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.providers import ProviderEntry, find_entry, is_local_without_key
@@ -54,6 +53,7 @@ from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
 from logist.core.review import is_blocking, is_run_by_logist
 from logist.documents import Document, read_document, suggest_names, validate_document
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 
 CONFIG_FILE = "config.yaml"
 FREE = {"input_price": 0.0, "output_price": 0.0}

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from logist.config.sections import PRICES, THIS_MACHINE
 from logist.config.settings import LoadedSettings, Settings, can_merge_automatically, has_known_address
 from logist.core.model import CHECKS, Role
 from logist.errors import InvalidFile, LogistError
+from logist.quick_dataclass import dataclass
 
 FieldPath = tuple[str, ...]
 Allowed = dict[str, str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from logist.agents.courier.ask_files import RecordedAsk
@@ -48,6 +48,7 @@ from logist.jobs.turn import (
 )
 from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered
+from logist.quick_dataclass import dataclass
 from logist.store.provider_wait import ProviderWait
 from logist.workspace import Checkpoint
 

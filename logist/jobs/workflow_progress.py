@@ -6,7 +6,7 @@ Imports only what a listing may load: a history is read as plain JSON, and nothi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from logist.core import template
@@ -31,6 +31,7 @@ from logist.core.model import (
 from logist.core.model.commands import SpawnCommand
 from logist.core.template import data
 from logist.core.workflow.item_names import name_item
+from logist.quick_dataclass import dataclass
 
 LONGEST = 60
 """Maximum length of the text next to a step or a child, in characters."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from logist.core import template
@@ -15,6 +15,7 @@ from logist.core.prompt import role_template
 from logist.core.template import data
 from logist.documents import Document, find_document_faults, suggest_names, validate_document
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 from logist.resources import load_schema
 from logist.roles.files import RoleEntry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem

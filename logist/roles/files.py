@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from logist.documents import MAX_BYTES, Document, read_document
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 from logist.resources import find_resource
 from logist.roles.markdown import AGENT_PROMPT, MARKDOWN, has_front_matter, read_markdown
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from logist.core.model import Role
 from logist.documents import suggest_names
 from logist.errors import InvalidFile, UsageError
+from logist.quick_dataclass import dataclass
 
 FALLBACK = "Worker"
 """The role whose model applies to a role that has a template but no model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from logist.errors import UsageError
 from logist.jobs.archive import recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY
 from logist.testing.replayed import Replay, load_drift_finder
 

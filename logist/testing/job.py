@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from logist import documents
 from logist.api import Job
 from logist.config.environment import PROJECT_DIRECTORY, Environment, list_config_directories
-from logist.config.layering import merge_settings
+from logist.config.merging import merge_settings
 from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
 from logist.core.model import JobSpec, Kind
@@ -22,6 +22,7 @@ from logist.errors import UsageError
 from logist.jobs.base.create import create_job
 from logist.jobs.base.project import SCRIPTED, Clock, ProjectContext
 from logist.jobs.base.result import CommandResult
+from logist.quick_dataclass import dataclass
 from logist.resources import find_resource
 from logist.roles import load_roles
 from logist.testing.offline import forbid_network

@@ -6,7 +6,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from logist.jobs.doctor import repairs
 from logist.jobs.step_job import GivenAnswer, do_poststep, do_step
 from logist.jobs.steward import job_edits, role_switch, steward_decisions
 from logist.jobs.turn.next_request import Choice
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, files
 from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace
@@ -176,7 +177,8 @@ def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> Chi
     workspace.populate(None)
     if course.start is not None:
         shutil.copytree(course.start, scratch / "start", symlinks=True, dirs_exist_ok=True)
-    return ChildOrigin(scratch / "git", workspace.create_checkpoint("start").commit, spec.workflow)
+    commit = workspace.create_checkpoint("start").commit
+    return ChildOrigin(scratch / "git", scratch / "start", commit, spec.workflow)
 
 
 def _repeat_interaction(course: _Course, entry: Interaction) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from shlex import quote
 
@@ -16,6 +16,7 @@ from logist.core.workflow.linting import lint_workflow
 from logist.core.workflow.nesting import find_nested_workflows
 from logist.core.workflow.places import Places, Read, suggest_name
 from logist.errors import UsageError
+from logist.quick_dataclass import dataclass
 from logist.workflows.reading import SUFFIXES, read_workflow_file
 
 MAX_FILES = 1000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from heapq import nsmallest
 from pathlib import Path
 
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint.scan import UNREADABLE, FileTable, ScanRules, WorkspaceScan, scan_workspace
 from logist.workspace.files import file_names, safe_open
 

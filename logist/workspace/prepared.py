@@ -13,13 +13,14 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
 
 from logist.core.text.cache_patterns import VOLATILE_CACHES
 from logist.core.text.lock_files import choose_lock_files
 from logist.errors import StorageError
+from logist.quick_dataclass import dataclass
 from logist.workspace import context
 from logist.workspace.checkpoint import baseline, undoing
 from logist.workspace.checkpoint.objects import Tree

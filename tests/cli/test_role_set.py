@@ -45,6 +45,13 @@ def test_an_own_file_keeps_its_comments(desk: Desk, file: Path) -> None:
     assert ran.out == "Worker: llm_model is already ollama/llama3: nothing to change\n"
 
 
+def test_a_model_that_nobody_knows_is_set_with_a_warning(desk: Desk, file: Path) -> None:
+    ran = desk("role", "set", "Worker", "llm_model", "clawde")
+    assert (ran.code, file.exists()) == (0, True)
+    assert ran.err.startswith("warning: role `Worker`: unknown model `clawde`")
+    assert desk("role", "set", "Worker", "llm_model", "null").err == ""
+
+
 def test_what_a_person_sets_needs_no_trust_but_other_changes_do(desk: Desk, file: Path) -> None:
     assert desk("role", "set", "Worker", "llm_model", "elsewhere/x").code == 0
     assert desk("trust").code == 0

@@ -113,6 +113,14 @@ def test_a_fork_keeps_the_signatures_of_its_origin(signed: SignedDesk) -> None:
     assert (ran.code, "signed by ada@example.org: #4 suspend" in ran.out) == (0, True), ran.err
 
 
+def test_an_imported_history_keeps_the_signatures_under_a_new_id(signed: SignedDesk) -> None:
+    signed.configure()
+    assert signed("job", "approve", "j1").code == 0
+    assert signed("job", "import", ".logist/jobs/j1", "--id", "copy").code == 0
+    ran = signed("job", "verify", "copy")
+    assert (ran.code, "signed by ada@example.org: #4 approve" in ran.out) == (0, True), ran.err
+
+
 def test_a_signature_without_a_file_of_signers_is_not_checked(signed: SignedDesk) -> None:
     signed.configure()
     assert signed("job", "approve", "j1").code == 0

@@ -236,7 +236,7 @@ def test_a_change_that_no_time_of_the_file_shows_is_for_doctor_to_find(desk: Des
 def test_without_git_the_workspace_is_not_compared(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     stepped(desk)
     edit(desk)
-    monkeypatch.setattr("logist.workspace.workspace.GIT_PATH", str(desk.place))
+    monkeypatch.setattr("logist.workspace.reading.GIT_PATH", str(desk.place))
     ran = desk("job", "verify", "j1")
     assert ran.code == 0
     assert "the workspace and its checkpoints were not checked: git is not installed" in ran.err

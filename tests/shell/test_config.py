@@ -599,6 +599,8 @@ class TestModels:
             ("localhost", "must start with http:// or https:// and a host"),
             ("file:///etc/passwd", "must start with http:// or https:// and a host"),
             ("http://", "must start with http:// or https:// and a host"),
+            ("http://127.0.0.1:8000/v 1", "must not contain spaces or control characters"),
+            (" http://127.0.0.1:8000/v1", "must not contain spaces or control characters"),
             ("http://[::1/v1", "must be a URL"),
             ("http://x:port/v1", "must be a URL"),
         ],

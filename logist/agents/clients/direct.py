@@ -10,7 +10,7 @@ import json
 import re
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from http import HTTPStatus
@@ -36,6 +36,7 @@ from logist.agents.protocol import Ask, Sending
 from logist.config.environment import Environment
 from logist.core.model import Call, ErrorKind, JsonObject
 from logist.core.secrets.redact import redact
+from logist.quick_dataclass import dataclass
 
 CONNECT_SECONDS = 30.0
 LONGEST_MESSAGE = 300

@@ -8,7 +8,6 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -26,6 +25,7 @@ from logist.agents.clients.answers import (
 )
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, ErrorKind
+from logist.quick_dataclass import dataclass
 
 PLACEHOLDER_KEY = "none"
 """Key for an endpoint that needs none, so that no client looks for a key elsewhere."""

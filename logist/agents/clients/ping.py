@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from logist.agents.clients.direct import DirectClient
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Model, Provider, Request, TransportError
+from logist.quick_dataclass import dataclass
 
 TEXT = "Say ok."
 CONNECT_SECONDS = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from logist.core.model import (
     Request,
     TransportError,
 )
+from logist.quick_dataclass import dataclass
 from logist.store import Exchange, Exchanges, inflight
 
 EMPTY = Reply()

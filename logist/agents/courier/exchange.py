@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -47,6 +47,7 @@ from logist.core.model import Call, ErrorKind, JsonObject, TransportError
 from logist.core.money import money
 from logist.core.secrets.redact import redact
 from logist.core.text.counts import format_count
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.store.progress import Activity
 

@@ -121,8 +121,10 @@ def _load(kind: Kind) -> None:
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from logist.agents.clients import direct, loading
     from logist.agents.courier import exchange
+    from logist.core.secrets import secrets_table
 
     assert exchange is not None
+    secrets_table.compile_patterns()
     if kind == "litellm":
         with suppress(ImportError):  # the courier reports it
             loading.preload_litellm()

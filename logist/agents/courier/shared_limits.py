@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -32,6 +32,7 @@ from logist.core.model import (
 from logist.core.model.commands import BookingCommand
 from logist.core.money import totals
 from logist.errors import Damaged
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, inflight
 from logist.store import lock as locks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.agents.courier import booking
 from logist.agents.courier.follow_ups import FollowUp, read_follow_ups
@@ -12,6 +12,7 @@ from logist.agents.protocol import Ask, Sending, ToolTurn, build_conversation
 from logist.core.model import ErrorKind, JsonObject, Reply, Usage
 from logist.core.money import money
 from logist.core.permissions.tools import TOOLS, to_function_schema
+from logist.quick_dataclass import dataclass
 from logist.store import Exchange
 
 

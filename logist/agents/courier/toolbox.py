@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 from logist.agents import tools
@@ -13,6 +12,7 @@ from logist.agents.protocol import Ask, ToolTurn
 from logist.agents.workplace import Workplace
 from logist.core.model import Call, JsonObject
 from logist.core.permissions.tools import TOOLS
+from logist.quick_dataclass import dataclass
 
 INTERRUPTED = (
     "Interrupted: Logist stopped while this tool ran, so it may be done, partly done or not done. "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from logist.agents.programs import reach
 from logist.agents.programs.output import (
@@ -20,6 +19,7 @@ from logist.agents.programs.protocol import Finished, Invocation, Result, Run, S
 from logist.agents.programs.trouble import Heard, build_result
 from logist.config.programs import PLACEHOLDER, ProgramEntry
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 
 PROMPT = "prompt.txt"
 LONGEST_ARGUMENT = 120_000

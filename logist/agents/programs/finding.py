@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -24,6 +23,7 @@ from logist.core.model import ErrorKind, TransportError
 from logist.core.text.json_object import JsonObject
 from logist.documents import suggest_names
 from logist.errors import InvalidFile, LogistError
+from logist.quick_dataclass import dataclass
 
 GROUP = "logist.agents"
 """The entry point group with which a package adds programs."""

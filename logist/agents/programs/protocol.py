@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from logist.core.model import Model, TransportError
+from logist.quick_dataclass import dataclass
 
 Profile = Literal["read", "edit", "full"]
 """What the program's own permission mode allows: only read, also change files, also run commands."""

@@ -5,11 +5,11 @@ error that decide what happens next.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from logist.agents.programs.output import last_lines, strip_controls
 from logist.agents.programs.protocol import Finished, Result, Spent
 from logist.core.model import ErrorKind, TransportError
+from logist.quick_dataclass import dataclass
 
 LONGEST = 500
 """Maximum characters of a message."""

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.agents.sandbox import landlock, launcher, processes, started
 from logist.agents.sandbox.confinement import Confinement, Kind
 from logist.agents.sandbox.processes import Table
 from logist.agents.sandbox.started import build_limits, reap_process, start_process
 from logist.agents.sandbox.streams import Streams, read_pipe
+from logist.quick_dataclass import dataclass
 
 
 def start_bare(

@@ -9,13 +9,13 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from logist.agents.sandbox import bubblewrap, ending, landlock, launcher, processes, started
 from logist.agents.sandbox.confinement import Confinement, Kind
 from logist.agents.sandbox.processes import Table
 from logist.agents.sandbox.started import build_limits, reap_process, start_process
 from logist.agents.sandbox.streams import Streams, read_pipe, wait_readable
+from logist.quick_dataclass import dataclass
 
 _FIRST_INSIDE = 2
 """The pid of the program in its namespace: pid 1 is the process that reaps orphans there."""

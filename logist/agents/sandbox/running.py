@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from logist.agents.sandbox.started import Started
 from logist.agents.sandbox.streams import Streams, create_output_file
 from logist.agents.sandbox.watching import Watch
 from logist.errors import InvalidFile, Refused
+from logist.quick_dataclass import dataclass
 
 GRACE = 3.0
 """Seconds between the first and the second SIGTERM."""

@@ -11,9 +11,11 @@ import selectors
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
+
+from logist.quick_dataclass import dataclass
 
 PIECE = 1 << 16
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.agents.sandbox import processes
 from logist.agents.sandbox.processes import RunningProcess, Table
+from logist.quick_dataclass import dataclass
 
 PERIOD = 0.25
 """Seconds between two checks of all processes on the machine."""

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from logist.agents.tools.context import Arguments, ToolError
+from logist.core.answer.quick_schema import Check, build_quick_check
 from logist.core.permissions.tools import TOOLS, Tool
 from logist.core.text.outermost_json import measure_depth
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 MAX_CHARACTERS = 16 << 20
 MAX_DEPTH = 100
@@ -29,14 +31,22 @@ def parse_arguments(tool: Tool, text: str) -> Arguments:
     if not isinstance(value, dict):
         raise ToolError(f"the arguments of {tool.name} must be a JSON object")
     present = {name: argument for name, argument in value.items() if argument is not None}
-    error = next(iter(_get_validator(tool.name).iter_errors(present)), None)
-    if error is not None:
-        raise ToolError(f"invalid arguments for {tool.name}: {_describe_error(tool, error)}")
+    if not _get_quick_check(tool.name)(present):
+        error = next(iter(_get_validator(tool.name).iter_errors(present)), None)
+        if error is not None:
+            raise ToolError(f"invalid arguments for {tool.name}: {_describe_error(tool, error)}")
     return {name: _normalize_number(argument) for name, argument in present.items()}
 
 
 @lru_cache(maxsize=len(TOOLS))
+def _get_quick_check(name: str) -> Check:
+    return build_quick_check(TOOLS[name].parameters)
+
+
+@lru_cache(maxsize=len(TOOLS))
 def _get_validator(name: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow import, needed for models with tools only
+
     return Draft202012Validator(TOOLS[name].parameters)
 
 

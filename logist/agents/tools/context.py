@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.config.working import ToolRules
 from logist.core.model import Permission, Permissions, Refusal
 from logist.core.text.cache_patterns import DEFAULT_CACHES
+from logist.quick_dataclass import dataclass
 
 RESERVED = 400
 """Characters of a result that are reserved for its first line and the note about a cut."""

@@ -7,7 +7,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
 from logist.agents.tools import listing, matching, paths, text
@@ -16,6 +16,7 @@ from logist.agents.tools.finding import SlowError, TextFinder, open_finder
 from logist.agents.tools.reading import SNIFFED_BYTES
 from logist.core.permissions.tools import MAX_SEARCHED_BYTES
 from logist.core.text.counts import format_count
+from logist.quick_dataclass import dataclass
 from logist.workspace.files import file_names, safe_open
 
 SECONDS = 60.0

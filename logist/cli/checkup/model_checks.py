@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from logist.agents.protocol import MODEL, MODEL_AGENTS
@@ -19,6 +18,7 @@ from logist.errors import InvalidFile, LogistError
 from logist.jobs.base import model_choice
 from logist.jobs.base.project import SCRIPTED, ProjectContext
 from logist.jobs.doctor.checks import Finding, invalid, warning
+from logist.quick_dataclass import dataclass
 from logist.roles import LoadedRole, Roles
 
 NAMED = 3

@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
+from logist.core.answer.quick_schema import Check, build_quick_check
 from logist.core.model import JsonObject
 from logist.core.text.outermost_json import JsonSpan
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 MAX_DEPTH = 100
 MAX_DIGITS = 1000
@@ -125,21 +127,27 @@ def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
 
 
 def _collect_faults(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
-    errors = _get_validator(schema).iter_errors(document)
+    text = json.dumps(schema)  # in JSON 1 is not true, unlike in Python
+    if _get_quick_check(text)(document):
+        return []
+    errors = _get_validator(text).iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
         first.setdefault(tuple(error.absolute_path), words(error))
     return list(first.values())[:MAX_NAMED]
 
 
-def _get_validator(schema: JsonObject) -> Draft202012Validator:
-    return _build_validator(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
+@lru_cache(maxsize=16)
+def _get_quick_check(schema: str) -> Check:
+    return build_quick_check(json.loads(schema))
 
 
 @lru_cache(maxsize=16)
-def _build_validator(text: str) -> Draft202012Validator:
-    """Build the validator of a schema. Cached, because every answer needs it."""
-    return Draft202012Validator(json.loads(text))
+def _get_validator(schema: str) -> Draft202012Validator:
+    """Return the validator of a schema. Cached, because a replay may use it for many answers."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow import, needed for invalid answers only
+
+    return Draft202012Validator(json.loads(schema))
 
 
 def _describe_fault(error: ValidationError) -> str:

@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
 from logist.core.answer import answer_faults
 from logist.core.answer.questions import QUESTION
 from logist.core.model import JsonObject
@@ -83,6 +80,9 @@ def _cached_schema_fault(text: str) -> str:
     schema = json.loads(text)
     for fault in _find_unsupported_keywords(schema, "", 1):
         return fault
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow import, needed for roles with an output only
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
+
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from logist.core.condition import values
@@ -11,6 +11,7 @@ from logist.core.condition.evaluation import Lookup, Test
 from logist.core.condition.fault import Unusable
 from logist.core.condition.forms import ConditionBuilder
 from logist.core.text import paths
+from logist.quick_dataclass import dataclass
 
 NO_VALUE = "the condition can't be evaluated with any data"
 

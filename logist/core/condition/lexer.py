@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from logist.core.condition.fault import ConditionError
 from logist.core.text import paths
+from logist.quick_dataclass import dataclass
 
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from logist.core.text import paths
+from logist.quick_dataclass import dataclass
 
 ComparisonSign: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
 Function: TypeAlias = Literal["includes", "startsWith", "endsWith"]

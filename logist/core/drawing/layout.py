@@ -9,9 +9,10 @@ grows down, not to the right.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.model import Edge, Workflow
+from logist.quick_dataclass import dataclass
 
 LONG = 6
 """A branch with at least this many steps is drawn at the depth of its decision."""

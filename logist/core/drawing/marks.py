@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from logist.quick_dataclass import dataclass
 
 Standing = Literal["done", "running", "waiting", "stuck", "failed", "skipped", "next"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from logist.core.answer import findings
@@ -40,6 +40,7 @@ from logist.core.model.commands import (
 )
 from logist.core.money import money
 from logist.core.text.json_object import JsonObject
+from logist.quick_dataclass import dataclass
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Default badges by role name, for specs without one, such as those of earlier versions."""

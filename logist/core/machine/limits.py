@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from logist.core.model import EffectiveSpec, Limits, Status, Totals
 from logist.core.model.commands import HaltCommand
 from logist.core.money import money, totals
 from logist.core.money.amounts import MICROCENTS
+from logist.quick_dataclass import dataclass
 
 NOTHING = Totals()
 
@@ -84,7 +86,12 @@ def allowed_microcents(spec: EffectiveSpec) -> int:
 
 
 def _cost_limit(limits: Limits) -> int:
-    return int(Fraction(str(limits.cost_threshold)) * MICROCENTS)
+    return _to_microcents(str(limits.cost_threshold))
+
+
+@lru_cache(maxsize=64)
+def _to_microcents(cents: str) -> int:
+    return int(Fraction(cents) * MICROCENTS)
 
 
 def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from logist.core import condition
@@ -13,6 +13,7 @@ from logist.core.machine.event import Onward
 from logist.core.machine.rules import TODAY, Rule, Rules
 from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
 from logist.core.template import data
+from logist.quick_dataclass import dataclass
 
 DEFAULT = "default"
 MOST_CIRCLES = 1000

@@ -10,11 +10,11 @@ but is not a failure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from logist.core.model import Interaction
+from logist.quick_dataclass import dataclass
 
 
 class Rule(StrEnum):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from logist.core.machine.event import Action, Event
+from logist.core.machine.actions import Action
+from logist.core.machine.event import Event
 from logist.core.model import (
     Approval,
     EffectiveSpec,
@@ -17,6 +17,7 @@ from logist.core.model import (
     Stuck,
     StuckKind,
 )
+from logist.quick_dataclass import dataclass
 
 DOUBTS = ("assume_paid", "retry")
 """A steward's decisions about an exchange in doubt: it was paid, or it was not and may be repeated."""

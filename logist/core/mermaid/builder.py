@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partialmethod
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.graph import SHAPES, Graph, Group, Link, Node, Shape
 from logist.core.mermaid.source import BLANKS, DiagramSource
 from logist.core.mermaid.text import decode_entities
+from logist.quick_dataclass import dataclass
 
 MAX_LINKS = 20_000
 """A diagram with more edges is rejected: `A & B & ... --> C & D & ...` makes an edge for each pair."""

@@ -17,8 +17,6 @@ AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
 MAX_ITEMS = 100
 MAX_DEPTH = 5
 """The maximum nesting of workflows, including the job's own."""
-END = ""
-"""The target of an edge that ends the workflow."""
 
 
 class Step(Recorded):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from logist.core.model import JsonObject, Permission, Permissions
+from logist.quick_dataclass import dataclass
 
 MAX_EDITED_BYTES = 8 << 20
 """Larger files can't be edited; no tool creates a file larger than this."""

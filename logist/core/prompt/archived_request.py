@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -40,8 +39,7 @@ _CUT = re.compile(r"\n\n\(([0-9,]{1,20}) more characters are left out: the promp
 _FENCE = re.compile(r"\n`{3,}\Z")
 
 
-@dataclass(frozen=True)
-class PromptBlock:
+class PromptBlock(NamedTuple):
     """A part of a prompt; for a role's template, all of its pieces together with the values filled in."""
 
     source: str

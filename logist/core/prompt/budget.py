@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from logist.core.model import JsonObject
@@ -23,6 +23,7 @@ from logist.core.prompt.prompt_parts import (
     find_end_of_context,
 )
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 
 BYTES_PER_TOKEN = 3
 NEVER = 0
@@ -268,7 +269,7 @@ def _fence_after(fence: str, chunk: str) -> str:
 
 
 def _cut_at(piece: UnplacedPart, end: int, fence: str = "") -> UnplacedPart:
-    return replace(piece, text=piece.text[:end].rstrip("\n") + _render_ending(len(piece.text) - end, fence))
+    return piece._replace(text=piece.text[:end].rstrip("\n") + _render_ending(len(piece.text) - end, fence))
 
 
 def _render_ending(left: int, fence: str) -> str:

@@ -5,7 +5,6 @@ each value remains a separate part.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from logist.core import template
 from logist.core.model import EffectiveSpec, JsonObject, Role, State
@@ -13,6 +12,7 @@ from logist.core.prompt import context
 from logist.core.prompt.context import Given, RequiredParts
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.template import Rendered, SourcedText, ToldList, data
+from logist.quick_dataclass import dataclass
 
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
 """The names of the task in role templates."""
@@ -84,7 +84,7 @@ def _join_pieces(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
             before[0] += [*runs.pop(), piece]
         else:
             runs.append([piece])
-    return [replace(run[0], text="".join(piece.text for piece in run)) for run in runs]
+    return [run[0]._replace(text="".join(piece.text for piece in run)) for run in runs]
 
 
 def _list_shown_names(rendered: Rendered, given: Given) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from logist.core.relevance.task import Task
+from logist.quick_dataclass import dataclass
 
 MAX_TEXT = 200_000
 """The number of characters of a task that are searched for names."""

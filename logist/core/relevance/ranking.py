@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from math import log
 
 from logist.core.relevance.kinds import FileKind
 from logist.core.relevance.words import Keyword, split_name
+from logist.quick_dataclass import dataclass
 
 NAME = 3.0
 """The weight of a word in the name of a file, compared to one in its content."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from logist.core.model import EffectiveSpec
+from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.model import EffectiveSpec
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.text.counts import format_count
+from logist.quick_dataclass import dataclass
 
 MAX_LINES = 150
 MAX_CHARACTERS = 8_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from logist.core.relevance.task import Task
+from logist.quick_dataclass import dataclass
 
 MAX_KEYWORDS = 10
 MAX_TEXT = 20_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -12,6 +11,7 @@ from logist import __version__
 from logist.core.machine.rules import has_newer_rules
 from logist.core.model import Interaction, JsonObject
 from logist.core.replay.drift_causes import schema_hash
+from logist.quick_dataclass import dataclass
 
 LONGEST = 4_000
 """Characters to keep of a value; a longer one is cut around the first difference."""

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from logist.core.answer.exit_command import extract_text_before_command
@@ -27,6 +27,7 @@ from logist.core.replay.drift_causes import Today
 from logist.core.step import step
 from logist.core.step.step_instructions import Instructed, build_instructions
 from logist.core.text import line_diff
+from logist.quick_dataclass import dataclass
 
 __all__ = [
     "Change",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from logist.core.prompt import archived_request
 from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.step.model_choice import ROLE, SHIPPED, ChosenModel
+from logist.quick_dataclass import dataclass
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
 """Settings of a request, besides its prompt, that come from the role file."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -13,6 +12,7 @@ from logist.core.money import money
 from logist.core.money.amounts import MICROCENTS
 from logist.core.step import step
 from logist.errors import Damaged
+from logist.quick_dataclass import dataclass
 
 STATES = {
     "RUNNING": Status.PENDING,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from logist.core.history import fold
@@ -66,6 +66,7 @@ from logist.core.replay.old_entry import (
 )
 from logist.core.step import step
 from logist.errors import Damaged, LogistError
+from logist.quick_dataclass import dataclass
 
 NOBODY = "(not recorded)"
 """The steward of a decision that the file does not record."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from logist.core.answer.findings import NOT_RUN, format_check_result, is_failed_check, merge_check_results
@@ -29,6 +28,7 @@ from logist.core.review.verdict import (
     parse_text_output,
     read_verdict,
 )
+from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:  # folding a history doesn't need the code that reads answers
     from logist.core.answer.exit_command import ExitCommand

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from logist.core.answer.findings import to_printable_line
 from logist.core.model import Check, JsonObject
+from logist.quick_dataclass import dataclass
 
 PASS, FAIL = "PASS", "FAIL"
 ERROR, WARNING, SUGGESTION = "error", "warning", "suggestion"

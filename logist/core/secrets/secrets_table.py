@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 SHORT_TEXT = 4_000
@@ -22,11 +22,21 @@ class Sort(NamedTuple):
     """The name for people: `GitHub token`."""
     hint: str
     """A text without this is not searched."""
-    pattern: re.Pattern[str]
+    expression: str
     """The group `secret` is removed; without such a group, the complete match."""
     plausible: Callable[[str], bool] = lambda secret: True
     any_case: bool = False
     """The pattern is for lowercase text, and each match begins with the hint."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression; compiling all of them takes longer than most commands."""
+        return _compile(self.expression)
+
+
+@cache
+def _compile(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)
 
 
 class Match(NamedTuple):
@@ -37,7 +47,7 @@ class Match(NamedTuple):
     kind: str
 
 
-def _key_pattern(prefix: str, body: str) -> re.Pattern[str]:
+def _key_pattern(prefix: str, body: str) -> str:
     """Build the pattern of a key that does not start in the middle of a word; `prefix` has a fixed length.
 
     The prefix comes first, so that the search can skip ahead. In JSON and in URLs a key may follow an escape
@@ -45,7 +55,7 @@ def _key_pattern(prefix: str, body: str) -> re.Pattern[str]:
     """
     starts = (rf"(?<![A-Za-z0-9_-]{prefix})", rf"(?<=\\[bfnrt]{prefix})")
     escapes = (rf"(?<=\\u[0-9A-Fa-f]{{4}}{prefix})", rf"(?<=%[0-9A-Fa-f]{{2}}{prefix})")
-    return re.compile(f"{prefix}(?:{'|'.join(starts + escapes)}){body}")
+    return f"{prefix}(?:{'|'.join(starts + escapes)}){body}"
 
 
 _PLACEHOLDERS = frozenset(
@@ -160,8 +170,8 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "GitLab token",
         "gl",
-        re.compile(
-            r"(?<![A-Za-z0-9_-])gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-(?=[A-Za-z_-]{0,64}[0-9])"
+        (
+            r"gl(?<![A-Za-z0-9_-]gl)(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-(?=[A-Za-z_-]{0,64}[0-9])"
             r"[A-Za-z0-9_.-]{20,}+"
         ),
     ),
@@ -170,7 +180,7 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "AWS secret key",
         "secret",
-        re.compile(
+        (
             rf"secret(?:[_-]?access)?(?:[_-]?key)?{_SET}"
             r"(?P<secret>[A-Za-z0-9/+]{40}+)(?![A-Za-z0-9/+=])"
         ),
@@ -182,17 +192,17 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "Slack webhook",
         "hooks.slack.com/",
-        re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9_/]{20,}+)"),
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9_/]{20,}+)",
     ),
     Sort(
         "Azure key",
         "Key=",
-        re.compile(r"(?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{32,}+={0,2}+)"),
+        r"(?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{32,}+={0,2}+)",
     ),
     Sort(
         "Azure shared access signature",
         "sig=",
-        re.compile(r"[?&;]sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){32,}+={0,2}+)"),
+        r"[?&;]sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){32,}+={0,2}+)",
     ),
     Sort("Stripe key", "_live_", _key_pattern("[prs]k_live_", r"[A-Za-z0-9]{16,}+")),
     Sort("Stripe key", "_test_", _key_pattern("[prs]k_test_", r"[A-Za-z0-9]{16,}+")),
@@ -205,20 +215,20 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "Telegram bot token",
         ":AA",
-        re.compile(r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{33}+(?![A-Za-z0-9_-])"),
+        r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{33}+(?![A-Za-z0-9_-])",
     ),
     Sort(
         "Discord token",
         ".",
-        re.compile(
-            r"(?<![A-Za-z0-9_.-])(?:[MNO][A-Za-z0-9]{3}){6}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
+        (
+            r"[MNO](?<![A-Za-z0-9_.-][MNO])[A-Za-z0-9]{3}(?:[MNO][A-Za-z0-9]{3}){5}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
             r"(?![A-Za-z0-9_-])"
         ),
     ),
     Sort(
         "Discord webhook",
         "/api/webhooks/",
-        re.compile(r"/api/webhooks/[0-9]{15,22}+/(?P<secret>[A-Za-z0-9_-]{50,}+)"),
+        r"/api/webhooks/[0-9]{15,22}+/(?P<secret>[A-Za-z0-9_-]{50,}+)",
     ),
     Sort(
         "JSON Web Token",
@@ -228,7 +238,7 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "private key",
         "PRIVATE KEY",
-        re.compile(
+        (
             rf"-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
             rf"(?:(?:[^-]|-(?!----))*+{_END}|{_BASE64_LINES}++)"
         ),
@@ -236,29 +246,33 @@ SORTS: tuple[Sort, ...] = (
     Sort(
         "password in a URL",
         "://",
-        re.compile(r"://[^\s/?#@:\"'<>\\]*+:(?P<secret>[^\s/?#@\"'<>\\]++)@(?=[A-Za-z0-9\[])"),
+        r"://[^\s/?#@:\"'<>\\]*+:(?P<secret>[^\s/?#@\"'<>\\]++)@(?=[A-Za-z0-9\[])",
         _is_password,
     ),
     Sort(
         "authorization header",
         "authorization",
-        re.compile(
-            rf"authorization{_SET}(?:[a-z]{{1,16}}[ \t]{{1,3}})?(?P<secret>[A-Za-z0-9._~+/=-]{{8,}}+)"
-        ),
+        rf"authorization{_SET}(?:[a-z]{{1,16}}[ \t]{{1,3}})?(?P<secret>[A-Za-z0-9._~+/=-]{{8,}}+)",
         _is_token,
         any_case=True,
     ),
     Sort(
         "bearer token",
         "earer",
-        re.compile(r"(?<![A-Za-z])[Bb]earer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{20,}+)"),
+        r"(?<![A-Za-z])[Bb]earer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{20,}+)",
         _is_token,
     ),
     *(
-        Sort("password or key value", word, re.compile(name + _SET + _VALUE), _is_value, any_case=True)
+        Sort("password or key value", word, name + _SET + _VALUE, _is_value, any_case=True)
         for word, name in _NAMES.items()
     ),
 )
+
+
+def compile_patterns() -> None:
+    """Compile all patterns now, so that the processes that this one forks don't have to."""
+    for sort in SORTS:
+        _compile(sort.expression)
 
 
 def find_by_pattern(text: str) -> Iterable[Match]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from logist.quick_dataclass import dataclass
 
 Name = Literal["status", "summary", "output", "next action", "metadata", "evidence"]
 Manner = Literal["level", "headings", "bold", "plain"]

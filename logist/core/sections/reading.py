@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from logist.core.answer.exit_command import text_fault
@@ -10,6 +9,7 @@ from logist.core.model import JsonObject
 from logist.core.sections import content
 from logist.core.sections.outline import Name, Section, cut_sections, split_lines, unwrap_fence
 from logist.core.sections.words import NextAction, SectionStatus, read_word
+from logist.quick_dataclass import dataclass
 
 DECIDED = frozenset({SectionStatus.BLOCKED, SectionStatus.FAILED})
 """A status that needs no next action: a person must decide in any case."""

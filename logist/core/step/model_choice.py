@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from logist.core.model import EffectiveSpec, Phase, Role
+from logist.quick_dataclass import dataclass
 
 OPTION = "--model"
 ENVIRONMENT = "LOGIST_MODEL"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from logist.core.machine.limits import (
     Halt,
@@ -19,6 +18,7 @@ from logist.core.permissions.tools import Tool, to_function_schema
 from logist.core.prompt import budget, prompt, prompt_parts
 from logist.core.prompt.budget import Budget, BudgetRow
 from logist.core.step.step_instructions import build_instructions
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ step's format: exit command or sections.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from logist.core import sections, template
 from logist.core.answer import exit_command
 from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
@@ -14,6 +12,7 @@ from logist.core.prompt import prompt, role_template
 from logist.core.prompt.prompt import AtStep, Given, UnplacedPart
 from logist.core.template import data
 from logist.core.text import layers
+from logist.quick_dataclass import dataclass
 
 SECTIONS = "sections"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from logist.core.template.tree import ActionPlace, Holds, Name, TemplateError
 from logist.core.text import paths
+from logist.quick_dataclass import dataclass
 
 MAX_CHARACTERS = 1 << 18
 """The maximum length of a template."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.template.actions import TemplateAction, split_pieces
 from logist.core.template.tree import ActionPlace, Branch, If, Look, Name, Node, Range, TemplateError, Unknown
+from logist.quick_dataclass import dataclass
 
 MAX_DEPTH = 20
 """The maximum nesting of blocks."""

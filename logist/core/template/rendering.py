@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from logist.core.template.tree import (
     Unknown,
 )
 from logist.core.text import paths
+from logist.quick_dataclass import dataclass
 
 MAX_OUTPUT = 1_000_000
 """The maximum length of a rendered text, in characters."""

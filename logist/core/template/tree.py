@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from logist.core.text import paths
+from logist.quick_dataclass import dataclass
 
 
 class TemplateError(ValueError):

@@ -13,8 +13,9 @@ Prose and code contain many braces, so what follows a brace decides:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from logist.quick_dataclass import dataclass
 
 Ending = Literal["closed", "fence", "text"]
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from logist.quick_dataclass import dataclass
 
 MAX_PATTERN = 1_000
 """The maximum length of a pattern; longer lines are skipped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from logist.core.history.workflow_state import ASSIGNEE
@@ -20,6 +20,7 @@ from logist.core.model import (
 )
 from logist.core.review import get_checks, get_review_mode
 from logist.core.whatif.keys import check_of
+from logist.quick_dataclass import dataclass
 
 BROUGHT: dict[Literal["strict", "normal", "yolo"], Approval] = {
     "strict": Approval.EACH,

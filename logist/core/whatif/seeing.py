@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from logist.core.model import (
     EVERYTHING,
@@ -24,6 +23,7 @@ from logist.core.replay import replay_checks
 from logist.core.review import get_checks
 from logist.core.step.step import JudgedAnswer
 from logist.core.whatif.rules import ChangedRules
+from logist.quick_dataclass import dataclass
 
 DELETED = "deleted"
 

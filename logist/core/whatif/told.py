@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.model import TERMINAL, Interaction, Kind, Observed, Place, State
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

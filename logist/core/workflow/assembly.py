@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from logist.core.condition import render_condition
@@ -12,6 +12,7 @@ from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, Places, Read, make_problem, suggest_name
 from logist.core.workflow.steps import StepRead
+from logist.quick_dataclass import dataclass
 
 
 @dataclass

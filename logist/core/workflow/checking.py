@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from logist.core import template
@@ -18,6 +18,7 @@ from logist.core.workflow.delegating import Delegates, check_delegation
 from logist.core.workflow.limit_checks import Allowance, check_limits
 from logist.core.workflow.nesting import Find, Nested, find_nested_workflows, find_subflow_steps
 from logist.core.workflow.places import Place, Places, make_problem, suggest_name
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

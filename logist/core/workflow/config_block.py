@@ -16,12 +16,12 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from logist.core.mermaid.graph import ConfigEntry
 from logist.core.text.outermost_json import measure_depth
 from logist.core.text.problem import WorkflowProblem
+from logist.quick_dataclass import dataclass
 
 MAX_DEPTH = 64
 """Maximum nesting of an entry, the same as `documents` allows in YAML or JSON."""

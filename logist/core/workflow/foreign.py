@@ -6,7 +6,7 @@ They load without any change; what has no counterpart in Logist is kept and repo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,7 @@ from logist.core.workflow.places import Place, Read, make_problem
 from logist.core.workflow.shapes import DEFAULT
 from logist.core.workflow.spelling import SPELLINGS
 from logist.core.workflow.steps import KEPT, StepRead, read_step
+from logist.quick_dataclass import dataclass
 
 _TOP = frozenset({"metaGuidance", "preconditions", "clarificationPrompts", "functionDefinitions"})
 _STEP = frozenset(

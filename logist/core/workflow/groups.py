@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from logist.core.mermaid.graph import Graph, Link, Node
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import make_problem
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from logist.core.machine import steward
@@ -13,6 +13,7 @@ from logist.core.text import paths
 from logist.core.text.counts import format_count
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places, make_problem
+from logist.quick_dataclass import dataclass
 
 CODE = "limits"
 RUNS = "limits.max_allowed_iterations"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from logist.quick_dataclass import dataclass
 
 _FENCE = re.compile(
     r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*\{?\.?(?P<word>[\w-]*)[^\n`]*$"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.mixed import explain_refusal, find_leading_role
+from logist.quick_dataclass import dataclass
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
 _UNIT = re.compile(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from logist.quick_dataclass import dataclass
 
 MENTION = re.compile(r"\*\*\s*Agent(?:['’]?s)?\s+Role\s*(?::\s*\*\*|\*\*\s*:)", re.IGNORECASE)
 """The heading of an agent's role, anywhere in a prompt."""

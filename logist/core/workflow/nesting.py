@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.model import MAX_DEPTH, Step, Workflow
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places, make_problem
+from logist.quick_dataclass import dataclass
 
 Find = Callable[[str], Workflow]
 """Returns the workflow of a name; raises LookupError, with the reason, if there is none that can be used."""

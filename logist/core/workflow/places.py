@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from logist.core.model import Workflow
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import spelling
+from logist.quick_dataclass import dataclass
 
 Place = tuple[str, int | None]
 """A path, as in `steps[2].agentRole` or `@C`, and its line from 1."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.model import JsonObject
+from logist.quick_dataclass import dataclass
 
 FIELDS = (
     "id",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from logist.core.model import Execution, ItemLimits, JsonObject, Step, StepType
@@ -13,6 +13,7 @@ from logist.core.workflow.faults import validate_form
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, make_problem, suggest_name
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, normalize_keys
+from logist.quick_dataclass import dataclass
 
 STRICT = frozenset({"id", "agentRole", "guidance"})
 """Fields that must be valid in any format; in foreign formats, other invalid fields are kept and reported."""

@@ -5,12 +5,13 @@ a time. Writes nothing, takes no lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.history.statistics import StatisticsTable
 from logist.errors import LogistError
 from logist.jobs.archive import originals
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_code_of_errors
+from logist.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from referencing.exceptions import Unresolvable
@@ -14,6 +14,7 @@ from logist.core.whatif import ChangedRules, RoleCalls, WhatIfRun, WhatIfSpendin
 from logist.errors import InvalidFile, LogistError, UsageError
 from logist.jobs.archive import originals
 from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors
+from logist.quick_dataclass import dataclass
 from logist.roles import load_roles, role_hash
 
 NOTHING = WhatIfSpending()

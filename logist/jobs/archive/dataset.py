@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from logist.jobs.archive.recorded_jobs import Archive, catch_read_errors, exit_c
 from logist.jobs.archive.redaction import Leaks
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.doctor import leaked_secrets
+from logist.quick_dataclass import dataclass
 from logist.store import files
 
 IN_MEMORY = 1 << 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.archive.redaction import HistorySurvey, Leaks
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.doctor import leaked_secrets
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, JobDir, files
 from logist.store.entries import CLOSING, format_header, seal_entry
 

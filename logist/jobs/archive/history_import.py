@@ -6,7 +6,7 @@ import codecs
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from logist.jobs.base import family, job_names, project_home, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
 from logist.jobs.doctor import leaked_secrets, repairs
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, JobDir, files, history, history_copy, replace_file, segments
 
 MOST_NAMES = 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from logist import documents
@@ -27,6 +27,7 @@ from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.base import job_names, project_home, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, files, history_copy, replace_file
 from logist.workspace import forking
 
@@ -172,7 +173,9 @@ def _create_fork(
         if beginning.checkpoint is None:
             workspace.populate(None)
         else:
-            forking.populate_fork(workspace, origin.git_dir, beginning.commits, beginning.checkpoint)
+            forking.populate_fork(
+                workspace, origin.git_dir, beginning.commits, beginning.checkpoint, origin.workspace
+            )
         replace_file(job.spec_file, spec_text.encode("utf-8"))
         if flow is not None:
             replace_file(job.workflow_file, flow)

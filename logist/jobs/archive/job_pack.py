@@ -18,7 +18,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -30,6 +30,7 @@ from logist.errors import Damaged, Refused, StorageError
 from logist.jobs.base import family, job_reader, project_home
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session, open_session
+from logist.quick_dataclass import dataclass
 from logist.regular_files import open_regular
 from logist.store import JobDir, files
 from logist.workspace.checkpoint.repository import build_config

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -20,6 +19,7 @@ from logist.core.text.counts import format_count
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs.archive import foreign_histories
 from logist.jobs.base.session import parse_interaction
+from logist.quick_dataclass import dataclass
 from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
 from logist.store.entries import CLOSING, read_header, read_lines
 from logist.store.files import TEMPORARY

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from logist.core import share
@@ -22,6 +22,7 @@ from logist.errors import Damaged, Refused, ReplayDiffers
 from logist.jobs.archive.job_fixture import read_transition
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.doctor import leaked_secrets
+from logist.quick_dataclass import dataclass
 from logist.store import files
 
 JOB_DIR = "${JOB_DIR}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 
 from logist.core.replay import difference
@@ -13,6 +13,7 @@ from logist.core.replay.replay import ChangedRule
 from logist.core.text.counts import format_count
 from logist.errors import LogistError
 from logist.jobs.archive.archive_replay import Replayed
+from logist.quick_dataclass import dataclass
 
 DIFF = 30
 """How many lines of a diff are printed."""

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from logist.config.trust import read_trust
 from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import project_home
+from logist.quick_dataclass import dataclass
 from logist.regular_files import IRREGULAR, read_regular
 from logist.store import replace_file
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from logist import documents
@@ -25,6 +24,7 @@ from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
 
 
@@ -46,6 +46,7 @@ class ChildOrigin:
     """What a child job is made from: the parent's files, and its part of the workflow."""
 
     git_dir: Path
+    workspace: Path
     commit: str
     flow: Workflow | None
 
@@ -90,7 +91,7 @@ def create_job(
     with JobDir.create_job(project.jobs_dir, job_id) as job:
         workspace = project.open_workspace(job)
         start = (
-            workspace.populate_from_parent(child.git_dir, child.commit)
+            workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
             if child
             else workspace.populate(source)
         )

@@ -5,7 +5,6 @@ them. Writes nothing and takes no lock.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from logist.core.machine import advice
 from logist.core.machine.steward import next_command
@@ -20,6 +19,7 @@ from logist.core.model import (
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session, read_current_state
+from logist.quick_dataclass import dataclass
 
 
 class Unwanted(Refused):

@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import IO, Any
@@ -22,6 +21,7 @@ from logist.core.model import HALTED, TERMINAL, JsonObject, State, Status
 from logist.core.secrets import redact
 from logist.errors import InvalidFile, StorageError
 from logist.jobs.base.project import ProjectContext
+from logist.quick_dataclass import dataclass
 from logist.store import due_notifications
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -22,6 +22,7 @@ from logist.jobs.base import specs, truncation
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import STORED_ONLY, dump_state, parse_interaction
 from logist.jobs.base.truncation import Forks, VerifiedHistory
+from logist.quick_dataclass import dataclass
 from logist.store import HistoryProblem, JobDir, Position, ProblemKind
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs

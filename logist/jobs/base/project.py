@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from logist.core.secrets import redact
 from logist.core.step.model_choice import ChosenModel
 from logist.errors import InvalidFile
 from logist.jobs.base.breakers import ProviderBreakers
+from logist.jobs.base.turns import Turns
+from logist.quick_dataclass import dataclass
 from logist.resources import load_schema
 from logist.roles import Roles
 from logist.store import JobDir
@@ -98,6 +100,8 @@ class ProjectContext:
     """Leave an agent that a courier calls working in the background."""
     breakers: ProviderBreakers | None = None
     """Which providers are not available, in a run over many jobs."""
+    turns: Turns = field(default_factory=Turns)
+    """In what order the jobs of a run compute."""
     via: Literal["terminal", "pipe", "python"] | None = None
     """How the steward gives commands, as decisions record it."""
     function: FunctionAgent | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.core.machine.steward import next_command
 from logist.core.model import Interaction, State
 from logist.core.text.counts import format_count
+from logist.quick_dataclass import dataclass
 from logist.store.provider_wait import ProviderWait
 
 

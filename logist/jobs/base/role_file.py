@@ -6,7 +6,6 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from logist import documents
 from logist.core.model import Role
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.base import project_home
+from logist.quick_dataclass import dataclass
 from logist.roles import Roles, load_roles
 from logist.roles.files import list_role_files, read_role_entries
 from logist.roles.markdown import MARKDOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -30,6 +30,7 @@ from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.progress_watch import ProgressWatch
 from logist.jobs.base.project import ProjectContext
+from logist.quick_dataclass import dataclass
 from logist.store import Holder, JobDir, LoadedJob, Lock, Position, due_notifications
 from logist.store.listing import REBUILD
 

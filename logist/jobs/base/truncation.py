@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
@@ -26,6 +26,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import Damaged, LogistError
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import parse_interaction
+from logist.quick_dataclass import dataclass
 from logist.store import HistoryProblem, JobDir, files, list_jobs
 from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs

@@ -8,7 +8,6 @@ with it all jobs that share it.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from logist.agents.courier import shared_limits
 from logist.agents.courier.ask_files import RecordedAsk
@@ -33,6 +32,7 @@ from logist.jobs.children import gather
 from logist.jobs.turn import agent_calls, next_request, unfinished_turns
 from logist.jobs.turn.next_request import PlannedTurn
 from logist.jobs.turn.unfinished_turns import Kept
+from logist.quick_dataclass import dataclass
 from logist.workspace import Checkpoint, Workspace
 
 LOOK_SECONDS = 0.2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeVar
 
 from logist.agents.courier import shared_limits
@@ -27,6 +27,7 @@ from logist.core.money import totals
 from logist.jobs.base.family import Kin, describe_child_status, load_children
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session
+from logist.quick_dataclass import dataclass
 from logist.workspace import Workspace
 from logist.workspace.merge.children import MergedChildren, Theirs
 

@@ -7,7 +7,7 @@ The rows about a job are in `job_checks`, those about the machine and the projec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import build_current_state
 from logist.jobs.base.truncation import Forks
 from logist.jobs.doctor.backup import Backup
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, LoadedJob
 
 FIX = "logist doctor --fix"

@@ -7,13 +7,14 @@ import os
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import IO, NamedTuple
 
 from logist.core.secrets import redact
 from logist.core.secrets.leaks import Leak, find_leaks
 from logist.jobs.base.project import ProjectContext
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, segments
 from logist.workspace.checkpoint.scan import MAX_DEPTH
 from logist.workspace.files import safe_open

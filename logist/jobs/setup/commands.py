@@ -8,7 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from logist.agents import checks, sandbox
@@ -17,6 +17,7 @@ from logist.agents.workplace import RUN, Workplace
 from logist.core.answer import exit_command
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, make_process_marker
+from logist.quick_dataclass import dataclass
 from logist.workspace.files import removal
 
 SHELL = "/bin/sh"
@@ -61,15 +62,16 @@ def run_command(
 ) -> ShellResult:
     """Run a command to its end; the last `tail` bytes of each output are kept, without secrets."""
     project = session.project
-    check_run = checks.run_check(
-        (SHELL, "-c", command) if isinstance(command, str) else command,
-        replace(confinement, tail_bytes=tail),
-        place.scratch,
-        seconds=seconds,
-        marker=make_process_marker(session),
-        environment=project.environment.build_child_environment(),
-        stop=lambda: bool(project.stopping()),
-    )
+    with project.turns.pause():
+        check_run = checks.run_check(
+            (SHELL, "-c", command) if isinstance(command, str) else command,
+            replace(confinement, tail_bytes=tail),
+            place.scratch,
+            seconds=seconds,
+            marker=make_process_marker(session),
+            environment=project.environment.build_child_environment(),
+            stop=lambda: bool(project.stopping()),
+        )
     out, error = (
         _read_output(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
     )

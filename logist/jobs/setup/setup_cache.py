@@ -9,10 +9,11 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from logist.errors import InvalidFile, LogistError
+from logist.quick_dataclass import dataclass
 from logist.store import files
 from logist.workspace import Workspace, prepared
 from logist.workspace.files import removal, safe_open

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from logist.agents import sandbox
@@ -18,6 +18,7 @@ from logist.errors import LogistError
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import read_current_state
 from logist.jobs.setup.setup_cache import SetupCache
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace.prepared import SetupStamp
 

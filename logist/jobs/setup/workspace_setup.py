@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,7 @@ from logist.jobs.base.session import Session, make_process_marker, read_current_
 from logist.jobs.setup import commands
 from logist.jobs.setup.setup_cache import Copy, SetupCache
 from logist.jobs.setup.workspace_code import NODE_PROGRAMS, find_prepared_paths
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
 from logist.workspace.prepared import SetupStamp, identify_workspace

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from logist.core.model import Change
 from logist.core.model.commands import ApproveCommand
 from logist.errors import Refused
 from logist.jobs.base.session import Session
 from logist.jobs.steward.review_hash import compute_review_hash
-from logist.workspace.workspace import Content
+from logist.quick_dataclass import dataclass
+from logist.workspace.reading import Content
 
 NAMED = 5
 """Maximum number of changed files in a message."""

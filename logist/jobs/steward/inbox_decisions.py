@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +19,7 @@ from logist.jobs.steward.job_edits import configure_job
 from logist.jobs.steward.job_merge import merge_job
 from logist.jobs.steward.role_switch import switch_role
 from logist.jobs.steward.steward_decisions import record_decision
+from logist.quick_dataclass import dataclass
 
 CARRIER = "Actor"
 """The role that carries out a plan, as `job status` suggests it."""

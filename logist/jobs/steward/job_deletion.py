@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -15,6 +14,7 @@ from logist.jobs.base import source_repository, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.job_merge import PATIENCE_SECONDS
+from logist.quick_dataclass import dataclass
 from logist.store import JobDir, jobdir, list_jobs
 from logist.workspace import find_repository
 from logist.workspace import merge as publishing

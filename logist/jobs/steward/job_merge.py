@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -30,6 +30,7 @@ from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, load_session, open_session
 from logist.jobs.steward import signed_decisions
 from logist.jobs.turn import answer_recording
+from logist.quick_dataclass import dataclass
 from logist.workspace import merge as publishing
 from logist.workspace.merge import JobWork, Person, Published, Target
 

@@ -8,18 +8,18 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from logist.config.layering import require_owner
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
-from logist.core.model.commands import Signature
+from logist.core.model.commands import CreateCommand, Signature
 from logist.errors import InvalidFile, LogistError, Refused
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, dump_interaction
+from logist.quick_dataclass import dataclass
 
 NAMESPACE = "logist"
 """So that a signature for another purpose, such as a commit, is not accepted here."""
@@ -85,12 +85,12 @@ def check_signatures(
 ) -> list[CheckedSignature]:
     """Check the signature of each decision, and find approvals without one where the user's config requires it.
 
-    A fork has the decisions of its origin, with their signatures. Raises InvalidFile for an invalid file of signers.
+    A fork and an imported history have the decisions of their origin, with their signatures. Raises InvalidFile for an invalid file of signers.
     """
     is_required = project.settings.steward.require is not None
     history = list(history)
     decisions = [entry for entry in history if entry.kind in kinds.DECISIONS or entry.kind is Kind.FORK]
-    origins = {job_id, *_list_origins(decisions)}
+    origins = {job_id, *_list_origins(decisions), *_list_imported_ids(history)}
     checked: list[CheckedSignature] = []
     for entry in decisions:
         signature = kinds.command_of(entry).signature
@@ -125,6 +125,16 @@ def _list_origins(history: Iterable[Interaction]) -> Iterator[str]:
         origin = entry.command.get("from") if entry.kind is Kind.FORK else None
         if isinstance(origin, str):
             yield origin
+
+
+def _list_imported_ids(history: Sequence[Interaction]) -> Iterator[str]:
+    """Yield the ids that an imported history had before, as its requests name them."""
+    created = kinds.command_of(history[0]) if history else None
+    if isinstance(created, CreateCommand) and created.imported:
+        for entry in history:
+            origin = (entry.request.command or {}).get("job_id")
+            if isinstance(origin, str):
+                yield origin
 
 
 def _check_signature(

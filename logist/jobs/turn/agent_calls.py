@@ -185,7 +185,8 @@ def _call_agent(session: Session, agent: Agent, ask: RecordedAsk) -> Reply:
     """Call an agent in this process, measure its time, and remove secrets from what it returned."""
     clock = session.project.clock
     began = clock.monotonic()
-    reply = agent.ask(ask, session.job.workspace)
+    with session.project.turns.pause():
+        reply = agent.ask(ask, session.job.workspace)
     text, redactions = session.project.redact(exit_command.replace_surrogates(reply.text)[0])
     error = reply.error
     if error:
@@ -236,7 +237,8 @@ def ask_by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -
         _find_fork_server(project, ask.agent, ask.provider),
     )
     try:
-        _wait_for_courier(session, process, watch)
+        with project.turns.pause():
+            _wait_for_courier(session, process, watch)
     finally:
         watch.end()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -42,6 +42,7 @@ from logist.jobs.base import model_choice, specs
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import answer_forms, answer_recording, surroundings
+from logist.quick_dataclass import dataclass
 from logist.workspace import Checkpoint, Workspace
 from logist.workspace.files.agent_files import escape_surrogates
 

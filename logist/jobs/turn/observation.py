@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from logist.agents.courier.ask_files import RecordedAsk
@@ -25,6 +24,7 @@ from logist.core.step.step import JudgedAnswer
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session
 from logist.jobs.turn.agent_calls import IN_PLACE
+from logist.quick_dataclass import dataclass
 from logist.workspace import Checkpoint, Undone, Workspace
 
 CHANGES_RECORDED = 1000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from logist.agents.courier import shared_limits
@@ -21,6 +21,7 @@ from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitComma
 from logist.core.step.step import StepPlan
 from logist.jobs.base.session import Session
 from logist.jobs.setup import commands
+from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.store import Exchange
 

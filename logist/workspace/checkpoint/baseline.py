@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from struct import Struct
 from typing import Any, NamedTuple
 
+from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import (

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 from logist.errors import StorageError
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import objects, packs
 from logist.workspace.checkpoint.objects import BRANCH, TreeEntry
 from logist.workspace.checkpoint.snapshot import (
@@ -48,7 +49,7 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
         raise StorageError("git fast-import created no commit", where=str(git.git_dir))
     with safe_open.open_root(git.git_dir / "objects" / "pack") as descriptor:
         git.flush(descriptor)
-    _update_branch(git, commit)
+    update_branch(git, commit)
     (git.git_dir / INCOMING).unlink()
     return commit
 
@@ -63,11 +64,11 @@ def write_empty_checkpoint(git: Git, message: str) -> str:
     content = header.encode() + _build_message(message, Snapshot())
     packs.write_pack(git.git_dir, [("commit", content), ("tree", b"")])
     commit = packs.hash_object("commit", content)
-    _update_branch(git, commit)
+    update_branch(git, commit)
     return commit
 
 
-def _update_branch(git: Git, commit: str) -> None:
+def update_branch(git: Git, commit: str) -> None:
     """Make `commit` the last checkpoint. git itself would do it before its pack is durable."""
     branch = git.git_dir / BRANCH
     new = branch.with_name(f"{branch.name}.lock")

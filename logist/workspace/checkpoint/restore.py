@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from logist.errors import InvalidFile
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.scan import FileStamp, make_stamp

@@ -13,10 +13,11 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
+from logist.quick_dataclass import dataclass
 from logist.workspace.files import file_names, safe_open
 
 MAX_DEPTH = 100

@@ -8,9 +8,10 @@ import hashlib
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import baseline
 from logist.workspace.checkpoint.baseline import Baseline
 from logist.workspace.checkpoint.objects import (

@@ -7,15 +7,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from logist.core.prompt.prompt import FileText, Relevant
+from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files
 from logist.core.relevance.task import Task
 from logist.core.relevance.words import find_keywords
+from logist.quick_dataclass import dataclass
 from logist.workspace.context import searching
 from logist.workspace.context.walking import FileSurvey
 from logist.workspace.files import agent_files, file_names, safe_open

@@ -10,12 +10,13 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Literal, NamedTuple
 
 from logist.errors import Refused, StorageError, UsageError
+from logist.quick_dataclass import dataclass
 from logist.workspace import source
 from logist.workspace.checkpoint import objects
 from logist.workspace.git import GIT_PATH, Git, open_unnamed_file

@@ -8,13 +8,14 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import NoReturn
 
 from logist.errors import Refused
+from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import changes
 from logist.workspace.checkpoint.changes import PathDifference
 from logist.workspace.checkpoint.objects import GITLINK_MODE, Tree, TreeEntry

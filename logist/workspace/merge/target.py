@@ -9,11 +9,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from logist.errors import Busy, Refused, StorageError
+from logist.quick_dataclass import dataclass
 from logist.workspace import source
 from logist.workspace.files import file_names
 from logist.workspace.git import GIT_PATH, Git

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option, parse_yaml_value
 from logist.cli.shell_values import complete_role
-from logist.cli.show.output import Output, StyledText
+from logist.cli.show.output import Diagnostic, Output, StyledText
 from logist.config.environment import Environment, require_utf8
-from logist.errors import UsageError
+from logist.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
     from logist.config.trust import Trust
@@ -54,11 +55,25 @@ def set_(environment: Environment, name: str, key: str, value: str, user: bool, 
         "changed": change.changes_file,
         "dry_run": dry_run,
     }
+    warnings = tuple(_warn_about_model(environment, name, parsed)) if key == "llm_model" else ()
     if not change.changes_file:
-        return Output(data, [f"{name}: {key} is already {_format(change.after)}: nothing to change"])
+        line = f"{name}: {key} is already {_format(change.after)}: nothing to change"
+        return Output(data, [line], warnings)
     place = f"dry run, file not written: {change.file}" if dry_run else f"file: {change.file}"
     head = (StyledText(f"{name}: {key}: ", "bold"), f"{_format(change.before)} -> {_format(change.after)}")
-    return Output(data, [head, (StyledText(place, "dim"),)])
+    return Output(data, [head, (StyledText(place, "dim"),)], warnings)
+
+
+def _warn_about_model(environment: Environment, name: str, model: Any) -> Iterator[Diagnostic]:
+    """Yield a warning if the role can't use this model with the current settings."""
+    from logist.cli.context import load_current_settings
+    from logist.config.settings import resolve_model
+
+    try:
+        if isinstance(model, str):
+            resolve_model(load_current_settings(environment).settings, model)
+    except InvalidFile as error:
+        yield Diagnostic("warning", "warning", f"role `{name}`: {error.message}", None, error.fix)
 
 
 def _format(value: Any) -> str:

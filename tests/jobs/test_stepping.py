@@ -19,7 +19,7 @@ from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward import job_edits, steward_decisions
 from logist.jobs.turn.next_request import Choice, preview_request
-from logist.workspace import listing, workspace
+from logist.workspace import listing, reading, workspace
 from logist.workspace.checkpoint.scan import ScanRules, WorkspaceScan, scan_workspace
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
@@ -499,7 +499,7 @@ def test_a_step_scans_its_workspace_no_more_than_needed(
         scans.append(top)
         return scan_workspace(top, rules)
 
-    for module in (workspace, listing):
+    for module in (reading, workspace, listing):
         monkeypatch.setattr(module, "scan_workspace", count_scan)
     retry = command("RETRY")
     writing = [answer(retry, files={"a.txt": "A"}), answer(retry, files={"b.txt": None})]

@@ -125,7 +125,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("name", [b"file", b"caf\xe9", b"FILE", b".GIT"])
+@pytest.mark.parametrize("name", [b"caf\xe9", b".GIT"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_noticed_though_size_and_time_are_the_same(
     workspace: Workspace, change: Callable[[Path], None], name: bytes
@@ -249,7 +249,7 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-@pytest.mark.deep_beyond(8)
+@pytest.mark.deep_beyond(5)
 @pytest.mark.parametrize("seed", range(100))
 def test_checkpoints_hold_what_reading_every_file_finds(workspace: Workspace, seed: int) -> None:
     vandal = Vandal(workspace.root, seed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
@@ -69,14 +70,20 @@ def clone_files(source: Path, target: Path, wanted: Iterable[WantedFile]) -> Non
 def _clone_file(parent: int, folder: bytes, file: WantedFile) -> None:
     name = file.path.rpartition(b"/")[2]
     target = os.path.join(folder, name)
-    with suppress(OSError), safe_open.open_regular_below(parent, [name]) as original:
-        if os.fstat(original).st_size != file.size:
+    with suppress(OSError):
+        # Check first: opening a device can have side effects.
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != file.size:
             return
-        descriptor = os.open(target, _NEW, file.mode)
+        original = os.open(name, safe_open.FILE, dir_fd=parent)
         try:
-            cloned = _clone_content(original, descriptor)
+            copy = os.open(target, _NEW, file.mode)
+            try:
+                cloned = _clone_content(original, copy)
+            finally:
+                os.close(copy)
         finally:
-            os.close(descriptor)
+            os.close(original)
         if not cloned:
             os.unlink(target)
 

@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from logist.regular_files import open_regular
 from logist.workspace.files import safe_open
 
 _FICLONE = 0x40049409
@@ -31,7 +32,8 @@ class WantedFile(NamedTuple):
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file with its permissions to a new file, as a clone if possible."""
-    with open(source, "rb") as original:
+    descriptor, _ = open_regular(source)
+    with open(descriptor, "rb") as original:
         mode = os.fstat(original.fileno()).st_mode & 0o777
         with open(os.open(target, _NEW, mode), "wb") as copy:
             if not _clone_content(original.fileno(), copy.fileno()):

@@ -7,12 +7,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from logist.regular_files import open_regular
 from logist.workspace.files import safe_open
 
 _FICLONE = 0x40049409
@@ -30,7 +32,8 @@ class WantedFile(NamedTuple):
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file with its permissions to a new file, as a clone if possible."""
-    with open(source, "rb") as original:
+    descriptor, _ = open_regular(source)
+    with open(descriptor, "rb") as original:
         mode = os.fstat(original.fileno()).st_mode & 0o777
         with open(os.open(target, _NEW, mode), "wb") as copy:
             if not _clone_content(original.fileno(), copy.fileno()):
@@ -69,14 +72,20 @@ def clone_files(source: Path, target: Path, wanted: Iterable[WantedFile]) -> Non
 def _clone_file(parent: int, folder: bytes, file: WantedFile) -> None:
     name = file.path.rpartition(b"/")[2]
     target = os.path.join(folder, name)
-    with suppress(OSError), safe_open.open_regular_below(parent, [name]) as original:
-        if os.fstat(original).st_size != file.size:
+    with suppress(OSError):
+        # Check first: opening a device can have side effects.
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != file.size:
             return
-        descriptor = os.open(target, _NEW, file.mode)
+        original = os.open(name, safe_open.FILE, dir_fd=parent)
         try:
-            cloned = _clone_content(original, descriptor)
+            copy = os.open(target, _NEW, file.mode)
+            try:
+                cloned = _clone_content(original, copy)
+            finally:
+                os.close(copy)
         finally:
-            os.close(descriptor)
+            os.close(original)
         if not cloned:
             os.unlink(target)
 

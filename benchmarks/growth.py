@@ -32,7 +32,7 @@ from startup import make_jobs
 
 LIMIT = 1.2
 FLAT = 0.1
-"""A cost that is higher than at the tiny size by less than this part of it doesn't grow: two runs differ as much."""
+"""A cost that is higher than at the tiny size by less than this part of it is not growth: two runs may differ as much."""
 SHELL = ["sh", "-c"]
 DONE = gave("done", **{"changed.txt": "changed\n"})
 
@@ -88,7 +88,10 @@ def main() -> None:
                 tiny, *others = case.sizes
                 case = case._replace(sizes=(tiny, *(max(tiny + 1, size // 10) for size in others)))
             rows += measure(case, units, Path(name) / str(number))
-            print(f"  {case.name}: {', '.join(str(row[-2]) for row in rows[-len(units) :])}", file=sys.stderr)
+            print(
+                f"  {case.name}, {case.by}: {', '.join(str(row[-2]) for row in rows[-len(units) :])}",
+                file=sys.stderr,
+            )
     head = ["command", "by", "sizes", "counted", "cost", "exponent", f"at most {LIMIT:g}"]
     table([head, *rows])
 
@@ -161,17 +164,18 @@ def judge(unit: str, sizes: Sizes, costs: Sequence[float]) -> list[object]:
 
 
 def fit_exponent(sizes: Sizes, costs: Sequence[float]) -> float | None:
-    """The exponent with which the cost above that at the tiny size grows; None if it doesn't grow."""
-    tiny, *others = costs
-    points = [
-        (math.log(size), math.log(cost - tiny))
-        for size, cost in zip(sizes[1:], others, strict=True)
-        if cost > tiny
-    ]
-    if len(points) < 2 or others[-1] - tiny < FLAT * tiny:
+    """The exponent with which the cost above that at the tiny size grows with the size above it.
+
+    None if it hardly grows: less than two sizes cost more by what two runs may differ.
+    """
+    pairs = zip(sizes[1:], costs[1:], strict=True)
+    above = [(size - sizes[0], cost - costs[0]) for size, cost in pairs if cost - costs[0] > FLAT * costs[0]]
+    if len(above) < 2:
         return None
+    points = [(math.log(size), math.log(cost)) for size, cost in above]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points)
+    return slope / sum((x - mean_x) ** 2 for x, _ in points)
 
 
 def list_cases(langgraph: str) -> Iterator[Case]:

@@ -46,6 +46,7 @@ from logist.config.sections import (
     Review,
     RoleChoice,
     StewardRules,
+    WorkflowRules,
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
@@ -90,6 +91,7 @@ class Settings(Frozen):
     """How agents answer: JSON exit command, or five sections of Markdown; workflow steps can override it."""
     workspace: WorkspaceRules = WorkspaceRules()
     context: ContextRules = ContextRules()
+    workflow: WorkflowRules = WorkflowRules()
     history: HistoryRules = HistoryRules()
     redact: RedactRules = RedactRules()
     min_output_tokens: Count = 2048

@@ -11,14 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from logist.core.model import MAX_ITEMS, JsonObject
-from logist.core.model.flow import AgentRole
+from logist.core.model.flow import MOST_STEPS, AgentRole
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, LIMIT_SPELLINGS, SPELLINGS
 
 MAX_CHILDREN = 1000
 """The upper limit of `maxItems`."""
 TITLE = "Logist workflow"
-MAX_STEPS = 1000
-"""The maximum number of steps of a workflow."""
 Condition = str | bool | dict[str, Any] | None
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -158,7 +156,7 @@ class HeadForm(_Form):
 class WorkflowForm(HeadForm):
     """A workflow as a list of steps."""
 
-    steps: list[StepForm] = Field(min_length=1, max_length=MAX_STEPS)
+    steps: list[StepForm] = Field(min_length=1, max_length=MOST_STEPS)
 
 
 def build_json_schema() -> JsonObject:

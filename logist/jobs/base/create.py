@@ -144,7 +144,8 @@ def _load_workflow(project: ProjectContext, spec: JobSpec, here: Path | None) ->
         return None
     settings = project.settings
     review = settings.review.enabled if spec.review is None else spec.review
-    allowance = Allowance(specs.resolve_limits(project, spec), review, spec.input)
+    limits, max_steps = specs.resolve_limits(project, spec), settings.workflow.max_steps
+    allowance = Allowance(limits, review, spec.input, max_steps)
     role, _ = specs.choose_doer(project, spec)
     flow = job_workflows.load_job_workflow(project, spec.workflow, here or Path(), role, allowance)
     dumped = flow.model_dump(mode="json")

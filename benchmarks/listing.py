@@ -1,45 +1,124 @@
-"""What `job list` costs over many jobs, beside just reading their state files in Python.
+"""What very many jobs cost: listing them, finding some of them, and choosing the next one to run.
 
-Run: python benchmarks/listing.py [--jobs 10000 100000] [--runs 3]
+Run: python benchmarks/listing.py [--jobs 100000] [--ended 0 1000 10000 100000] [--runs 3]
+
+A project's jobs are copies of one state and history. `first list` makes the index.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from measure import LOGIST, cpu_ms, table
-from startup import make_jobs
+from measure import LOGIST, clean_environment, measure_child, table
 
 READ = """
 import json, os, sys
 for name in os.listdir(sys.argv[1]):
-    with open(os.path.join(sys.argv[1], name, "state.json"), "rb") as file:
-        json.loads(file.read())
+    if name.startswith("job-"):
+        with open(os.path.join(sys.argv[1], name, "state.json"), "rb") as file:
+            json.loads(file.read())
 """
-LIMIT = 2.0
+CHOOSE = """
+import sys, time
+from logist import Project
+from logist.jobs.job_queue import ReadyJobs
+project = Project.open()._context
+ready, begun = ReadyJobs(project, (), lambda job_id: True), set()
+begun.add(ready.take(begun, is_idle=False))  # compares all jobs with their files, once in a run
+began = time.process_time()
+while len(begun) < 1000:
+    begun.add(ready.take(begun, is_idle=False))
+print((time.process_time() - began) / 999 * 1000)
+"""
+"""Chooses a thousand jobs as a run does, without running them."""
+COMMANDS = {
+    "first list": (["job", "list"], None),
+    "job list": (["job", "list"], 1_500),
+    "job list --json": (["job", "list", "--json"], 1_500),
+    "job list --stuck": (["job", "list", "--stuck"], 100),
+    "job list --tag rare": (["job", "list", "--tag", "rare"], 100),
+    "job list --stuck --refresh": (["job", "list", "--stuck", "--refresh"], 1_500),
+    "run, nothing ready": (["run"], None),
+}
+"""What is measured, and how many milliseconds it may take for 100,000 jobs."""
+MOST_MEGABYTES = 60
+MOST_CHOOSING_MS = 5.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--jobs", type=int, nargs="+", default=[100_000])
+    parser.add_argument("--ended", type=int, nargs="+", default=[0, 1_000, 10_000, 100_000])
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    rows: list[list[object]] = [
-        ["jobs", "reading ms", "job list ms", "times", "ms a job", f"at most {LIMIT:g}"]
-    ]
     for count in options.jobs:
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder)
-            make_jobs(place, count)
-            jobs = str(place / ".logist" / "jobs")
-            read = cpu_ms([sys.executable, "-c", READ, jobs], place, options.runs)
-            listed = cpu_ms([*LOGIST, "job", "list"], place, options.runs)
-            judged = "yes" if listed / read <= LIMIT else "NO"
-            rows.append([str(count), read, listed, listed / read, listed / count, judged])
+            measure_listing(Path(folder), count, options.runs)
+    rows: list[list[object]] = [["ended jobs", "CPU ms to choose one of 2,000 ready jobs", "kept"]]
+    for count in options.ended:
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = measure_choosing(Path(folder), count)
+            rows.append([str(count), chosen, judge(chosen, MOST_CHOOSING_MS)])
     table(rows)
+
+
+def measure_listing(place: Path, count: int, runs: int) -> None:
+    """Print what the commands cost in a project with `count` jobs that have ended."""
+    make_jobs(place, count, ended=count)
+    jobs = str(place / ".logist" / "jobs")
+    rows: list[list[object]] = [[f"{count} jobs", "CPU ms", "MB", "most ms", "most MB", "kept"]]
+    read_ms, read_mb = measure_child([sys.executable, "-c", READ, jobs], place, runs)
+    rows.append(["reading all states in Python", read_ms, read_mb, "", "", ""])
+    for name, (words, most) in COMMANDS.items():
+        cpu, megabytes = measure_child([*LOGIST, *words], place, 1 if name == "first list" else runs)
+        kept = "" if most is None else judge(cpu, most) and judge(megabytes, MOST_MEGABYTES)
+        limits = ["", ""] if most is None else [str(most), str(MOST_MEGABYTES)]
+        rows.append([name, cpu, megabytes, *limits, kept])
+    table(rows)
+
+
+def measure_choosing(place: Path, ended: int) -> float:
+    """Milliseconds of CPU to choose a job, beside so many jobs that have ended."""
+    make_jobs(place, ended + 2_000, ended=ended)
+    done = subprocess.run(
+        [sys.executable, "-c", CHOOSE],
+        cwd=place,
+        env=clean_environment(place),
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    return float(done.stdout)
+
+
+def judge(value: float, most: float) -> str:
+    return "yes" if value <= most else "NO"
+
+
+def make_jobs(place: Path, count: int, ended: int) -> None:
+    """A project with copies of the states and histories of two jobs under other ids; the first `ended` are canceled."""
+    environment = clean_environment(place)
+
+    def run(*words: str) -> None:
+        subprocess.run([*LOGIST, *words], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    run("init")
+    jobs = place / ".logist" / "jobs"
+    copied: dict[str, bytes] = {}
+    for number in range(count):
+        folder = jobs / f"job-{number}"
+        if number in (0, ended):
+            run("job", "create", "--id", folder.name, "--prompt", "A task", "--no-repo")
+            if number < ended:
+                run("job", "cancel", folder.name, "--yes")
+            copied = {name: (folder / name).read_bytes() for name in ("state.json", "jobHistory.json")}
+            continue
+        folder.mkdir()
+        for name, data in copied.items():
+            (folder / name).write_bytes(data)
 
 
 if __name__ == "__main__":

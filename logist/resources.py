@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.errors import StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -18,6 +20,13 @@ def find_resource(*parts: str) -> Path:
     An installed wheel keeps them in `logist/_data/`, a checkout at the top of its tree.
     Raises StorageError if it is missing: the installation is incomplete.
     """
+    from pathlib import Path  # noqa: PLC0415 - listings don't need it
+
+    return Path(find_resource_name(*parts))
+
+
+def find_resource_name(*parts: str) -> str:
+    """The same as a plain string."""
     path = os.path.join(_find_data_folder(), *parts)
     if not os.path.exists(path):
         raise StorageError(
@@ -25,7 +34,7 @@ def find_resource(*parts: str) -> Path:
             where=path,
             fix="reinstall Logist",
         )
-    return Path(path)
+    return path
 
 
 def load_schema(name: str) -> dict[str, Any]:

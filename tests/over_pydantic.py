@@ -14,15 +14,21 @@ from logist import quick_model
 LAYER = "logist.quick_model"
 
 
-@contextmanager
-def pydantic_below() -> Iterator[None]:
-    """Modules of Logist that are imported meanwhile are new ones, whose models are over pydantic."""
+def put_pydantic_below() -> dict[str, ModuleType]:
+    """Let modules of Logist that are imported from now on be new ones, whose models are over pydantic; return the others."""
     ours = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "logist"}
     for name in ours:
         del sys.modules[name]
     layer = ModuleType(LAYER)
     vars(layer).update({name: getattr(pydantic, name) for name in quick_model.__all__})
     sys.modules[LAYER] = layer
+    return ours
+
+
+@contextmanager
+def pydantic_below() -> Iterator[None]:
+    """Put pydantic below the modules of Logist that are imported meanwhile."""
+    ours = put_pydantic_below()
     try:
         yield
     finally:

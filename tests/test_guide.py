@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import MAX_DEPTH, MAX_ITEMS, Step
+from logist.core.model.flow import MAX_STEPS
 from logist.core.text import problem
 from logist.core.workflow import form
 from logist.resources import find_resource
@@ -234,7 +235,7 @@ def test_the_reference_has_every_field_of_a_workflow_and_of_a_branch() -> None:
 
 def test_the_reference_has_the_limits() -> None:
     section = TEXT.split("## Reference: limits")[1].split("\n## ")[0]
-    for number in (MAX_ITEMS, form.MAX_CHILDREN, MAX_DEPTH, form.MAX_STEPS):
+    for number in (MAX_ITEMS, form.MAX_CHILDREN, MAX_DEPTH, MAX_STEPS):
         assert re.search(rf"\| {number:,} \|", section), number
 
 

@@ -109,6 +109,11 @@ class Scripted:
             )
         return _build_reply(answer)
 
+    def changes_files(self, ask: Ask) -> bool:
+        """Whether the answer for this ask writes or deletes files."""
+        answers, index, _ = self._select_answers(ask)
+        return index < len(answers) and bool(answers[index].files)
+
     def _select_answers(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
         """Return the list of answers for this ask, the index of the answer, and
         a description of the step for errors.

@@ -8,6 +8,7 @@ gc.disable()  # imports create no garbage, and collecting takes an eighth of the
 from logist.cli.main import main  # noqa: E402
 
 gc.freeze()
+gc.set_threshold(20_000)  # the modules of a command come after this; by default, they cause sixty collections
 if _collecting:
     gc.enable()
 

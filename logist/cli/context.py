@@ -1,28 +1,31 @@
-"""Opens what commands work with: the project (a `ProjectContext`), a job, the settings, roles and workflows."""
+"""Opens what commands work with: the project (a `ProjectContext`), a job, the settings, roles and workflows.
+
+Imports what only some commands need when it is needed, because commands that only read start with this module.
+"""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from logist.agents.courier.fork_server import ForkServers
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import choose_job_id
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic
-from logist.cli.stops import get_stop_code
-from logist.config.coven import PERMISSIONS
-from logist.config.environment import Environment
-from logist.config.settings import LoadedSettings, load_settings
-from logist.config.trust import Trust
 from logist.errors import InvalidFile
-from logist.jobs.base import project_opening
-from logist.jobs.base.project import ProjectContext
-from logist.roles import Roles
 from logist.store import JobDir
+
+if TYPE_CHECKING:
+    from logist.agents.courier.fork_server import ForkServers
+    from logist.config.environment import Environment
+    from logist.config.settings import LoadedSettings
+    from logist.config.trust import Trust
+    from logist.jobs.base.plain_project import PlainProject
+    from logist.jobs.base.project import ProjectContext
+    from logist.roles import Roles
 
 
 def open_job(
@@ -33,6 +36,20 @@ def open_job(
     return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
 
 
+def open_plain_project(environment: Environment, jobs_dir: str | None) -> PlainProject | None:
+    """Return the project for a command that only reads; None if `open_project` must read its config."""
+    from logist.config.plain_settings import load_plain_settings
+    from logist.jobs.base.plain_project import PlainProject
+    from logist.store import describe_problem
+
+    cwd = get_current_directory()
+    settings = load_plain_settings(environment.home_name(cwd)[0], environment.user_config_dir_name())
+    jobs = Path(environment.jobs_dir_name(jobs_dir, cwd))
+    if settings is None or environment.agent_name() or describe_problem(jobs) or not str(jobs).isprintable():
+        return None
+    return PlainProject(jobs, settings.data)
+
+
 def open_project(
     environment: Environment,
     jobs_dir: str | None = None,
@@ -40,6 +57,12 @@ def open_project(
     couriers: ForkServers | None = None,
 ) -> ProjectContext:
     """Return the project around the current directory. Raises InvalidFile for an invalid config or role."""
+    from dataclasses import replace
+
+    from logist.agents.courier.fork_server import ForkServers
+    from logist.cli.stops import get_stop_code
+    from logist.jobs.base import project_opening
+
     if couriers is None:
         command = click.get_current_context(silent=True)  # None in the pytest plugin
         couriers = ForkServers(enabled=command is not None)
@@ -71,6 +94,8 @@ def note_outside_project(environment: Environment, jobs_dir: str | None, job: st
 
 def read_project_trust(environment: Environment, loaded: LoadedSettings, roles: Roles) -> Trust:
     """Return what the user trusts in the project around the current directory."""
+    from logist.jobs.base import project_opening
+
     return project_opening.read_project_trust(environment, Path(get_current_directory()), loaded, roles)
 
 
@@ -93,6 +118,8 @@ def warn_untrusted(project: ProjectContext) -> tuple[Diagnostic, ...]:
 
 def load_current_settings(environment: Environment) -> LoadedSettings:
     """Return the settings here, each with its source. Raises InvalidFile for an invalid file."""
+    from logist.config.settings import load_settings
+
     return load_settings(
         environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     )
@@ -107,6 +134,10 @@ def warn_unused_keys(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
 
 def warn_unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
     """Return the same for Coven's permissions of agents: users must not believe that such a rule applies."""
+    from dataclasses import replace
+
+    from logist.config.coven import PERMISSIONS
+
     loaded = load_current_settings(environment)
     own = tuple(each for each in loaded.unused if each.key == PERMISSIONS)
     return warn_unused_keys(replace(loaded, unused=own))
@@ -114,16 +145,21 @@ def warn_unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
 
 def load_known_roles(environment: Environment) -> Roles:
     """Return the shipped roles, overridden by the user's, and those by the project's."""
+    from logist.jobs.base import project_opening
+
     return project_opening.load_known_roles(environment, Path(get_current_directory()))
 
 
 def list_role_directories(environment: Environment) -> list[Path]:
     """Return the directories of roles; a later one overrides an earlier one."""
+    from logist.jobs.base import project_opening
+
     return project_opening.list_role_directories(environment, Path(get_current_directory()))
 
 
 def list_workflow_directories(environment: Environment) -> tuple[Path, ...]:
     """Return the directories that are searched for workflows by name: the project's, then the user's."""
+    from logist.jobs.base import project_opening
     from logist.workflows import list_workflow_search_path
 
     return list_workflow_search_path(project_opening.list_layers(environment, Path(get_current_directory())))

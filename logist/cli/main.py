@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -205,7 +206,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     _open_closed_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_stopped)
-    sys.exit(run_command_line(sys.argv[1:] if args is None else list(args)))
+    exit_code = run_command_line(sys.argv[1:] if args is None else list(args))
+    gc.freeze()  # the process ends: there is nothing to collect
+    sys.exit(exit_code)
 
 
 def run_command_line(args: list[str]) -> int:

@@ -123,6 +123,7 @@ SETTINGS = (
     "tools.max_turns",
     "tools.max_unknown_calls",
     "tools.require_approval",
+    "workflow.max_steps",
     "workspace.caches",
     "workspace.max_checkpoint_bytes",
     "workspace.setup.commands",

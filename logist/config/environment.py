@@ -118,7 +118,11 @@ class Environment:
 
     def user_config_dir(self) -> Path:
         """Return the directory with the user's own config.yaml and roles/."""
-        return _to_path(os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist"))
+        return _to_path(self.user_config_dir_name())
+
+    def user_config_dir_name(self) -> str:
+        """Do the same as `user_config_dir` with plain strings, for the commands that must start quickly."""
+        return os.path.join(self._find_xdg_directory("XDG_CONFIG_HOME", ".config"), "logist")
 
     def editor(self) -> str | None:
         """Return the command of the user's editor, if it is set."""

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from logist.config.price_table import PRICE_LISTS
 from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen, PriceTier
+from logist.core.model.flow import MAX_STEPS, MOST_STEPS
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.quick_model import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
@@ -217,6 +218,13 @@ SHIPPED_MODELS = {
     "grok-code-fast-1": _build_shipped_model("xai", "grok-code-fast-1", "XAI_API_KEY"),
     "gemini-2.5-flash": _build_shipped_model("gemini", "gemini-2.5-flash", "GEMINI_API_KEY"),
 }
+
+
+class WorkflowRules(Frozen):
+    """Which workflows a job may follow."""
+
+    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = MAX_STEPS
+    """The maximum number of steps."""
 
 
 class HistoryRules(Frozen):

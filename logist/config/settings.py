@@ -19,11 +19,10 @@ from logist.config.layering import (
     drop_other_spellings,
     expand_short_forms,
     get_patterns,
-    list_leaf_paths,
-    merge_settings,
     refuse_user_keys,
     require_owner,
 )
+from logist.config.merging import list_leaf_paths, merge_settings
 from logist.config.prices import find_known_model, suggest_providers
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.providers import ProviderEntry, find_entry, is_local_without_key
@@ -45,6 +44,7 @@ from logist.config.sections import (
     Review,
     RoleChoice,
     StewardRules,
+    WorkflowRules,
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
@@ -90,6 +90,7 @@ class Settings(Frozen):
     """How agents answer: JSON exit command, or five sections of Markdown; workflow steps can override it."""
     workspace: WorkspaceRules = WorkspaceRules()
     context: ContextRules = ContextRules()
+    workflow: WorkflowRules = WorkflowRules()
     history: HistoryRules = HistoryRules()
     redact: RedactRules = RedactRules()
     min_output_tokens: Count = 2048

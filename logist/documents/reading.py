@@ -26,6 +26,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
+from logist.core.text.simple_yaml import resolve_scalar
 from logist.errors import InvalidFile
 from logist.quick_dataclass import dataclass
 
@@ -36,14 +37,6 @@ MAX_DEPTH = 64
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _GIVEN = ("/dev/fd", "/proc/self/fd")
 
-# The core schema of YAML 1.2: `no`, `1_000` and dates are text, `010` is ten.
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-MAX_DIGITS = 1000
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 
 
@@ -335,18 +328,10 @@ def _to_yaml_piece(event: Event, name: str) -> ParsedPiece | None:
 
 
 def _resolve_scalar(word: str, where: str) -> Any:
-    if word in _NULL:
-        return None
-    if word in _BOOL:
-        return _BOOL[word]
-    whole = _INT.fullmatch(word)
-    if whole or _BASED.fullmatch(word):
-        if len(word) > MAX_DIGITS:
-            raise InvalidFile("the number has too many digits", where=where)
-        return int(word, 10 if whole else 0)
-    if _FLOAT.fullmatch(word):
-        return float(word)
-    return math.inf if _NOT_FINITE.fullmatch(word) else word
+    try:
+        return resolve_scalar(word)
+    except ValueError as error:
+        raise InvalidFile(str(error), where=where) from error
 
 
 def _format_place(event: Event, name: str) -> str:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
+from heapq import merge
+from itertools import islice
 
 from logist.core.machine import advice, steward
-from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
+from logist.core.model import HALTED, Kind, State, Status
 from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
@@ -25,6 +27,8 @@ from logist.jobs.turn.next_request import Choice
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, due_notifications, list_jobs
 from logist.store.due_notifications import QUEUE_EMPTY, DueNotification
+from logist.store.job_index import IndexUnusable, JobBrief, JobFilter, JobIndex, Place, build_brief
+from logist.store.listing import list_job_ids
 from logist.store.provider_wait import ProviderWait
 
 RUN = Choice(command="run")
@@ -44,6 +48,8 @@ Damage comes first, then what a person has to decide; last what can wait.
 """
 
 
+MOST_LISTED = 100
+"""How many ready jobs are looked up in the index at once."""
 LISTED_SECONDS = 1.0
 """How long a run uses one list of ready jobs: what others create or rank meanwhile waits at most so long."""
 
@@ -142,33 +148,66 @@ def list_ready_jobs(project: ProjectContext, skipped: Container[str] = ()) -> li
     A job whose state can't be read is included, so that its run reports the problem. A job whose parent is at
     a limit is not: find_held_up_jobs has the parent.
     """
-    halted: dict[str, bool] = {}
-    places = (
-        _find_queue_place(project, job_id, halted)
-        for job_id in list_jobs(project.jobs_dir)
-        if job_id not in skipped
-    )
-    return [job_id for _, _, job_id in sorted(filter(None, places))]
+    briefs = _Briefs(project)
+    unread = (job_id for job_id in list_jobs(project.jobs_dir) if job_id not in skipped)
+    return [job_id for *_, job_id in sorted(filter(None, map(briefs.find_queue_place, unread)))]
 
 
-def _find_queue_place(
-    project: ProjectContext, job_id: str, halted: dict[str, bool]
-) -> tuple[int, str, str] | None:
-    """The rank, age and id of a ready job; None if it is not ready. `halted` caches which parents are."""
-    job = JobDir(project.jobs_dir / job_id, job_id)
-    try:
-        state = read_current_state(job)
-    except LogistError:
-        state = {"status": Status.PENDING}
-    if outages.is_waiting(project, job, state.get("revision")):
-        return None
-    can_gather = state.get("status") == Status.WAITING and _can_gather(project, state)
-    has_due_merge = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
-    is_ready = str(state.get("status")) in READY and not _has_halted_ancestor(project, state, halted)
-    if not (is_ready or can_gather or has_due_merge or job.inflight.exists()):
-        return None
-    rank = state.get("rank")
-    return rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id
+UNREADABLE = JobBrief(Status.PENDING, 0, "", None, [], is_over=False, has_work_due=False)
+"""What is assumed about a job that can't be read: its run reports the problem."""
+
+
+class _Briefs:
+    """What the queue knows about jobs, from the index or from their files."""
+
+    def __init__(
+        self, project: ProjectContext, index: JobIndex | None = None, unsettled: Container[str] = ()
+    ) -> None:
+        self._project, self._index, self._unsettled = project, index, unsettled
+        self._halted: dict[str, bool] = {}
+
+    def read(self, job_id: str) -> JobBrief:
+        """Read a job. Raises LogistError, or IndexUnusable."""
+        if self._index is not None and job_id not in self._unsettled:
+            brief = self._index.read_brief(job_id)
+            if brief is not None:
+                return brief
+        job = self._project.open_job(job_id)
+        return build_brief(str(job.path), read_current_state(job))
+
+    def find_queue_place(self, job_id: str) -> Place | None:
+        """The rank, age and id of a ready job; None if it is not ready."""
+        try:
+            brief = self.read(job_id)
+        except LogistError:
+            brief = UNREADABLE
+        if brief.wait is not None and not outages.is_due(self._project, brief.wait):
+            return None
+        can_gather = brief.status == Status.WAITING and all(map(self._is_over, brief.children))
+        is_ready = brief.status in READY and not self._has_halted_ancestor(brief)
+        if not (is_ready or can_gather or brief.has_work_due):
+            return None
+        return brief.rank, brief.created_at, job_id
+
+    def _is_over(self, child: str) -> bool:
+        """True if a parent need not wait for a child; it creates one that does not exist."""
+        try:
+            return self.read(child).is_over
+        except LogistError:
+            return True  # the parent's step creates it, or reports the problem
+
+    def _has_halted_ancestor(self, brief: JobBrief) -> bool:
+        """True if a job above is at a limit."""
+        above = brief.parent
+        if above is None:
+            return False
+        if above not in self._halted:
+            self._halted[above] = False  # stops at a cycle of parents
+            with suppress(LogistError):  # a job without its parent runs on its own
+                parent = self.read(above)
+                is_halted = parent.status in HALTED
+                self._halted[above] = is_halted or self._has_halted_ancestor(parent)
+        return self._halted[above]
 
 
 def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> list[HeldUp]:
@@ -179,9 +218,21 @@ def find_held_up_jobs(project: ProjectContext, ended: Container[str] = ()) -> li
     """
     return [
         held_job
-        for job_id in list_jobs(project.jobs_dir)
+        for job_id in _list_candidates(project, frozenset(HOLDING))
         if job_id not in ended and (held_job := _find_held_up_job(project, job_id))
     ]
+
+
+def _list_candidates(project: ProjectContext, statuses: frozenset[str]) -> list[str]:
+    """List, by id, at least the jobs with these statuses, those that wait for a provider, and those that can't be read."""
+    jobs_dir = str(project.jobs_dir)
+    with suppress(IndexUnusable):
+        index = JobIndex.open(jobs_dir)
+        if index is not None and index.is_complete():
+            found = index.find_unsettled()
+            found.update(index.list_ids(JobFilter(statuses)) if statuses else ())
+            return sorted(job_id for job_id in found if (project.jobs_dir / job_id).is_dir())
+    return list_job_ids(jobs_dir)
 
 
 def _find_held_up_job(project: ProjectContext, job_id: str) -> HeldUp | None:
@@ -219,36 +270,6 @@ def _describe_held_parent(project: ProjectContext, job_id: str, state: State) ->
     return HeldUp(job_id, state.status, code, waits, f"logist job status --job {job_id}") if code else None
 
 
-def _has_halted_ancestor(project: ProjectContext, state: JsonObject, known: dict[str, bool]) -> bool:
-    """True if a job above is at a limit; `known` caches what was looked up."""
-    above = state.get("parent")
-    if not isinstance(above, str):
-        return False
-    if above not in known:
-        known[above] = False  # stops at a cycle of parents
-        with suppress(LogistError):  # a job without its parent runs on its own
-            parent = read_current_state(project.open_job(above))
-            is_halted = str(parent.get("status")) in HALTED
-            known[above] = is_halted or _has_halted_ancestor(project, parent, known)
-    return known[above]
-
-
-def _can_gather(project: ProjectContext, state: JsonObject) -> bool:
-    """True if all jobs that a job waits for are over; a child that does not
-    exist is created by the parent's step.
-    """
-    return all(_is_over(project, str(child)) for child in state.get("children") or [])
-
-
-def _is_over(project: ProjectContext, job_id: str) -> bool:
-    try:
-        state = read_current_state(project.open_job(job_id))
-    except LogistError:
-        return True  # the parent's step creates it, or reports the problem
-    stuck = state.get("stuck") or {}
-    return state.get("status") in TERMINAL or stuck.get("kind") == StuckKind.ATTEMPTS
-
-
 def run_queue(
     project: ProjectContext,
     parallel: int,
@@ -274,10 +295,12 @@ def run_queue(
     started: set[str] = set()
     running: dict[Future[EndedJob], str] = {}
     waiting: dict[str, int] = {}
-    ready = _ReadyJobs(project, leave, only)
+    ready = ReadyJobs(project, leave, only)
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
-            while len(running) < parallel and (job_id := ready.take(started.union(running.values()))):
+            while len(running) < parallel and (
+                job_id := ready.take(started.union(running.values()), is_idle=not running)
+            ):
                 started.add(job_id)
                 waiting.pop(job_id, None)
                 on_begin()
@@ -373,7 +396,7 @@ def _wait_for_providers(
     clock = project.clock
     waits = {
         job_id: wait
-        for job_id in list_jobs(project.jobs_dir)
+        for job_id in _list_candidates(project, frozenset())
         if job_id not in leave and (wait := _read_wait(project, job_id)) and not wait.gave_up and only(job_id)
     }
     if not waits or project.stopping():
@@ -404,42 +427,78 @@ def _read_wait(project: ProjectContext, job_id: str) -> ProviderWait | None:
         return None
 
 
-class _ReadyJobs:
+class ReadyJobs:
     """The ready jobs of a run, in order.
 
-    Listing them reads all jobs of the project. So that a run of thousands of jobs does not do this for each, a
-    list is used until it is old, empty, or a job has ended that others depend on; a job from it is read again
-    before it runs.
+    A list is used until it is old, empty, or a job has ended that others depend on; a job from it is read again before
+    it runs. With an index, a list is short and made quickly. What was changed without Logist is noticed when the run
+    begins, and before it ends.
     """
 
     def __init__(self, project: ProjectContext, leave: Container[str], only: Callable[[str], bool]) -> None:
         self._project, self._leave, self._only = project, leave, only
         self._listed: deque[str] = deque()
         self._valid_until = 0.0
+        self._has_begun = False
 
     def expire(self) -> None:
         """List the jobs again before the next one is taken."""
         self._listed.clear()
 
-    def take(self, begun: Container[str]) -> str | None:
-        """Remove and return the first ready job that has not begun; None if there is none, or after a stop."""
+    def take(self, begun: Container[str], *, is_idle: bool) -> str | None:
+        """Remove and return the first ready job that has not begun; None if there is none, or after a stop.
+
+        `is_idle`: no job is running, so the run ends if there is none.
+        """
         if self._project.stopping():
             return None
         now = self._project.clock.monotonic()
-        if now < self._valid_until:
-            while self._listed:
-                job_id = self._listed.popleft()
-                if job_id not in begun and self._is_ready(job_id):
-                    return job_id
-        ids = list_ready_jobs(self._project, begun)
-        self._listed = deque(each for each in ids if each not in self._leave and self._only(each))
+        if now < self._valid_until and (job_id := self._take_listed(begun)):
+            return job_id
         self._valid_until = now + LISTED_SECONDS
-        return self._listed.popleft() if self._listed else None
+        self._list(begun, refresh=not self._has_begun)
+        job_id = self._take_listed(begun)
+        if job_id is None and is_idle and self._has_begun:
+            self._list(begun, refresh=True)
+            job_id = self._take_listed(begun)
+        self._has_begun = True
+        return job_id
+
+    def _take_listed(self, begun: Container[str]) -> str | None:
+        while self._listed:
+            job_id = self._listed.popleft()
+            if job_id not in begun and self._is_ready(job_id):
+                return job_id
+        return None
 
     def _is_ready(self, job_id: str) -> bool:
         """True if a listed job still exists and is still ready: a person may have decided meanwhile."""
         is_there = (self._project.jobs_dir / job_id).is_dir()
-        return is_there and _find_queue_place(self._project, job_id, {}) is not None
+        return is_there and _Briefs(self._project).find_queue_place(job_id) is not None
+
+    def _list(self, begun: Container[str], *, refresh: bool) -> None:
+        with suppress(IndexUnusable):
+            index = JobIndex.open_for_many(str(self._project.jobs_dir))
+            if index is not None:
+                if refresh or not index.is_complete():
+                    index.refresh()
+                self._listed = deque(islice(self._iter_indexed(index, begun), MOST_LISTED))
+                return
+        self._listed = deque(filter(self._is_wanted, list_ready_jobs(self._project, begun)))
+
+    def _iter_indexed(self, index: JobIndex, begun: Container[str]) -> Iterator[str]:
+        """Yield the ready jobs of an index, in order."""
+        unsettled = index.find_unsettled()
+        briefs = _Briefs(self._project, index, unsettled)
+        existing = [each for each in unsettled if (self._project.jobs_dir / each).is_dir()]
+        read = sorted(filter(None, (briefs.find_queue_place(each) for each in existing if each not in begun)))
+        indexed = (each for each in index.iter_ready() if each[2] not in unsettled)
+        for *_, job_id in merge(read, indexed):
+            if job_id not in begun and self._is_wanted(job_id) and briefs.find_queue_place(job_id):
+                yield job_id
+
+    def _is_wanted(self, job_id: str) -> bool:
+        return job_id not in self._leave and self._only(job_id)
 
 
 def _find_continuing_jobs(ended: EndedJob) -> set[str]:

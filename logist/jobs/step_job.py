@@ -50,6 +50,7 @@ from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered
 from logist.quick_dataclass import dataclass
 from logist.store.provider_wait import ProviderWait
+from logist.workspace import Checkpoint
 
 MOST_TRIES = 3
 """How often a step checks the limits again if they change while it checks them."""
@@ -175,10 +176,10 @@ def _ask_due_agent(session: Session, choice: Choice, phase: Phase, tries: int) -
         setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
     workspace = session.project.open_workspace(session.job)
     checkpoint = workspace.create_checkpoint(f"before interaction {session.state.revision + 1}")
-    prepared = family_limits.prepare_call(session, turn, workspace, checkpoint.commit, setup)
+    prepared = family_limits.prepare_call(session, turn, workspace, checkpoint, setup)
     if isinstance(prepared, Halt):
         return _halt_limit_owner(session, spec, prepared, choice, tries)
-    recorded = _ask_agent(session, prepared)
+    recorded = _ask_agent(session, prepared, checkpoint)
     if session.project.breakers is not None:
         session.project.breakers.close(provider)
     return _build_result(session, [recorded], ())
@@ -232,14 +233,16 @@ def _gather_children(session: Session) -> CommandResult:
     return _build_result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
 
 
-def _ask_agent(session: Session, prepared: PreparedCall) -> Interaction:
+def _ask_agent(session: Session, prepared: PreparedCall, before: Checkpoint) -> Interaction:
     project, ask, plan = session.project, prepared.ask, prepared.plan
     if project.function is not None:
         agent_calls.ask_function(session, ask, project.function, begun=prepared.begun)
         return answer_recording.record_courier_answer(session)
     if project.has_local_agent:
         observation.record_restore_point(session, ask)
-        return answer_recording.record_answer(session, Answered(ask, agent_calls.ask_in_place(session, ask)))
+        unchanged = None if agent_calls.may_change_files_in_place(session, ask) else before
+        answered = Answered(ask, agent_calls.ask_in_place(session, ask))
+        return answer_recording.record_answer(session, answered, unchanged=unchanged)
     suffix = "" if plan.agent in MODEL_AGENTS else f" via {plan.agent}"
     project.report_progress(f"asking {plan.role.name}{suffix} ({plan.model.provider_model})")
     if prepared.kept is None:
@@ -306,20 +309,24 @@ def _record_supplied_answer(
     step.find_judged_place(spec, session.state, session.job.id)
     turn = next_request.plan_turn(session, spec, phase, choice, sent=False)
     workspace = session.project.open_workspace(session.job)
-    checkpoint = session.state.checkpoint or ""
+    before = None
     if not dry_run:
         if changed:
             session.record(*changed)
-        checkpoint = workspace.create_checkpoint("before a supplied answer").commit
-    plan = next_request.plan_request(session, turn, next_request.gather_context(session, turn, workspace))
+        before = workspace.create_checkpoint("before a supplied answer")
+    given = next_request.gather_context(session, turn, workspace, before)
+    plan = next_request.plan_request(session, turn, given)
     assert isinstance(plan, StepPlan)
-    ask = agent_calls.build_ask(session, spec, plan, checkpoint)
+    commit = before.commit if before else session.state.checkpoint or ""
+    ask = agent_calls.build_ask(session, spec, plan, commit)
     answered = Answered(ask, _build_reply(session.project, answer), Steward(name=session.project.steward))
     if dry_run:
         return _simulate_answer(session, answered)
     # A cost that the steward supplies replaces the amount that was booked for a call in doubt.
     releases = answer.charge.source == "steward"
-    entry = answer_recording.record_answer(session, answered, simulated=True, releases=releases)
+    entry = answer_recording.record_answer(
+        session, answered, simulated=True, releases=releases, unchanged=before
+    )
     return _build_result(session, [entry], ())
 
 

@@ -362,7 +362,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _add_length(check: ValueCheck, constraints: Mapping[str, Any]) -> ValueCheck:
-    """Add a minimum length to a list or tuple. A wrong length is reported after wrong items."""
+    """Add a minimum length to a list or tuple."""
     least, kind = constraints["min_length"], check.label.partition("[")[0].title()
     if {*constraints} != {"min_length"} or kind not in ("List", "Tuple"):
         raise TypeError(f"models don't support the constraints {dict(constraints)} for {check.label}")
@@ -377,7 +377,7 @@ def _add_length(check: ValueCheck, constraints: Mapping[str, Any]) -> ValueCheck
             count = len(valid)
         except Misfit as misfit:
             problems = misfit.problems
-            if not problems[0].loc:  # not a list
+            if kind == "List" or not problems[0].loc:  # pydantic counts the valid items of tuples only
                 raise
             count = len(value) - len({problem.loc[0] for problem in problems})
         if count < least:

@@ -1,6 +1,7 @@
 """The job directory: file names, lock, atomic replace, history append, exchanges in flight.
 
-Names are loaded on first use, so that importing `logist.store.listing` loads no other module of this package.
+Names are loaded on first use, so that importing `logist.store.listing` loads no other module of this package, and opening a job
+only what the command uses.
 """
 
 from __future__ import annotations
@@ -9,6 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from logist.store import flushing as flushing
+    from logist.store import inflight as inflight
+    from logist.store import lock as lock
+    from logist.store import provider_wait as provider_wait
+    from logist.store import restore_record as restore_record
+    from logist.store import segments as segments
+    from logist.store import verification as verification
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
     from logist.store.filesystem import describe_problem, filesystem_type, require_local
@@ -19,6 +27,10 @@ if TYPE_CHECKING:
 
 HISTORY = "jobHistory.json"
 """The file name of a history, in jobs, fixtures and archives."""
+SIGNATURES = "lock"
+"""The file in a job's directory that the holders of its lock sign."""
+WAIT = "provider-wait.json"
+"""The file in a job's directory with its wait for a provider."""
 
 __all__ = [
     "HISTORY",
@@ -54,7 +66,13 @@ _HOMES = {
 }
 
 
+_MODULES = ("flushing", "inflight", "lock", "provider_wait", "restore_record", "segments", "verification")
+"""Modules that `jobdir` and `history` load on first use."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"logist.store.{name}")
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"logist.store.{module}"), name)

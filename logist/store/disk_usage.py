@@ -31,10 +31,12 @@ class DiskUsage(NamedTuple):
         return self.workspace + self.checkpoints + self.history + self.logs + self.attachments + self.other
 
 
-def measure_job(jobs_dir: str, job_id: str) -> DiskUsage:
-    """Measure a job. A file with several names counts once."""
+def measure_job(jobs_dir: str, job_id: str, seen: set[tuple[int, int]]) -> DiskUsage:
+    """Measure a job. A file with several names counts once: jobs share the packs of their checkpoints.
+
+    `seen` has the device and inode of such files that were counted for other jobs; those of this job are added.
+    """
     sizes = dict.fromkeys((*_PARTS.values(), "history", "other"), 0)
-    seen: set[tuple[int, int]] = set()
     folder = os.path.join(jobs_dir, job_id)
     sizes["other"] += _count_bytes(os.lstat(folder), seen)
     unread = 0

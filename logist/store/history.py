@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from logist import store  # `store.segments` is loaded on first use: most histories have one file
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError
-from logist.store import files, segments
+from logist.store import files
 from logist.store.entries import (
     CLOSING,
     LONGEST,
@@ -93,7 +94,8 @@ def read_all_entries(path: Path) -> Iterator[JsonObject]:
     """
     with open_history(path) as file:
         header = read_header(file, path)
-        yield from segments.read_older_entries(path, header)
+        if header.segment > 1:
+            yield from store.segments.read_older_entries(path, header)
         file.seek(0)
         yield from scan_history(file, path)
 
@@ -110,7 +112,9 @@ def read_entries_after(path: Path, head: Position | None) -> tuple[list[JsonObje
         older = head is not None and head.sequence < header.first_sequence - 1
         entries: list[JsonObject] = []
         if older or head is None:
-            entries, head = list(segments.read_older_entries(path, header, head)), None
+            if older or header.segment > 1:
+                entries = list(store.segments.read_older_entries(path, header, head))
+            head = None
         file.seek(0)
         history_scan = scan_history(file, path, head)
         entries += history_scan
@@ -123,7 +127,7 @@ def has_entry(path: Path, head: Position) -> bool:
         header = read_header(file, path)
         if head.sequence >= header.first_sequence - 1:
             return find_entry_end(file, header, head) is not None
-        return segments.is_in_segment(path, header, head)
+        return store.segments.is_in_segment(path, header, head)
 
 
 def find_entry_end(file: BinaryIO, header: Header, position: Position) -> int | None:
@@ -275,23 +279,23 @@ def _rotate_history(
     """
     file.seek(0)
     number = read_header(file, path).segment
-    if segments.has_later_entries(path, number, expected.sequence):
+    if store.segments.has_later_entries(path, number, expected.sequence):
         return None
     header = format_header(number + 1, expected.sequence + 1, expected.hash)
     block, appended = _seal_block(entries, expected, len(header), expected.sequence + 1)
     try:
         file.seek(0)
-        segments.write_segment(path, number, itertools.chain(_read_chunks(file, end), (lead, CLOSING)))
-        _require_end(segments.HistorySegment(path, number), expected)
+        store.segments.write_segment(path, number, itertools.chain(_read_chunks(file, end), (lead, CLOSING)))
+        _require_end(store.segments.HistorySegment(path, number), expected)
         files.replace_file(path, header + block)
     except (Damaged, StorageError):
         files.require_trust(path)
-        segments.remove_segment(path, number)
+        store.segments.remove_segment(path, number)
         return None
     return appended
 
 
-def _require_end(segment: segments.HistorySegment, expected: Position) -> None:
+def _require_end(segment: store.segments.HistorySegment, expected: Position) -> None:
     for _ in segment:
         pass
     if segment.position is None or segment.position[:2] != expected[:2]:

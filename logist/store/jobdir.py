@@ -9,32 +9,24 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from logist import store  # its modules are loaded on first use: few commands need more than one or two
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
-from logist.store import (
-    HISTORY,
-    files,
-    flushing,
-    history,
-    inflight,
-    provider_wait,
-    restore_record,
-    verification,
-)
-from logist.store import lock as locks
+from logist.store import HISTORY, SIGNATURES, WAIT, files, history, job_index
 from logist.store.entries import Position, suggest_restore
-from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem, ProblemKind
-from logist.store.inflight import Exchanges
 from logist.store.listing import REBUILD, has_seen_all, list_job_ids
-from logist.store.lock import Holder, Lock
-from logist.store.provider_wait import ProviderWait
 from logist.store.settled_state import compute_checksum
-from logist.store.verification import Proof
+
+if TYPE_CHECKING:
+    from logist.store.inflight import Exchanges
+    from logist.store.lock import Holder, Lock
+    from logist.store.provider_wait import ProviderWait
+    from logist.store.verification import Proof
 
 IN_THE_MAKING = ".new-"
 """Prefix of the directory of a job that is being created. A killed command may leave one behind."""
@@ -79,19 +71,31 @@ class JobDir:
     workflow_file = _PathInside("workflow.json")
     state_file = _PathInside("state.json")
     history_file = _PathInside(HISTORY)
-    lock_file = _PathInside(locks.SIGNATURES)
+    lock_file = _PathInside(SIGNATURES)
     workspace = _PathInside("workspace")
     git_dir = _PathInside("git")
     attachments = _PathInside("attachments")
     logs = _PathInside("logs")
     inflight = _PathInside("inflight")
     restoring = _PathInside("restoring")
-    wait_file = _PathInside(provider_wait.NAME)
+    wait_file = _PathInside(WAIT)
     setup_file = _PathInside("setup.json")
 
     def __init__(self, path: Path, job_id: str) -> None:
         self.id = job_id
         self.path = path
+        self._is_marked = False
+
+    def _mark_change(self) -> None:
+        """Until `_record_change`, readers of the index read this job from its files (see job_index)."""
+        if not self._is_marked and self.path.name == self.id:  # not the hidden directory of a new job
+            job_index.mark_change(str(self.path.parent), self.id)
+            self._is_marked = True
+
+    def _record_change(self) -> None:
+        if self.path.name == self.id:
+            job_index.record_change(str(self.path.parent), self.id)
+            self._is_marked = False
 
     @classmethod
     @contextmanager
@@ -103,7 +107,7 @@ class JobDir:
         already, before or after the block.
         """
         final = _job_path(jobs_dir, job_id)
-        require_local(jobs_dir)
+        store.require_local(jobs_dir)
         with files.convert_os_errors(jobs_dir):
             jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.make_directory(jobs_dir)
@@ -118,6 +122,7 @@ class JobDir:
                     job._create_files()
                     yield job
                 job._move_to_final_path(final)
+                job_index.record_change(str(jobs_dir), job_id)
             except BaseException:
                 with suppress(StorageError):  # report the first error, not this one
                     files.remove_tree(job.path)
@@ -126,12 +131,13 @@ class JobDir:
 
     def _create_files(self) -> None:
         files.make_directory(self.logs)
-        locks.create_signatures(self.path)
+        store.lock.create_signatures(self.path)
         history.create_history(self.history_file)
 
     def _move_to_final_path(self, final: Path) -> None:
-        flushing.flush_tree(self.path, bulk=self.workspace)
+        store.flushing.flush_tree(self.path, bulk=self.workspace)
         with files.convert_os_errors(final):
+            job_index.mark_change(str(final.parent), self.id)
             try:
                 os.rename(self.path, final)
             except OSError as error:
@@ -162,7 +168,7 @@ class JobDir:
         on_poll: Callable[[], None] | None = None,
     ) -> Iterator[Lock]:
         """Hold the job's lock inside the block (see lock.acquire_lock); every method that writes needs it."""
-        lock = locks.acquire_lock(
+        lock = store.lock.acquire_lock(
             self.path,
             command=command,
             since=since,
@@ -171,10 +177,13 @@ class JobDir:
             on_wait=on_wait,
             on_poll=on_poll,
         )
+        self._is_marked = False
         try:
             self._remove_half_written_files()
             yield lock
         finally:
+            if self._is_marked:  # without a new state.json: a call was begun, or an error came in between
+                self._record_change()
             lock.release()
 
     def _remove_half_written_files(self) -> None:
@@ -192,14 +201,16 @@ class JobDir:
         or deletes a job removes the directory, like one that was never complete.
         """
         hidden = self.path.with_name(f"{IN_THE_MAKING}{self.id}-{os.urandom(6).hex()}")
+        self._mark_change()
         with files.convert_os_errors(self.path):
             os.rename(self.path, hidden)
         files.sync_directory(hidden.parent)
+        self._record_change()
         return hidden
 
     def find_lock_holder(self) -> Holder | None:
         """The processes that work on the job now, None if there are none; never blocks a writer."""
-        return locks.find_lock_holder(self.path)
+        return store.lock.find_lock_holder(self.path)
 
     def has_running_agent(self) -> bool:
         """True while an agent works for the job."""
@@ -241,6 +252,7 @@ class JobDir:
 
         `sequence`, `previous` and `checksum` are filled in. Raises Refused if the history has changed.
         """
+        self._mark_change()
         return history.append_entries(
             self.history_file,
             loaded_position,
@@ -262,7 +274,9 @@ class JobDir:
             raise StorageError(
                 message, where=str(self.state_file), fix="nothing is lost: the history contains everything"
             )
+        self._mark_change()
         files.replace_file(self.state_file, data)
+        self._record_change()
 
     def read_state(self) -> JsonObject | None:
         """Read state.json quickly, without checking its checksum; None if it is missing."""
@@ -314,7 +328,7 @@ class JobDir:
 
     def examine_history(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
         """How far the history is proven, and all problems; `each` is called with every proven entry."""
-        proof = verification.examine_history(self.history_file, each)
+        proof = store.verification.examine_history(self.history_file, each)
         state_problem = self._find_state_problem(proof)
         if state_problem is None:
             return proof
@@ -335,75 +349,79 @@ class JobDir:
             is_lost = head is not None and not history.has_entry(self.history_file, head)
         except (Damaged, Refused):
             return None  # already among the problems of the history
-        return verification.lost_entries_problem(head, found) if head and is_lost else None
+        return store.verification.lost_entries_problem(head, found) if head and is_lost else None
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
         """Record paid call `k`; durable before any money is spent."""
-        inflight.begin_exchange(self.inflight, k, request)
+        if k == 1:  # the job is shown as running from now on; only the courier begins others
+            self._mark_change()
+        store.inflight.begin_exchange(self.inflight, k, request)
 
     def mark_sent(self, k: int) -> None:
         """Record durably that call `k` is about to be sent."""
-        inflight.mark_exchange_sent(self.inflight, k)
+        store.inflight.mark_exchange_sent(self.inflight, k)
 
     def save_response(self, k: int, response: JsonObject) -> None:
         """Record the answer to call `k`, durably."""
-        inflight.save_response(self.inflight, k, response)
+        store.inflight.save_response(self.inflight, k, response)
 
     def save_tool_results(self, k: int, results: JsonObject) -> None:
         """Record the results of the tools that the answer to call `k` called, durably."""
-        inflight.save_tool_results(self.inflight, k, results)
+        store.inflight.save_tool_results(self.inflight, k, results)
 
     def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
         """Recreate inflight/ as it was after these paid calls, all at once and durably."""
-        inflight.put_back_exchanges(self.inflight, turns)
+        store.inflight.put_back_exchanges(self.inflight, turns)
 
     def read_exchanges(self) -> Exchanges:
         """The paid calls that are not recorded in the history yet, in order."""
-        return inflight.read_exchanges(self.inflight)
+        return store.inflight.read_exchanges(self.inflight)
 
     def end_exchanges(self) -> None:
         """Remove the paid calls, durably: nothing was sent, or the history has them."""
-        inflight.end_exchanges(self.inflight)
+        store.inflight.end_exchanges(self.inflight)
 
     def set_aside_exchanges(self) -> None:
         """Move the paid calls out of the way, once the history has them; durable
         with the next write_state.
         """
-        inflight.set_aside_exchanges(self.inflight)
+        store.inflight.set_aside_exchanges(self.inflight)
 
     def discard_exchanges(self) -> None:
         """Remove the paid calls that were set aside; call it after write_state."""
-        inflight.discard_exchanges(self.inflight)
+        store.inflight.discard_exchanges(self.inflight)
 
     def begin_restore(self, sequence: int, kept: str, *, setup: bool = False) -> None:
         """Record that the workspace leaves checkpoint `kept`, for the coming interaction `sequence`."""
-        restore_record.begin_restore(self.restoring, sequence, kept, setup=setup)
+        store.restore_record.begin_restore(self.restoring, sequence, kept, setup=setup)
 
     def is_restore_for_setup(self) -> bool:
         """True if a restore was begun for the setup of the workspace."""
-        return restore_record.is_restore_for_setup(self.restoring)
+        return store.restore_record.is_restore_for_setup(self.restoring)
 
     def find_unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
         """The checkpoint to return to, if a restore was interrupted (see
         restore_record.find_unfinished_restore).
         """
-        return restore_record.find_unfinished_restore(self.restoring, recorded)
+        return store.restore_record.find_unfinished_restore(self.restoring, recorded)
 
     def read_restore_sequence(self) -> int | None:
         """The number of the interaction that a restore was begun for; None if no restore was begun."""
-        return restore_record.read_restore_sequence(self.restoring)
+        return store.restore_record.read_restore_sequence(self.restoring)
 
     def end_restore(self) -> None:
         """Remove the record of a restore: the history has it, or it is undone."""
-        restore_record.end_restore(self.restoring)
+        store.restore_record.end_restore(self.restoring)
 
     def write_wait(self, wait: ProviderWait) -> None:
         """Record that the job waits for its provider."""
+        self._mark_change()
         files.replace_file(self.wait_file, files.dump_json(wait._asdict()))
+        self._record_change()
 
     def read_wait(self, revision: object) -> ProviderWait | None:
         """The wait for the provider; None if there is none, or if the job has moved on."""
-        return provider_wait.read_wait(str(self.path), revision)
+        return store.provider_wait.read_wait(str(self.path), revision)
 
     def end_wait(self) -> None:
         """Remove the record of a wait. One that can't be removed is ignored later: the job has moved on."""
@@ -436,7 +454,7 @@ def _reserve_folder(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
         with files.convert_os_errors(path):
             os.mkdir(path, 0o700)
         try:
-            if held.enter_context(locks.claim_unfinished_job(path)):
+            if held.enter_context(store.lock.claim_unfinished_job(path)):
                 with files.convert_os_errors(path):
                     os.chmod(path, 0o700)  # whatever the umask is
                 return path
@@ -455,7 +473,7 @@ def remove_abandoned(jobs_dir: Path) -> None:
     with suppress(OSError), os.scandir(jobs_dir) as scanned:
         abandoned = [jobs_dir / entry.name for entry in scanned if _UNFINISHED.fullmatch(entry.name)]
         for path in abandoned:
-            with suppress(StorageError), locks.claim_unfinished_job(path) as is_abandoned:
+            with suppress(StorageError), store.lock.claim_unfinished_job(path) as is_abandoned:
                 if is_abandoned:
                     files.remove_tree(path)
 

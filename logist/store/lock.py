@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logist.errors import Busy, StorageError, UsageError
-from logist.store import files
+from logist.store import SIGNATURES, files
 from logist.store.filesystem import require_local
-
-SIGNATURES = "lock"  # the file in the job directory that its holders sign
 
 POLL_SECONDS = 0.05
 _RESERVING_SECONDS = 0.01

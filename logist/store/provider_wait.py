@@ -11,8 +11,8 @@ import time
 from typing import Any, NamedTuple
 
 from logist.regular_files import read_regular
+from logist.store import WAIT
 
-NAME = "provider-wait.json"
 LONGEST_PAUSE = 366 * 86400.0
 """Seconds; a longer pause was not written by Logist."""
 _MOST_BYTES = 1 << 14
@@ -95,7 +95,7 @@ _DEFAULTS = ProviderWait("", 0)
 def read_wait(folder: str, revision: object) -> ProviderWait | None:
     """Return the wait of the job in `folder`; None if there is none that is readable and of this revision."""
     try:
-        data = json.loads(read_regular(f"{folder}/{NAME}", _MOST_BYTES))
+        data = json.loads(read_regular(f"{folder}/{WAIT}", _MOST_BYTES))
         fields = _DEFAULTS._asdict().items()
         wait = ProviderWait(
             **{name: _check_value(data.get(name, default), default) for name, default in fields}

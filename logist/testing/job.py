@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from logist import documents
 from logist.api import Job
 from logist.config.environment import PROJECT_DIRECTORY, Environment, list_config_directories
-from logist.config.layering import merge_settings
+from logist.config.merging import merge_settings
 from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
 from logist.core.model import JobSpec, Kind

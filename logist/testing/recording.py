@@ -177,7 +177,8 @@ def _build_beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> Chi
     workspace.populate(None)
     if course.start is not None:
         shutil.copytree(course.start, scratch / "start", symlinks=True, dirs_exist_ok=True)
-    return ChildOrigin(scratch / "git", workspace.create_checkpoint("start").commit, spec.workflow)
+    commit = workspace.create_checkpoint("start").commit
+    return ChildOrigin(scratch / "git", scratch / "start", commit, spec.workflow)
 
 
 def _repeat_interaction(course: _Course, entry: Interaction) -> bool:

@@ -21,10 +21,9 @@ from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE
 from logist.workspace.checkpoint.scan import DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names
-from logist.workspace.git import Git
-from logist.workspace.merge.drafting import quote_alternate
+from logist.workspace.git import Git, quote_alternate
 from logist.workspace.merge.selecting import is_like_git
-from logist.workspace.workspace import Workspace
+from logist.workspace.reading import WorkspaceReader
 
 NAMED = 50
 """Maximum number of listed paths that a comparison leaves out."""
@@ -38,7 +37,7 @@ Kind = Literal["created", "modified", "deleted", "renamed", "mode"]
 class Side(NamedTuple):
     """One side of a comparison."""
 
-    workspace: Workspace
+    workspace: WorkspaceReader
     commit: str | None = None
     """A checkpoint; None for the files on disk."""
 
@@ -129,7 +128,7 @@ def _find_commit(side: Side, git: Git) -> str:
     return side.commit or side.workspace.write_current(git)
 
 
-def _create_scratch(git_dir: Path, sources: Sequence[Workspace], *, long_names: bool) -> Git:
+def _create_scratch(git_dir: Path, sources: Sequence[WorkspaceReader], *, long_names: bool) -> Git:
     repository.create_repository(git_dir, bare=True, long_names=long_names)
     for folder in ("info", "objects/info"):
         (git_dir / folder).mkdir(mode=0o700)

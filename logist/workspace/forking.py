@@ -8,52 +8,33 @@ from collections.abc import Collection
 from pathlib import Path
 
 from logist.errors import Damaged, StorageError
-from logist.workspace.checkpoint import objects, packs, repository
+from logist.workspace.checkpoint import objects, packs
 from logist.workspace.git import Git
-from logist.workspace.merge.children import COPYING
 from logist.workspace.workspace import Workspace
 
 FROM_BACKUP = "restore the git directory of the job from a backup"
 
 
-def populate_fork(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
+def populate_fork(
+    workspace: Workspace, original: Path, commits: Collection[str], at: str, twin: Path
+) -> None:
     """Create the repository with these checkpoints of `original`, and the workspace from the checkpoint `at`, one of
     them.
 
-    `original` is the repository of another job; it is only read, and another command may be using that job.
+    `original` is the repository of another job, `twin` its workspace; both are only read, and another command may be
+    using that job.
     Nothing is flushed: the caller that creates the job does that. Raises Damaged for a missing or incomplete
     checkpoint, StorageError.
     """
     _require_commits(original, {*commits, at})
     try:
-        with workspace.without_flushing():
-            _fetch_checkpoints(workspace, original, commits, at)
+        ends = _find_ends(Git(original, workspace.git.path, of_job=True), {*commits, at})
+        workspace.populate_from_original(original, ends, at, twin)
     except StorageError as error:
         if Git(original, of_job=True).run_for_status("fsck", "--full", "--no-dangling", "--no-progress")[0]:
             message = f"the checkpoint repository is damaged: {error.message}"
             raise Damaged(message, where=str(original), fix=FROM_BACKUP) from error
         raise
-
-
-def _fetch_checkpoints(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
-    git = workspace.git
-    repository.create_repository(git.git_dir, bare=True, long_names=len(at) == 64)
-    kept = _find_ends(Git(original, git.path, of_job=True), {*commits, at})
-    wanted = [
-        f"+{at}:{objects.BRANCH}",
-        *(f"+{commit}:{objects.KEPT}{commit}" for commit in sorted(kept - {at})),
-    ]
-    git.run_with_input(
-        "".join(f"{line}\n" for line in wanted).encode("ascii"),
-        "fetch",
-        "--quiet",
-        "--stdin",
-        "--update-shallow",  # the first checkpoint may be a commit of the user without its ancestors
-        "--update-head-ok",
-        *COPYING,
-        original,
-    )
-    workspace.restore(at)
 
 
 def _require_commits(original: Path, commits: Collection[str]) -> None:
@@ -67,7 +48,7 @@ def _require_commits(original: Path, commits: Collection[str]) -> None:
 
 
 def _find_ends(git: Git, commits: Collection[str]) -> set[str]:
-    """Return the commits that are not an ancestor of another: fetching these fetches all."""
+    """Return the commits that are not an ancestor of another: with these come all."""
     revisions = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
     lines = git.run_with_input(revisions, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
     return set(commits) - {parent for line in lines for parent in line.split()[1:]}

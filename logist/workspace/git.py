@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -85,6 +85,8 @@ def open_unnamed_file() -> IO[bytes]:
     """
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("logist"), "w+b")
+    import tempfile  # noqa: PLC0415 - its imports take longer than all others here
+
     return tempfile.TemporaryFile()
 
 
@@ -105,6 +107,11 @@ class Git:
 
     of_job: bool = False
     """A repository of checkpoints, which may come from elsewhere with its job: refuse it if it has irregular files."""
+
+    def borrow_objects(self, objects: Path) -> Git:
+        """Return the same with access to the objects in a directory of another repository, which is only read."""
+        borrowed = os.fsdecode(quote_alternate(objects)).strip()
+        return replace(self, variables=(*self.variables, ("GIT_ALTERNATE_OBJECT_DIRECTORIES", borrowed)))
 
     def flush(self, descriptor: int) -> None:
         """Make a file or directory of the job durable."""
@@ -214,6 +221,12 @@ class Git:
         reason = _find_error_line(complaints.read()) or f"exit status {status}"
         fix = "check the disk and its free space, then run the command again"
         return StorageError(f"git {arguments[0]!s} failed: {reason}", where=str(self.git_dir), fix=fix)
+
+
+def quote_alternate(path: Path) -> bytes:
+    """Return a line of the file `alternates`; quoted, because a path can contain any character."""
+    raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + raw + b'"\n'
 
 
 def require_files(git_dir: Path) -> None:

@@ -6,33 +6,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
-from logist.workspace.checkpoint import repository
-from logist.workspace.checkpoint.objects import BRANCH
+from logist.workspace.checkpoint import objects, repository, sharing
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
 MAKING = "logist-making"
 MAIN = "refs/heads/main"
-PACKS = Path("objects", "pack")
-SHALLOW = "shallow"
-"""The file in which git lists the commits whose parents it doesn't have."""
-
-FETCH = (
-    "fetch",
-    "--quiet",
-    "--depth=1",
-    "--update-head-ok",
-    "--no-tags",
-    "--no-write-fetch-head",
-    "--no-auto-maintenance",
-    "--no-recurse-submodules",
-    f"--upload-pack={UPLOAD_PACK}",
-    "--",
-)
 
 
 def find_repository(start: Path) -> Path | None:
@@ -62,7 +47,7 @@ def _is_repository(place: Path) -> bool:
 
 
 def resolve_source(source: Path) -> Path:
-    """Return the repository to fetch from: a bare repository itself, otherwise
+    """Return the repository to start from: a bare repository itself, otherwise
     the work tree that contains `source`. Raises UsageError.
     """
     bare = _is_repository(source) and source.name != ".git"
@@ -86,50 +71,45 @@ def read_head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
     return fields[0].decode("ascii") if fields else None
 
 
-def fetch_head(git: Git, repository: Path) -> None:
-    """Copy the commit at HEAD, without its ancestors, as the first
-    checkpoint. Nothing is shared or linked.
-    """
-    git.run(*FETCH, repository, f"HEAD:{BRANCH}")
+def find_objects(repository: Path, path: str = GIT_PATH) -> Path:
+    """Return the directory with the objects of a repository, which is elsewhere for a linked work tree."""
+    git_dir = repository / ".git"
+    git = Git(git_dir if git_dir.exists() else repository, path)
+    return Path(os.fsdecode(git.run("rev-parse", "--git-path", "objects").removesuffix(b"\n")))
 
 
-def create_agent_git(git: Git, root: Path, only: str | None = None) -> None:
+def create_agent_git(git: Git, root: Path) -> None:
     """Create `root/.git` for the agent's own use if it is missing, with the first checkpoint as its only
     commit.
 
     Logist never reads it again. Its objects are copies, so nothing in it refers to other places. It is created
-    outside of the workspace and moved in when it is complete. `only` is the first checkpoint, if the repository
-    has no other yet.
+    outside of the workspace and moved in when it is complete.
     """
     if os.path.lexists(root / ".git"):
         return
+    base = objects.find_first(git)
+    with make_agent_git(git, root, base) as inner:
+        sharing.copy_objects(inner, git.git_dir, base)
+        sharing.copy_shallow(git.git_dir, inner.git_dir)
+        inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
+
+
+@contextmanager
+def make_agent_git(git: Git, root: Path, base: str) -> Iterator[Git]:
+    """Create an empty repository outside of the workspace, with `base` as its branch; at the end of the block, move it
+    in.
+    """
     making = git.git_dir / MAKING
     shutil.rmtree(making, ignore_errors=True)
     inner = replace(git, git_dir=making / ".git")
     making.mkdir(0o700)
-    base = only or git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
     repository.create_repository(inner.git_dir, bare=False, long_names=len(base) == 64)
-    if only:
-        _copy_objects(git.git_dir, inner.git_dir, base)
-    else:
-        inner.run(*FETCH, git.git_dir, f"{base}:{MAIN}")
-    if not only or os.listdir(root):  # without files, no index is needed
-        inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
+    repository.write_file(inner.git_dir / MAIN, f"{base}\n".encode("ascii"))
+    yield inner
     with safe_open.open_root(root) as top:
         safe_open.make_writable(top)
         os.rename(making / ".git", b".git", dst_dir_fd=top)
     making.rmdir()
-
-
-def _copy_objects(git_dir: Path, inner: Path, commit: str) -> None:
-    """Give `inner` all objects of `git_dir`, and `commit` as its branch: a
-    fetch would start five processes.
-    """
-    for path in (git_dir / PACKS).iterdir():
-        shutil.copy(path, inner / PACKS)
-    if (git_dir / SHALLOW).exists():
-        shutil.copy(git_dir / SHALLOW, inner / SHALLOW)
-    repository.write_file(inner / MAIN, f"{commit}\n".encode("ascii"))
 
 
 def list_uncommitted(repo: Path) -> list[str]:

@@ -7,44 +7,48 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
-from shlex import quote
+from typing import TYPE_CHECKING
 
-from logist.core.model import Change, Evidence
-from logist.core.prompt.prompt import FileText, Relevant
-from logist.core.relevance import Task
-from logist.core.text.cache_patterns import DEFAULT_CACHES
-from logist.errors import Damaged, StorageError, storage_advice
 from logist.quick_dataclass import dataclass
 from logist.workspace import context, listing, prepared, source, throwaway
 from logist.workspace.checkpoint import (
     baseline,
     changes,
+    checkout,
     checkpoint,
     leftovers,
     objects,
-    packs,
     patches,
     repository,
     restore,
+    sharing,
     snapshot,
     undoing,
 )
-from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, ScanRules, Unstored, scan_workspace
-from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
+from logist.workspace.checkpoint.baseline import Baseline, ReadCheckpoint
+from logist.workspace.checkpoint.scan import (
+    CACHE,
+    DIRECTORY_MODE,
+    UNREADABLE,
+    ScanRules,
+    Unstored,
+    WorkspaceScan,
+    scan_workspace,
+)
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
-from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merge_children
+from logist.workspace.reading import NAMED, NO_GIT, WorkspaceReader, require_directory
+
+if TYPE_CHECKING:
+    from logist.core.model import Change
+    from logist.core.prompt.shown_files import FileText, Relevant
+    from logist.core.relevance import Task
 
 OFFENCES = 100
 """Maximum number of forbidden changes that are listed; the rest is only counted, but undone too."""
-NAMED = 100
-"""Maximum number of listed files that a checkpoint does not hold: an agent can create a million pipes."""
-
-_NO_GIT = "restore it from a backup: it has the only copy of the checkpoints"
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,13 @@ class Checkpoint:
 
     commit: str
     skipped: tuple[str, ...] = ()
+    scan: WorkspaceScan | None = field(default=None, compare=False, repr=False)
+    """The workspace as the checkpoint found it, so that it need not be scanned again."""
 
-
-@dataclass(frozen=True)
-class Content:
-    """What is in a workspace."""
-
-    digest: str
-    """The same for the same files, modes, links and empty directories, caches left out."""
-    edits: tuple[Change, ...] = ()
-    """What differs from a checkpoint, by path, without caches; at most NAMED."""
-    omitted: int = 0
+    @property
+    def is_complete(self) -> bool:
+        """Whether the scan could read every directory."""
+        return self.scan is not None and all(thing.why != UNREADABLE for thing in self.scan.unstored.values())
 
 
 @dataclass(frozen=True)
@@ -80,31 +80,13 @@ class Undone:
     """The checkpoint after undoing."""
 
 
-class Workspace:
+class Workspace(WorkspaceReader):
     """The workspace of a job.
 
     The caller must hold the job's lock for methods that write: populate, create_checkpoint, restore.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        git_dir: Path,
-        *,
-        caches: Sequence[str] = DEFAULT_CACHES,
-        max_checkpoint_bytes: int = 1_000_000_000,
-        path: str | None = None,
-        outputs: Collection[str] = (),
-    ) -> None:
-        """`path` is the PATH in which git is searched; `outputs` are the paths that
-        a setup created: checkpoints don't include them.
-        """
-        self.root = root.absolute()
-        self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
-        self.caches = frozenset(os.fsencode(name) for name in caches)
-        self.max_bytes = max_checkpoint_bytes
-        self.prepared = frozenset(map(file_names.from_json, outputs))
-        self.source_has_no_commits = False
+    source_has_no_commits = False
 
     def populate(self, source_path: Path | None) -> str:
         """Create the repository, the workspace and its throw-away `.git`; return the first checkpoint.
@@ -118,18 +100,36 @@ class Workspace:
             head = source.read_head_commit(origin, self.git.path) if origin is not None else None
             self.source_has_no_commits = origin is not None and head is None
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
-            if origin is not None and head is not None:
-                source.fetch_head(self.git, origin)
-            return self._create_workspace()
+            if origin is None or head is None:
+                return self._create_empty_workspace()
+            sharing.copy_commit(self.git, source.find_objects(origin, self.git.path), head)
+            self._create_workspace(head, twin=origin, is_alone=True)
+            return head
 
-    def populate_from_parent(self, parent: Path, commit: str) -> str:
-        """Do the same from a checkpoint of another job, whose repository is `parent`."""
+    def populate_from_parent(self, parent: Path, commit: str, twin: Path | None = None) -> str:
+        """Do the same from a checkpoint of another job, whose repository is `parent`. The objects are shared with it.
+
+        `twin` is its workspace: unchanged files share their blocks with it, if the file system can do that.
+        """
         with self.without_flushing():
             repository.create_repository(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            merge_children.fetch_commit(
-                self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok"
-            )
-            return self._create_workspace()
+            sharing.link_objects(self.git, parent, [commit])
+            sharing.copy_shallow(parent, self.git.git_dir)
+            self._create_workspace(commit, twin=twin)
+            return commit
+
+    def populate_from_original(
+        self, original: Path, ends: Collection[str], at: str, twin: Path | None
+    ) -> None:
+        """Do the same from the checkpoint `at` of another job, with the ancestors of `at` and of all `ends`."""
+        with self.without_flushing():
+            repository.create_repository(self.git.git_dir, bare=True, long_names=len(at) == 64)
+            sharing.link_objects(self.git, original, {at, *ends})
+            sharing.copy_shallow(original, self.git.git_dir)
+            kept = "".join(f"create {objects.KEPT}{end} {end}\n" for end in sorted({*ends} - {at}))
+            if kept:
+                self.git.run_with_input(kept.encode("ascii"), "update-ref", "--stdin")
+            self._create_workspace(at, twin=twin, is_first=False)
 
     @contextmanager
     def without_flushing(self) -> Iterator[None]:
@@ -151,22 +151,56 @@ class Workspace:
         does not change (see `restore`).
         """
         with self._wrap_os_errors():
-            _require_directory(self.git.git_dir, _NO_GIT)
+            require_directory(self.git.git_dir, NO_GIT)
             return merge_children.merge_children(self.git, ours, children)
 
-    def _create_workspace(self) -> str:
-        """Make the workspace equal to the only checkpoint of a new repository; to an empty one if there is
-        none yet.
-        """
+    def _create_empty_workspace(self) -> str:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        commit = objects.read_tip(self.git)
-        if commit is None:
-            commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
-            baseline.save_baseline(self.git, Baseline(commit))
-        else:
-            self._restore_commit(commit)
-        source.create_agent_git(self.git, self.root, commit)
+        commit = checkpoint.write_empty_checkpoint(self.git, "Empty workspace")
+        baseline.save_baseline(self.git, Baseline(commit))
+        with source.make_agent_git(self.git, self.root, commit) as inner:
+            sharing.copy_packs(self.git.git_dir, inner.git_dir)
         return commit
+
+    def _create_workspace(
+        self, commit: str, *, twin: Path | None, is_first: bool = True, is_alone: bool = False
+    ) -> None:
+        """Make a checkpoint the last one of a new repository, and the new workspace equal to it.
+
+        `is_first`: the job doesn't know the parents of the checkpoint. `is_alone`: its repository has no other objects.
+        """
+        (content,) = objects.read_commits(self.git, commit)
+        if is_first:
+            sharing.cut_off_parents(self.git.git_dir, commit, content)
+        checkpoint.update_branch(self.git, commit)
+        unstored, target = objects.read_trailer(content), objects.read_tree(self.git, commit)
+        base = commit if is_first else objects.find_first(self.git)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with source.make_agent_git(self.git, self.root, base) as inner:
+            borrowing = inner.borrow_objects(self.git.git_dir / "objects")
+            checkout.write_files(borrowing, self.root, commit, target, twin)
+            if base != commit:
+                borrowing.run("read-tree", "-m", base)
+            if is_alone:
+                sharing.copy_packs(self.git.git_dir, inner.git_dir)
+            else:
+                sharing.copy_objects(inner, self.git.git_dir, base)
+            sharing.copy_shallow(self.git.git_dir, inner.git_dir)
+            with self._open_root() as top:
+                scanned = scan_workspace(top, ScanRules(frozenset()))
+                now = checkout.recognize_files(scanned, target)
+                stamps = dict(zip(scanned.table.stored_paths, scanned.files.values(), strict=True))
+                is_complete = now.tree == target
+                if not is_complete:  # names that git can't store, empty directories, submodules
+                    written = restore.apply_tree(self.git, top, now, target)
+                    stamps = {path: stamps[path] for path in stamps.keys() & target} | written
+        reliable = baseline.pack_reliable_stamps(stamps, baseline.read_file_system_time(self.git))
+        made = (
+            Baseline.from_table(commit, scanned.table, target, unstored, reliable)
+            if is_complete
+            else Baseline.from_tree(commit, target, unstored, reliable)
+        )
+        baseline.save_baseline(self.git, made)
 
     def create_checkpoint(self, message: str) -> Checkpoint:
         """Store the workspace durably. If nothing changed, return the last
@@ -174,26 +208,19 @@ class Workspace:
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             last = baseline.load_baseline(self.git)
-            now = self._take_snapshot(top, last, last.list_directories())
+            scanned = self._scan(top, last.list_directories())
+            if last.commit is not None and last.is_same_as(scanned):
+                return Checkpoint(last.commit, _list_skipped(last.unstored), scanned)
+            now = snapshot.take_snapshot(self.git, self._make_reading(top, last), scanned)
             if now.is_same_as(last) and last.commit is not None:
                 commit = last.commit
             else:
                 leftovers.remove_leftovers(self.git.git_dir)
                 commit = checkpoint.write_checkpoint(self.git, self._make_reading(top, last), now, message)
-            current = Baseline(commit, now.tree, now.unstored, now.stamps)
+            current = Baseline.from_table(commit, scanned.table, now.tree, now.unstored, now.stamps)
             if current != last:
                 baseline.save_baseline(self.git, current)
-            return Checkpoint(commit, _list_skipped(now.unstored))
-
-    def write_current(self, git: Git) -> str:
-        """Write the workspace as a checkpoint to another repository, which borrows the objects of this one.
-
-        Returns the commit. Nothing of the job is written.
-        """
-        with self._wrap_os_errors(), self._open_root() as top:
-            last = baseline.load_baseline(self.git)
-            now = self._take_snapshot(top, last, last.list_directories(), writing=False)
-            return checkpoint.write_checkpoint(git, self._make_reading(top, last, writing=False), now, "now")
+            return Checkpoint(commit, _list_skipped(now.unstored), scanned)
 
     def restore(self, commit: str, *, clearing: bool = False) -> None:
         """Make the workspace equal to a checkpoint, which is then the last one.
@@ -207,21 +234,21 @@ class Workspace:
             source.create_agent_git(self.git, self.root)
 
     def _restore_commit(self, commit: str, *, clearing: bool = False) -> None:
-        _require_directory(self.git.git_dir, _NO_GIT)
+        require_directory(self.git.git_dir, NO_GIT)
         (unstored,) = objects.read_unstored(self.git, commit)
         target = objects.read_tree(self.git, commit)
         leftovers.remove_leftovers(self.git.git_dir)
         self.root.mkdir(mode=0o700, exist_ok=True)
         with self._open_root(unlocking=True) as top:
-            last = baseline.load_baseline(self.git, Baseline(commit, target, unstored))
+            last = baseline.load_baseline(self.git, ReadCheckpoint(commit, target, unstored))
             now = self._take_snapshot(top, last, last.list_directories() | baseline.find_directories(target))
             if clearing:
                 self._remove_paths(top, undoing.list_new_unstored(unstored, now.unstored, target))
             written = restore.apply_tree(self.git, top, now, target)
         kept = {path: stamp for path, stamp in now.stamps.items() if now.tree[path] == target.get(path)}
-        stamps = kept | baseline.keep_reliable_stamps(written, baseline.read_file_system_time(self.git))
+        stamps = kept | baseline.pack_reliable_stamps(written, baseline.read_file_system_time(self.git))
         self._move_tip(last.commit, commit)
-        baseline.save_baseline(self.git, Baseline(commit, target, unstored, stamps))
+        baseline.save_baseline(self.git, Baseline.from_tree(commit, target, unstored, stamps))
 
     def disarm_git(self) -> None:
         """Remove from the workspace's own `.git` what makes git run programs; create it again if it is
@@ -240,14 +267,19 @@ class Workspace:
         self.git.run("update-ref", objects.BRANCH, new)
         checkpoint.flush_directories(self.git)
 
-    def list_changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
+    def list_changes(
+        self, before: str, after: str | None, limit: int = 1000, *, found: Checkpoint | None = None
+    ) -> tuple[list[Change], int]:
         """Return what differs between two checkpoints, sorted by path, at most `limit`; and how many more
         there are.
 
-        None means the current workspace, as if it were a checkpoint; nothing is written for that.
+        None means the current workspace, as if it were a checkpoint; nothing is written for that. With the checkpoint
+        `found`, which was just made, it is not scanned again.
         """
+        if after is None and found is not None and found.is_complete:
+            after = found.commit
         with self._wrap_os_errors():
-            _require_directory(self.git.git_dir, _NO_GIT)
+            require_directory(self.git.git_dir, NO_GIT)
             if after is not None:
                 return changes.list_changes_between(self.git, before, after, limit)
             with self._open_root() as top:
@@ -255,63 +287,21 @@ class Workspace:
                 now = self._take_snapshot(top, last, last.list_directories(), writing=False)
             return changes.list_changes_since(self.git, before, now, limit)
 
-    def examine_content(self, commit: str | None) -> Content:
-        """Return what is in the workspace now, and how it differs from a checkpoint; nothing is written."""
-        with self._wrap_os_errors(), self._open_root() as top:
-            last = baseline.load_baseline(self.git)
-            now = self._take_snapshot(top, last, last.list_directories(), writing=False)
-            digest = changes.compute_digest(now.tree, now.unstored)
-            if commit is None:
-                return Content(digest)
-            edits, more = changes.list_changes_since(
-                self.git, commit, now, NAMED, lambda change: not change.cache
-            )
-        return Content(digest, tuple(edits), more)
-
     def compute_checkpoint_digest(self, commit: str) -> str:
         """Return the digest that `examine_content` returns for a workspace as in this checkpoint."""
         with self._wrap_os_errors():
             return changes.compute_checkpoint_digest(self.git, commit)
 
-    def list_edits(
-        self, commit: str, limit: int = 1000, *, read_all: bool = False
-    ) -> tuple[list[Change], int]:
-        """Return what differs between a checkpoint and the current workspace, except caches; nothing is
-        written.
-
-        A file with the same size, times, inode and mode as at the last checkpoint counts as unchanged; with
-        `read_all`, every file is read. Raises Damaged or StorageError if the checkpoint is incomplete.
-        """
-        with self._wrap_os_errors():
-            _require_directory(self.git.git_dir, _NO_GIT)
-            self._require_contents(commit)
-            with self._open_root() as top:
-                last = baseline.load_baseline(self.git)
-                last = replace(last, stamps={}) if read_all else last
-                now = self._take_snapshot(top, last, last.list_directories(), writing=False)
-            return changes.list_changes_since(self.git, commit, now, limit, lambda change: not change.cache)
-
-    def _require_contents(self, commit: str) -> None:
-        """Raise Damaged unless the repository has all objects of a checkpoint."""
-        entries = objects.read_tree(self.git, commit).values()
-        missing = packs.find_lacking(
-            self.git.git_dir, {entry.id for entry in entries if entry.mode != objects.GITLINK_MODE}
-        )
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            message = f"the checkpoint {commit} is incomplete: missing {min(missing)}{more}"
-            raise Damaged(message, where=str(self.git.git_dir), fix=_NO_GIT)
-
     def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
         """Return every checkpoint in the repository, by its commit."""
         with self._wrap_os_errors():
-            _require_directory(self.git.git_dir, _NO_GIT)
+            require_directory(self.git.git_dir, NO_GIT)
             return objects.list_checkpoints(self.git)
 
     def holds_any(self, commit: str, paths: Sequence[str]) -> bool:
         """Whether a checkpoint holds one of these files."""
         with self._wrap_os_errors():
-            _require_directory(self.git.git_dir, _NO_GIT)
+            require_directory(self.git.git_dir, NO_GIT)
             stored = {file_names.to_stored(os.fsencode(path)) for path in paths}
             return not stored.isdisjoint(objects.read_tree(self.git, commit))
 
@@ -333,7 +323,7 @@ class Workspace:
         StorageError.
         """
         with self._wrap_os_errors():
-            _require_directory(self.git.git_dir, _NO_GIT)
+            require_directory(self.git.git_dir, NO_GIT)
             return patches.build_patch(self.git, before, after, max_bytes, left_out)
 
     def undo_changes(
@@ -365,12 +355,25 @@ class Workspace:
             for raw in paths:
                 undoing.remove_path(top, beside, raw)
 
-    def list_files(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
+    def list_files(
+        self,
+        limit: int = 500,
+        left_out: Callable[[str], bool] = lambda path: False,
+        *,
+        found: Checkpoint | None = None,
+    ) -> Listing:
         """Return the regular files, without `.git` and caches, sorted; `left_out` returns True for a path to
         leave out.
+
+        `found`: list what this checkpoint found, without another scan.
         """
         with self._wrap_os_errors():
-            return listing.list_files(self.root, self.caches, limit, left_out)
+            scanned = (
+                found.scan if found and not self.prepared else None
+            )  # a listing has what a setup created
+            if scanned is None:
+                scanned = listing.scan_for_listing(self.root, self.caches)
+            return listing.list_files(scanned, self.caches, limit, left_out)
 
     def survey_files(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
         """Return the files that a prompt may mention: no git-ignored, cached or `excluded` files, and none outside.
@@ -417,10 +420,6 @@ class Workspace:
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """Read a file for a prompt. Any problem with it becomes a note, never an error."""
         return agent_files.read_file(self.root, path, max_bytes)
-
-    def check_evidence(self, path: str) -> Evidence:
-        """Check whether a file that an agent named exists. Any problem with it counts as missing."""
-        return agent_files.check_evidence(self.root, path, self.max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
         """Copy a regular file of the workspace to `target`, durably; an existing target is replaced.
@@ -474,38 +473,6 @@ class Workspace:
         """
         with self._wrap_os_errors(), self._open_root(unlocking=True) as top:
             return prepared.restore_outputs(self.git, top, self.root, saved, folder)
-
-    @contextmanager
-    def _open_root(self, *, unlocking: bool = False) -> Iterator[int]:
-        """Open the workspace. Raises Damaged if it or the repository is missing."""
-        _require_directory(self.git.git_dir, _NO_GIT)
-        _require_directory(self.root, f"run: logist doctor --fix; or: mkdir -m 700 {quote(str(self.root))}")
-        with safe_open.open_root(self.root, unlocking=unlocking) as top:
-            yield top
-
-    def _take_snapshot(
-        self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True
-    ) -> Snapshot:
-        scanned = scan_workspace(top, ScanRules(self.caches, held, writing, self.prepared))
-        return snapshot.take_snapshot(self.git, self._make_reading(top, last, writing=writing), scanned)
-
-    def _make_reading(self, top: int, last: Baseline, *, writing: bool = True) -> SnapshotReading:
-        return SnapshotReading(top, last, self.max_bytes, writing)
-
-    @contextmanager
-    def _wrap_os_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            place = error.filename if isinstance(error.filename, str) else None
-            message, fix = error.strerror or str(error), storage_advice(error.errno)
-            raise StorageError(message, where=place or str(self.root), fix=fix) from error
-
-
-def _require_directory(directory: Path, fix: str) -> None:
-    if not directory.is_dir():
-        message = f"the directory {directory.name!r} of the job is missing"
-        raise Damaged(message, where=str(directory), fix=fix)
 
 
 def _list_skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from logist.cli import shell_values
 from logist.cli.main import JOB, root
 from logist.config.sections import SHIPPED_MODELS, ModelEntry
 from logist.config.settings import Settings
-from logist.core.machine.event import Action, Who
+from logist.core.machine.actions import Action, Who
 from logist.core.machine.machine import TABLE
 from logist.core.model import TERMINAL, Status
 from logist.documents import list_known_keys

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -273,3 +275,25 @@ def test_what_an_agent_called_is_counted() -> None:
     seen = entry.observed.model_copy(update={"refusals": [{"message": "no"}]})
     line = entry_lines(entry.model_copy(update={"response": refused, "observed": seen}))[0]
     assert ": breach, " in "".join(span if isinstance(span, str) else span.text for span in line)
+
+
+def test_the_document_is_the_same_as_one_that_is_written_at_once(told: Desk) -> None:
+    document = {"schema_version": 1, "data": told.history(), "diagnostics": []}
+    assert told("job", "history", "j1", "--json").out == json.dumps(document, separators=(",", ":")) + "\n"
+
+
+def test_a_damaged_history_begins_no_document(told: Desk) -> None:
+    path = told.job() / "jobHistory.json"
+    path.write_bytes(path.read_bytes().replace(b"It is fine.", b"It is sure."))
+    ran = told("job", "history", "j1", "--json")
+    assert (ran.code, ran.json["data"]) == (10, None)
+    assert [each["severity"] for each in ran.json["diagnostics"]] == ["error"]
+
+
+def test_a_reader_that_has_enough_is_no_error(told: Desk) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    started = told.started("job", "history", "j1", "--json", stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert started.communicate()[1] == b""
+    assert started.returncode == 0

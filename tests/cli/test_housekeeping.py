@@ -97,6 +97,22 @@ def test_du_sorts_by_size(desk: Desk) -> None:
     assert "can't" not in desk("du").err
 
 
+def test_du_counts_what_jobs_share_once(desk: Desk) -> None:
+    finished(desk, "first")
+    (desk.job("first") / "git" / "objects" / "pack" / "extra").write_bytes(b"x" * 3_000_000)
+    before = desk("du", "--json").json["data"]["total"]
+    desk("job", "fork", "--job", "first", "--id", "second")
+    os.link(
+        desk.job("first") / "git" / "objects" / "pack" / "extra",
+        desk.job("second") / "git" / "objects" / "extra",
+    )
+    data = desk("du", "--json").json["data"]
+    assert data["total"] < before + 1_000_000
+    assert data["total"] == sum(each["total"] for each in data["jobs"])
+    (alone,) = desk("job", "du", "second", "--json").json["data"]["jobs"]
+    assert alone["checkpoints"] > 3_000_000
+
+
 def test_du_follows_no_link(desk: Desk, tmp_path: Path) -> None:
     desk.create()
     outside = tmp_path / "outside"

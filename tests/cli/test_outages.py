@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.store.provider_wait import NAME
+from logist.store import WAIT as NAME
 from tests.cli.desk import Desk, Json
 from tests.cli.terminal import CTRL_C, Terminal
 from tests.cli.test_interrupted import paid

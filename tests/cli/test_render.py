@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import weakref
+from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 
 from logist.cli.show import glance, render
-from logist.cli.show.output import Screen, StyledText, TextTable
+from logist.cli.show.output import Output, Screen, StreamedRows, StyledText, TextTable
+from logist.config.environment import Environment
 from logist.core.machine import advice
 from logist.core.model import Status
 from logist.core.money import amounts
@@ -91,3 +96,28 @@ def test_a_line_is_cut_across_its_spans() -> None:
     line = (StyledText("one two", "red"), " three", StyledText(" four", "dim"))
     assert render.style_line(render.cut_line(line, Screen(10, False, True)), False) == "one two t…"
     assert render.style_line(render.cut_line(line, Screen(100, False, True)), False) == "one two three four"
+
+
+class Row(dict[str, int]):
+    """A row that knows how many others are in memory."""
+
+    alive: ClassVar[weakref.WeakSet[Row]] = weakref.WeakSet()
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+def test_streamed_rows_are_never_in_memory_together(capsys: pytest.CaptureFixture[str]) -> None:
+    most = 0
+
+    def read() -> Iterator[Row]:
+        nonlocal most
+        for number in range(100):
+            row = Row(number=number)
+            Row.alive.add(row)
+            most = max(most, len(Row.alive))
+            yield row
+
+    for mode in ("json", "jsonl"):
+        render.show_output(Output(StreamedRows(read)), mode, Environment({}))
+    assert most < 5
+    document, *lines = capsys.readouterr().out.splitlines()
+    assert json.loads(document)["data"] == [json.loads(line) for line in lines] == list(read())

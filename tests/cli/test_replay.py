@@ -416,3 +416,19 @@ def test_a_state_that_is_missing_or_behind_is_a_note(done: Desk) -> None:
         assert [(d["severity"], d["message"]) for d in shown.json["diagnostics"]] == [("info", note)]
         assert done("doctor", "--deep").code == 0
         file.unlink(missing_ok=True)
+
+
+def test_several_processes_give_the_same_result(done: Desk) -> None:
+    """Damaged, different and equal histories, in every form of output."""
+    source = done.job() / "jobHistory.json"
+    for number in range(3):
+        rewritten(source, done.place / f"a/{number}", {})
+    rewritten(source, done.place / "a/3", {3: {"state_after": "SUCCESS"}})
+    (done.place / "a/4").mkdir()
+    (done.place / "a/4/jobHistory.json").write_bytes(source.read_bytes()[:-200])
+    for options in ([], ["--json"], ["--jsonl"], ["--fail-fast"], ["--junit", "j.xml"]):
+        one, two = (done("replay", "a", *options, "--jobs", jobs) for jobs in "12")
+        assert two == one
+    assert one.code == 10
+    assert done("replay", "a/0", "a/1", "--jobs", "4").code == 0
+    assert done("replay", "a", "--jobs", "0").code == 2

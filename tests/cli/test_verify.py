@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -12,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from logist.store import JobDir
+from logist.workspace.checkpoint import baseline
+from logist.workspace.checkpoint.baseline import Baseline
+from logist.workspace.checkpoint.scan import make_stamp, pack_stamp
+from logist.workspace.git import Git
 from tests.cli.desk import Desk, answer, command
 from tests.support import git
 
@@ -220,13 +222,13 @@ def test_a_change_that_no_time_of_the_file_shows_is_for_doctor_to_find(desk: Des
     stepped(desk)
     path = desk.job() / "workspace" / "a.txt"
     path.write_text("B", "utf-8")
-    stamps = desk.job() / "git" / "logist-stamps"
-    record = json.loads(stamps.read_bytes().partition(b"\n")[2])
-    seen = path.stat()
-    times = [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, seen.st_mode]
-    record["files"]["a.txt"] = [*record["files"]["a.txt"][:2], *times]
-    data = json.dumps(record, separators=(",", ":")).encode()
-    stamps.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    repository = Git(desk.job() / "git")
+    last = baseline.load_baseline(repository)
+    assert last.commit
+    stamps = last.stamps | {b"a.txt": pack_stamp(make_stamp(path.lstat()))}
+    baseline.save_baseline(
+        repository, Baseline.from_table(last.commit, last.table, last.tree, last.unstored, stamps)
+    )
     assert desk("job", "verify", "j1").out == "j1: OK, 3 interactions verified, state matches\n"
     assert "modified a.txt" in desk("doctor", "--deep").out
 
@@ -234,7 +236,7 @@ def test_a_change_that_no_time_of_the_file_shows_is_for_doctor_to_find(desk: Des
 def test_without_git_the_workspace_is_not_compared(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     stepped(desk)
     edit(desk)
-    monkeypatch.setattr("logist.workspace.workspace.GIT_PATH", str(desk.place))
+    monkeypatch.setattr("logist.workspace.reading.GIT_PATH", str(desk.place))
     ran = desk("job", "verify", "j1")
     assert ran.code == 0
     assert "the workspace and its checkpoints were not checked: git is not installed" in ran.err

@@ -13,6 +13,7 @@ from tests.cli.desk import Desk
 from tests.support import ROOT
 
 POSITIVE = ROOT / "fixtures" / "workflows" / "files" / "positive"
+SHORT = "**Agent's Role:** Act as a critic.\n\nReview."
 PROMPT = (
     "**Agent's Role:** Act as a code reviewer. Ask specific questions about the code quality.\n\n"
     "Please review the attached code and provide feedback on potential improvements."
@@ -121,9 +122,9 @@ def test_migrate_names_what_it_cannot_move(desk: Desk) -> None:
         ("w.yaml", b" " * 1_048_577, 5, "w.yaml: must not be larger than 1,048,576 bytes"),
         (
             "w.json",
-            json.dumps({"steps": [{"prompt": PROMPT}] * 1001}).encode(),
+            json.dumps({"steps": [{"prompt": SHORT}] * 10_001}).encode(),
             5,
-            "w.json: too many prompts: 1,001; ",
+            "w.json: too many prompts: 10,001; ",
         ),
     ],
     ids=["none", "directory", "broken", "bytes", "large", "many"],
@@ -354,3 +355,18 @@ def test_what_cannot_be_imported_leaves_nothing(desk: Desk, name: str, code: int
     assert (ran.code, ran.out) == (code, "")
     assert message in ran.err
     assert desk.tree() == before
+
+
+def test_a_workflow_of_more_than_a_thousand_steps_needs_a_setting(desk: Desk) -> None:
+    steps = [{"id": f"s{number}", "prompt": f"Do part {number}."} for number in range(1001)]
+    (desk.place / "w.json").write_text(json.dumps({"name": "Long", "steps": steps}), "utf-8")
+    ran = desk("workflow", "validate", "w.json")
+    message = "the workflow has 1,001 steps; the limit is 1,000 (raise `workflow.max_steps` in the config)"
+    assert (ran.code, ran.out) == (5, f"w.json:1: error: steps: {message}\n")
+    ran = desk("job", "create", "--workflow", "w.json")
+    assert (ran.code, message in ran.err) == (5, True)
+    assert desk("config", "set", "workflow.max_steps", "10001").code == 2
+    assert desk("config", "set", "workflow.max_steps", "1001").code == 0
+    assert desk("workflow", "validate", "w.json").code == 0
+    assert desk("job", "create", "--id", "j1", "--workflow", "w.json").code == 0
+    assert "s1" in desk("workflow", "next", "w.json", "--completed", "s0").out

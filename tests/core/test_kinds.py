@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from logist.core.machine import kinds
-from logist.core.machine.event import Action
+from logist.core.machine.actions import Action
 from logist.core.model.words import Kind
 from tests.support import ROOT
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from logist.core.machine import advice, machine
-from logist.core.machine.event import Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import Event
 from logist.core.machine.machine import TABLE, Situation, TransitionRow, exit_code, next_place
 from logist.core.model import (
     HALTED,

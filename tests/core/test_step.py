@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from logist.core.answer import exit_command
 from logist.core.machine import limits
-from logist.core.machine.event import Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import Event
 from logist.core.machine.limits import Halt
 from logist.core.machine.machine import next_place
 from logist.core.model import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logist.core.machine import kinds, steward
-from logist.core.machine.event import Action
+from logist.core.machine.actions import Action
 from logist.core.model import JsonObject, Kind, Phase, Place, Status, StuckKind
 from logist.core.model.commands import (
     ApproveCommand,

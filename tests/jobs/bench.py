@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.config.environment import Environment
-from logist.config.layering import merge_settings
+from logist.config.merging import merge_settings
 from logist.config.settings import Settings
 from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, State

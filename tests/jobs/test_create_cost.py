@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,6 +79,25 @@ def test_a_job_from_a_repository_asks_git_for_no_more_than_its_files(world: Worl
     started = [call for call in made if call.name in ("fork", "vfork", "clone") and call.process == 0]
     assert len(started) <= 8
     assert len(flushes(made)) <= MOST_FLUSHES
+
+
+def test_more_files_need_no_more_work_of_logist_than_looking_at_them(world: World) -> None:
+    """git writes them, each once, under its own name."""
+    repository = support.make_repository(world.place / "repo")
+    few = calls(world, "flushed_at_once", *CREATE, "--repo", "repo")
+    shutil.rmtree(world.folder)
+    for number in range(60):
+        (repository / f"{number}.txt").write_text(f"{number}\n")
+    support.git(repository, "add", "--all")
+    support.git(repository, "commit", "--quiet", "--message", "more")
+    many = calls(world, "flushed_at_once", *CREATE, "--repo", "repo")
+    assert count_names(many, of_logist=True) <= count_names(few, of_logist=True)
+    assert count_names(many)["rename"] == count_names(few)["rename"]
+    assert count_names(many).total() - count_names(few).total() <= 3 * 60
+
+
+def count_names(made: Sequence[Call], *, of_logist: bool = False) -> Counter[str]:
+    return Counter(call.name for call in made if not of_logist or call.process == 0)
 
 
 def test_the_first_step_pays_for_its_checkpoint_alone(world: World) -> None:

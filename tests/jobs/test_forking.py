@@ -109,6 +109,12 @@ def test_it_begins_as_the_other_was_there(
     held_by_git = set(support.git(shelf.folder(name) / "git", "rev-list", "--all").split())
     assert earlier <= held_by_git
     assert not (later - earlier) & held_by_git
+    packed = support.git(
+        shelf.folder(name) / "git", "cat-file", "--batch-all-objects", "--batch-check=%(objectname)"
+    )
+    assert not (later - earlier) & set(packed.split())
+    for pack in (shelf.folder(name) / "git" / "objects" / "pack").iterdir():
+        assert pack.samefile(shelf.folder() / "git" / "objects" / "pack" / pack.name)
 
 
 def test_it_goes_its_own_way(shelf: Bench) -> None:

@@ -22,7 +22,8 @@ from logist.jobs.base.project import Clock
 from logist.jobs.job_queue import EndedJob
 from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.outages import GIVEN_UP_PAUSE, LONGEST_PAUSE, choose_pause
-from logist.store.provider_wait import NAME, ProviderWait, read_wait
+from logist.store import WAIT as NAME
+from logist.store.provider_wait import ProviderWait, read_wait
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, models, paid

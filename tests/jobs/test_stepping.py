@@ -19,6 +19,8 @@ from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward import job_edits, steward_decisions
 from logist.jobs.turn.next_request import Choice, preview_request
+from logist.workspace import listing, reading, workspace
+from logist.workspace.checkpoint.scan import ScanRules, WorkspaceScan, scan_workspace
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -486,3 +488,30 @@ def test_what_a_step_gives_back_is_what_the_history_holds(bench: MakeBench) -> N
     given = [entry for _ in range(3) for entry in b.step().entries]
     assert given == b.history()[1:]
     assert [entry.checksum for entry in given] == [entry.checksum for entry in b.history()[1:]]
+
+
+def test_a_step_scans_its_workspace_no_more_than_needed(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[int] = []
+
+    def count_scan(top: int, rules: ScanRules) -> WorkspaceScan:
+        scans.append(top)
+        return scan_workspace(top, rules)
+
+    for module in (reading, workspace, listing):
+        monkeypatch.setattr(module, "scan_workspace", count_scan)
+    retry = command("RETRY")
+    writing = [answer(retry, files={"a.txt": "A"}), answer(retry, files={"b.txt": None})]
+    b = bench([answer(retry), *writing, answer(), answer()])
+    b.create(limits={"max_attempts": 9})
+    counts = []
+    steps: list[Callable[[], object]] = [b.step, b.step, b.step, lambda: b.give(retry), b.step, b.step]
+    for do in steps:
+        scans.clear()
+        do()
+        counts.append(len(scans))
+    assert counts == [1, 2, 2, 1, 1, 1], "twice only if the agent changes files"
+    observed = b.history()[-1].observed
+    assert observed
+    assert observed.phase is Phase.REVIEWER

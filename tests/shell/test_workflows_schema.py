@@ -12,7 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from logist import resources
-from logist.core.workflow.form import MAX_STEPS, StepForm
+from logist.core.model.flow import MOST_STEPS
+from logist.core.workflow.form import StepForm
 from logist.core.workflow.listed import read_step_list
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, LIMIT_SPELLINGS, SPELLINGS
 from tests.over_pydantic import pydantic_below
@@ -98,7 +99,7 @@ def build_json_schema() -> dict[str, Any]:
     """Return the JSON schema of a workflow file, with every spelling of each field."""
     with pydantic_below():
         form = importlib.import_module("logist.core.workflow.form")
-        steps = GenericAlias(list, (form.StepForm,)), pydantic.Field(min_length=1, max_length=MAX_STEPS)
+        steps = GenericAlias(list, (form.StepForm,)), pydantic.Field(min_length=1, max_length=MOST_STEPS)
         fields: Any = {"steps": steps}
         workflow = pydantic.create_model("WorkflowForm", __base__=form.HeadForm, **fields)
     workflow.__doc__ = "A workflow as a list of steps."

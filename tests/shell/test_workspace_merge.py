@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
 from logist.workspace.checkpoint import packs
 from logist.workspace.merge.children import MergedChildren, Theirs
+from tests import support
 
 
 @pytest.fixture
@@ -35,7 +39,8 @@ class Family:
 
     def child(self, name: str) -> Workspace:
         made = Workspace(self.place / name / "workspace", self.place / name / "git")
-        assert made.populate_from_parent(self.parent.git.git_dir, self.base) == self.base
+        git_dir, root = self.parent.git.git_dir, self.parent.root
+        assert made.populate_from_parent(git_dir, self.base, root) == self.base
         return made
 
     def done(self, name: str, space: Workspace) -> None:
@@ -66,6 +71,98 @@ def test_a_child_begins_with_what_the_parent_had(family: Family) -> None:
     assert (space.root / "a").read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
     assert (space.root / ".git").is_dir()
     assert space.list_changes(family.base, None) == ([], 0)
+
+
+def require_complete(repository: Path) -> None:
+    assert support.git(repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress") == ""
+
+
+def list_objects(repository: Path) -> list[str]:
+    return support.git(repository, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
+
+
+def list_inodes(folder: Path) -> set[int]:
+    return {path.lstat().st_ino for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+
+
+def test_children_share_the_objects_of_the_parent_and_nothing_that_an_agent_can_reach(family: Family) -> None:
+    space, other = family.child("one"), family.child("two")
+    packed = family.parent.git.git_dir / "objects" / "pack"
+    for each in (space, other):
+        own = each.git.git_dir / "objects" / "pack"
+        assert list_inodes(own)
+        assert list_inodes(own) <= list_inodes(packed)
+        assert not list_inodes(each.root) & list_inodes(family.parent.git.git_dir)
+        assert all(path.lstat().st_nlink == 1 for path in each.root.rglob("*") if path.is_file())
+        assert not list(each.git.git_dir.rglob("alternates"))
+
+
+def test_a_child_needs_nothing_of_the_parent_later(family: Family) -> None:
+    space = family.child("one")
+    shutil.rmtree(family.parent.root.parent)
+    (space.root / "a").unlink()
+    commit = space.create_checkpoint("later").commit
+    space.restore(family.base)
+    assert (space.root / "a").read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
+    for repository in (space.git.git_dir, space.root):
+        require_complete(repository)
+    assert set(support.git(space.git.git_dir, "log", "--all", "--format=%H").split()) == {family.base, commit}
+
+
+def test_a_child_on_another_file_system_has_copies(family: Family) -> None:
+    shared_memory = Path("/dev/shm")
+    if not shared_memory.is_dir() or shared_memory.stat().st_dev == family.place.stat().st_dev:
+        pytest.skip("no other file system")
+    with tempfile.TemporaryDirectory(dir=shared_memory) as place:
+        space = Workspace(Path(place, "workspace"), Path(place, "git"))
+        assert space.populate_from_parent(family.parent.git.git_dir, family.base) == family.base
+        assert (space.root / "a").read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
+        require_complete(space.git.git_dir)
+
+
+def test_objects_outside_of_packs_are_copied(family: Family) -> None:
+    """A merge that was killed leaves some."""
+    git_dir = family.parent.git.git_dir
+    (index,) = (path for path in packs.list_indexes(git_dir) if family.base in packs.list_names(path))
+    content = index.with_suffix(".pack").read_bytes()
+    index.with_suffix(".pack").unlink()
+    index.unlink()
+    subprocess.run(["git", f"--git-dir={git_dir}", "unpack-objects", "-q"], input=content, check=True)
+    space = family.child("one")
+    assert (space.root / "a").read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
+    require_complete(space.git.git_dir)
+
+
+def test_a_child_has_nothing_of_later_checkpoints_and_its_agent_nothing_of_earlier_ones(
+    family: Family,
+) -> None:
+    (family.parent.root / "b").write_text("changed\n")
+    family.base = family.parent.create_checkpoint("again").commit
+    (family.parent.root / "c").write_text("later\n")
+    later = family.parent.create_checkpoint("later").commit
+    support.git(family.parent.git.git_dir, "repack", "-a", "-d", "-q")
+    space = family.child("one")
+    require_complete(space.git.git_dir)
+    require_complete(space.root)
+    assert later not in list_objects(space.git.git_dir)
+    assert [each for each in list_objects(space.root) if each in family.parent.list_checkpoints()] == [
+        family.base
+    ]
+    assert set(space.list_checkpoints()) == {family.base}
+
+
+def test_a_child_has_empty_directories_links_and_repositories_of_the_parent(family: Family) -> None:
+    root = family.parent.root
+    (root / "empty" / "deep").mkdir(parents=True)
+    (root / "nested" / ".git").mkdir(parents=True)
+    (root / "nested" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "link").symlink_to("a")
+    family.base = family.parent.create_checkpoint("again").commit
+    space = family.child("one")
+    assert list((space.root / "empty" / "deep").iterdir()) == []
+    assert (space.root / "nested" / ".git" / "HEAD").is_file()
+    assert os.readlink(space.root / "link") == "a"
+    assert space.create_checkpoint("same").commit == family.base
 
 
 def test_work_on_different_files_and_different_lines_fits_together(family: Family) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from logist.errors import StorageError, UsageError
+from logist.errors import InvalidFile, StorageError, UsageError
 from logist.workspace import Workspace, find_repository, list_uncommitted
+from logist.workspace.checkpoint.baseline import load_baseline, read_file_system_time
+from logist.workspace.checkpoint.scan import make_stamp, pack_stamp
 from tests import support
 
 
@@ -241,6 +243,100 @@ def test_line_ends_of_the_base_are_those_in_the_repository(tmp_path: Path, git_r
     assert (workspace.root / "a.txt").read_bytes() == b"one\ntwo\n"
     assert support.git(workspace.root, "status", "--porcelain") == ""
     assert workspace.create_checkpoint("same").commit == base
+
+
+def test_no_attribute_of_the_source_changes_what_is_written(tmp_path: Path, git_repo: Path) -> None:
+    blob = "one $Id$ \u00e9\n"
+    (git_repo / "a.txt").write_text(blob, "utf-8")
+    (git_repo / "b.txt").write_text(blob, "utf-8")
+    support.git(git_repo, "add", "--all")
+    (git_repo / ".gitattributes").write_text("a.txt ident eol=crlf\nb.txt working-tree-encoding=UTF-16\n")
+    (git_repo / ".git" / "info" / "attributes").write_text("* ident\n")
+    support.git(git_repo, "add", ".gitattributes")
+    support.git(git_repo, "commit", "--quiet", "--message", "attributes")
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert (workspace.root / "a.txt").read_text("utf-8") == blob
+    assert (workspace.root / "b.txt").read_text("utf-8") == blob
+    assert not (workspace.root / ".git" / "info").exists()
+    assert workspace.create_checkpoint("same").commit == base
+
+
+def test_names_that_look_like_escaped_ones_are_restored_like_in_any_checkpoint(
+    tmp_path: Path, git_repo: Path
+) -> None:
+    names = (".logist~.git/config", "empty/.logist~", ".logist~.logist~x", "d/.logist~.git")
+    for name in names:
+        (git_repo / name).parent.mkdir(exist_ok=True)
+        (git_repo / name).write_text("")
+    support.git(git_repo, "add", "--all")
+    support.git(git_repo, "commit", "--quiet", "--message", "odd names")
+    workspace = new(tmp_path)
+    # The first name is that of the agent's own repository, which no checkpoint contains.
+    with pytest.raises(InvalidFile, match=r"can't contain a file named '\.git/config'"):
+        workspace.populate(git_repo)
+    support.git(git_repo, "rm", "--quiet", "-r", ".logist~.git")
+    support.git(git_repo, "commit", "--quiet", "--message", "fewer odd names")
+    workspace = Workspace(tmp_path / "other" / "workspace", tmp_path / "other" / "git")
+    base = workspace.populate(git_repo)
+    assert list((workspace.root / "empty").iterdir()) == []
+    assert {path.name for path in workspace.root.iterdir()} >= {".logist~x", "empty", "d"}
+    assert (workspace.root / "d" / ".git").read_text() == ""
+    assert workspace.create_checkpoint("same").commit == base
+
+
+def test_links_and_programs_of_the_source(tmp_path: Path, git_repo: Path) -> None:
+    (git_repo / "link").symlink_to("../outside")
+    (git_repo / "dangling").symlink_to("src")
+    support.git(git_repo, "add", "--all")
+    support.git(git_repo, "commit", "--quiet", "--message", "links")
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert os.readlink(workspace.root / "link") == "../outside"
+    modes = {name: stat.S_IMODE((workspace.root / name).stat().st_mode) for name in ("run.sh", "README.md")}
+    assert modes == {"run.sh": 0o700, "README.md": 0o600}
+    assert stat.S_IMODE((workspace.root / "src").stat().st_mode) == 0o700
+    assert workspace.create_checkpoint("same").commit == base
+
+
+def test_edited_files_of_the_source_are_not_in_the_workspace(tmp_path: Path, git_repo: Path) -> None:
+    """Even if they have the size of the committed ones, on a file system that can clone files."""
+    committed = (git_repo / "README.md").read_bytes()
+    (git_repo / "README.md").write_bytes(committed.swapcase())
+    (git_repo / "src" / "app.py").unlink()
+    (git_repo / "src" / "app.py").symlink_to("/etc/passwd")
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert (workspace.root / "README.md").read_bytes() == committed
+    assert not (workspace.root / "src" / "app.py").is_symlink()
+    assert support.git(workspace.root, "status", "--porcelain") == ""
+    assert workspace.create_checkpoint("same").commit == base
+
+
+def test_a_source_that_borrows_its_objects_is_copied_without_its_history(
+    tmp_path: Path, git_repo: Path
+) -> None:
+    shared = tmp_path / "shared"
+    support.git(tmp_path, "clone", "--quiet", "--shared", str(git_repo), str(shared))
+    support.git(git_repo, "gc", "--quiet")
+    workspace = new(tmp_path)
+    base = workspace.populate(shared)
+    for repository in (workspace.git.git_dir, workspace.root):
+        held = support.git(repository, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)")
+        assert held.split().count("commit") == 1
+        assert support.git(repository, "fsck", "--full", "--strict", "--no-progress", base) == ""
+
+
+def test_the_first_checkpoint_after_the_start_reads_no_file(tmp_path: Path, git_repo: Path) -> None:
+    workspace = new(tmp_path)
+    workspace.populate(git_repo)
+    known = load_baseline(workspace.git)
+    clock = read_file_system_time(workspace.git)
+    for name in ("README.md", "run.sh", "src/app.py"):
+        stamp = known.stamps.get(name.encode())
+        status = (workspace.root / name).lstat()
+        # A file that was written in the last tick may have been changed in it.
+        assert stamp == pack_stamp(make_stamp(status)) or clock - status.st_ctime_ns < 10**9
 
 
 def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from logist.agents.tools.context import Arguments, ToolError
-from logist.core.answer.quick_schema import certainly_fits
+from logist.core.answer.quick_schema import Check, build_quick_check
 from logist.core.permissions.tools import TOOLS, Tool
 from logist.core.text.outermost_json import measure_depth
 
@@ -31,11 +31,16 @@ def parse_arguments(tool: Tool, text: str) -> Arguments:
     if not isinstance(value, dict):
         raise ToolError(f"the arguments of {tool.name} must be a JSON object")
     present = {name: argument for name, argument in value.items() if argument is not None}
-    if not certainly_fits(present, tool.parameters):
+    if not _get_quick_check(tool.name)(present):
         error = next(iter(_get_validator(tool.name).iter_errors(present)), None)
         if error is not None:
             raise ToolError(f"invalid arguments for {tool.name}: {_describe_error(tool, error)}")
     return {name: _normalize_number(argument) for name, argument in present.items()}
+
+
+@lru_cache(maxsize=len(TOOLS))
+def _get_quick_check(name: str) -> Check:
+    return build_quick_check(TOOLS[name].parameters)
 
 
 @lru_cache(maxsize=len(TOOLS))

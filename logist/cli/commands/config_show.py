@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logist.cli.current_job import get_current_directory
 from logist.cli.options import listing_options
 from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable, make_warnings
 from logist.config.environment import Environment
+from logist.config.plain_settings import load_plain_settings
 from logist.errors import InvalidFile
+from logist.roles.shipped_roles import list_shipped_roles
 
 if TYPE_CHECKING:
     from logist.config.settings import LoadedSettings, Settings
@@ -30,6 +33,9 @@ def show(environment: Environment) -> Output:
 
     A source is `default`, a file, another setting, or the environment.
     """
+    rows = _list_plain_rows(environment)
+    if rows is not None:
+        return _build_output(rows, ())
     from logist.cli.context import load_current_settings, load_known_roles
 
     loaded = load_current_settings(environment)
@@ -38,16 +44,50 @@ def show(environment: Environment) -> Output:
     except InvalidFile:  # show the settings even if a roles directory is unreadable
         roles = []
     values = dict(_iter_leaves(loaded.settings.model_dump(mode="json")))
-    rows = [
-        {"field": field, "value": value, "source": loaded.sources[field]} for field, value in values.items()
+    derived = list(_list_derived(environment, loaded.settings))
+    return _build_output(_list_rows(values, loaded.sources, derived, roles), _list_warnings(loaded))
+
+
+def _list_plain_rows(environment: Environment) -> list[Row] | None:
+    """Return the rows if neither the settings nor the roles need pydantic; see `config.plain_settings`."""
+    home, _ = environment.home_name(get_current_directory())
+    user = environment.user_config_dir_name()
+    settings, roles = load_plain_settings(home, user), list_shipped_roles((user, home))
+    if settings is None or roles is None:
+        return None
+    derived: list[Row] = [
+        {"field": "approval", "value": "end", "source": "review.mode"},
+        {"field": "review.auto_merge", "value": False, "source": "review.mode"},
     ]
-    others = {row["field"]: row for row in _list_derived(environment, loaded.settings)}
+    if agent := environment.agent_name():
+        derived.append(_build_agent_row(agent))
+    values = dict(_iter_leaves(settings.data))
+    sources = {field: settings.sources.get(field, "default") for field in values}
+    return _list_rows(values, sources, derived, _list_shipped_types(roles))
+
+
+def _list_shipped_types(roles: list[Row]) -> list[Row]:
+    """Return the role for each task type; the shipped roles have different ones."""
+    by_type = {word.casefold(): row for row in roles for word in row["applicable_task_types"]}
+    return [
+        {"field": f"{TYPES}.{word}", "value": row["name"], "source": row["file"]}
+        for word, row in sorted(by_type.items())
+    ]
+
+
+def _list_rows(
+    values: dict[str, Any], sources: dict[str, str], derived: list[Row], roles: list[Row]
+) -> list[Row]:
+    rows = [{"field": field, "value": value, "source": sources[field]} for field, value in values.items()]
+    others = {row["field"]: row for row in derived}
     rows = [others.get(row["field"], row) for row in rows]
-    if roles:
-        rows = list(_insert_role_types(rows, roles))
+    return list(_insert_role_types(rows, roles)) if roles else rows
+
+
+def _build_output(rows: list[Row], warnings: tuple[Diagnostic, ...]) -> Output:
     cells = [(row["field"], _format_value(row["value"]), StyledText(row["source"], "dim")) for row in rows]
     table = TextTable(("SETTING", "VALUE", "FROM"), cells)
-    return Output(rows, diagnostics=_list_warnings(loaded), table=table)
+    return Output(rows, diagnostics=warnings, table=table)
 
 
 def _list_warnings(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
@@ -68,7 +108,11 @@ def _list_derived(environment: Environment, settings: Settings) -> Iterator[Row]
     if settings.review.auto_merge is None:
         yield {"field": "review.auto_merge", "value": can_merge_automatically(settings), **by_mode}
     if agent := environment.agent_name():
-        yield {"field": "agent", "value": agent, "source": AGENT}
+        yield _build_agent_row(agent)
+
+
+def _build_agent_row(agent: str) -> Row:
+    return {"field": "agent", "value": agent, "source": AGENT}
 
 
 def _list_role_types(roles: Roles, configured: Collection[str]) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @replay_options
 @click.option("--fail-fast", is_flag=True, help="Stop after the first history that fails.")
+@click.option(
+    "--jobs",
+    "processes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Replay up to N histories at the same time, each in a process of its own.",
+)
 @recorded_jobs_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")
 @click.option(
@@ -43,6 +53,7 @@ def replay(
     strict: bool,
     junit: str | None,
     fail_fast: bool,
+    processes: int,
     jobs_dir: str | None,
     as_json: bool,
     as_jsonl: bool,
@@ -72,9 +83,14 @@ def replay(
         Junit(fail_on_prompts, strict),
     )
     compared = load_prompts(environment, jobs_dir, prompts)
+    gc.freeze()  # what is loaded now stays: don't search it for garbage again and again
     try:
         for each in replay_all(
-            histories, load_schema("llm-chat-schema"), prompts=compared, each=progress.count_interaction
+            histories,
+            load_schema("llm-chat-schema"),
+            prompts=compared,
+            each=progress.count_interaction,
+            processes=processes,
         ):
             totals.add(each)
             report.add(each)

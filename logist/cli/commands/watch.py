@@ -16,6 +16,8 @@ from logist.cli.show import glance, job_rows, render
 from logist.cli.show.output import Diagnostic, Line, Output, Screen, StyledText, TextTable
 from logist.cli.stops import get_stop_code, stop_on_signals
 from logist.config.environment import Environment
+from logist.core.machine.job_row import RUNNING
+from logist.store.job_index import JobFilter
 from logist.store.progress import read_last_record
 
 HEAD = ("ID", "STATUS", "AGE", "ROLE", "COST", "TITLE")
@@ -72,7 +74,7 @@ def watch(environment: Environment, jobs_dir: str | None, interval: float, as_js
     cells = [_build_cells(row) for row in rows]
     return Output(
         {"jobs": rows, **_count_rows(rows)},
-        diagnostics=(*problems, *note) or job_rows.note_no_jobs(rows, folder),
+        diagnostics=(*problems, *note) or (() if rows else job_rows.note_no_jobs(folder)),
         exit_code=get_stop_code(),
         table=TextTable(PIPE_HEAD, cells) if rows else None,
         on_terminal=lambda screen: _draw_screen(rows, screen, height=height),
@@ -85,10 +87,11 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """
     from logist.cli.show.agent_progress import build_progress_data, format_progress
 
-    rows, problems, waits = job_rows.read_job_rows(folder)
+    listing = job_rows.read_listing(folder, JobFilter())
+    rows, waits = list(listing.iter_rows()), dict(listing.waits)
     now = time.time()
     for row in rows:
-        working = row["status"] in glance.RUNNING.values()
+        working = row["status"] in RUNNING.values()
         record = read_last_record(Path(folder, row["id"], "inflight")) if working else None
         row["progress"] = build_progress_data(record, now)
         row["activity"] = format_progress(record, record.count_elapsed(now), short=True) if record else None
@@ -96,13 +99,13 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
             row["activity"] = waits.get(row["id"]) or (
                 row["reason"] if glance.needs_person(row["status"]) else ""
             )
-    return sorted(job_rows.sort_rows(rows), key=_rank_status), problems
+    return sorted(rows, key=_rank_status), listing.problems
 
 
 def _rank_status(row: Row) -> int:
     """Return the position of the group of a row: working, waiting for a person, waiting for an agent, ended."""
     status = row["status"]
-    if status in glance.RUNNING.values():
+    if status in RUNNING.values():
         return 0
     if glance.needs_person(status) or status == glance.UNKNOWN:
         return 1

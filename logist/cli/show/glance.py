@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from operator import index
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from logist.cli.show.output import StyledText
-from logist.core.machine import advice, waiting
-from logist.core.money import amounts
+from logist.core.machine import advice
+from logist.core.machine.job_row import RUNNING, build_job_cells, format_cost
 from logist.regular_files import read_regular
 from logist.store.listing import REBUILD
 
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = "?"
 """Status of a job whose state can't be read."""
-RUNNING = {"PENDING": "RUNNING", "REVIEW_REQUIRED": "REVIEWING"}
-"""Statuses that are displayed, but never written, while an agent is working."""
 STATUSES = (*advice.STATUSES, *RUNNING.values(), UNKNOWN)
 
 COLORS = {
@@ -40,25 +36,7 @@ COLORS = {
 
 ROLE_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 """Colors allowed for a role; a history from another machine may contain others."""
-DOER = {"agent_role": "Worker", "agent_role_source": "default", "badge": "", "color": None}
-"""Values for a job that was created before these fields existed; the next change writes them."""
-
 State = dict[str, Any]
-
-_SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
-    ("status", str),
-    ("awaiting", (str, NoneType)),
-    ("stuck", (dict, NoneType)),
-    ("agent_role", str),
-    ("badge", str),
-    ("color", (str, NoneType)),
-    ("usage", dict),
-    ("rank", int),
-    ("tags", list),
-    ("title", str),
-    ("created_at", str),
-    ("updated_at", str),
-)
 
 
 def status_span(status: str) -> StyledText:
@@ -106,41 +84,6 @@ def read_provider_wait(folder: str, state: State) -> ProviderWait | None:
     return read_wait(folder, state.get("revision"))
 
 
-def build_job_row(
-    job_id: str, state: State, *, running: bool = False, wait: ProviderWait | None = None
-) -> dict[str, Any]:
-    """Return the row of a job in a listing, as JSON. Raises KeyError or TypeError for an invalid state."""
-    if "color" not in state:
-        state = {**DOER, **state}
-    for name, wanted in _SHAPE:
-        if not isinstance(state[name], wanted):
-            raise TypeError(name)
-    status, stuck, usage = state["status"], state["stuck"], state["usage"]
-    kind = stuck["kind"] if stuck else None
-    return {
-        "id": job_id,
-        "status": RUNNING[status] if running else status,
-        "awaiting": state["awaiting"],
-        "stuck_kind": kind,
-        "role": state["agent_role"],
-        "assignee": waiting.find_assignee(state),
-        "badge": state["badge"],
-        "color": state["color"],
-        "cost_cents": index(usage["cumulative_cost"]),
-        "cost_microcents": index(usage["cumulative_cost_microcents"]),
-        "rank": state["rank"],
-        "tags": state["tags"],
-        "title": state["title"],
-        "parent": parent if isinstance(parent := state.get("parent"), str) else None,
-        "created_at": state["created_at"],
-        "updated_at": state["updated_at"],
-        "provider_wait": wait.to_json() if wait and not running else None,
-        "reason": reason if isinstance(reason := state.get("reason"), str) else "",
-        "merged": _is_merged(state),
-        "next_command": advice.advise_next_command(state, job_id, running=running),
-    }
-
-
 def build_unknown_row(job_id: str) -> dict[str, Any]:
     """Return the row of a job whose state can't be read."""
     empty = dict.fromkeys(
@@ -157,15 +100,6 @@ def build_unknown_row(job_id: str) -> dict[str, Any]:
         "merged": None,
         "next_command": REBUILD,
     }
-
-
-def _is_merged(state: State) -> bool | None:
-    """Whether the work of a successful job is in its repository; None if there is nothing to merge."""
-    if state["status"] != "SUCCESS":
-        return None
-    if advice.is_unmerged(state.get("source"), state.get("parent"), state.get("merge")):
-        return False
-    return True if state.get("merge") == "merged" else None
 
 
 def needs_person(status: str) -> bool:
@@ -211,17 +145,8 @@ def format_wide_job_cells(shown: dict[str, Any], now: float) -> tuple[StyledText
     return shown["id"], format_status(shown), age, _format_role(shown), format_cost(shown), shown["title"]
 
 
-def format_cost(shown: dict[str, Any]) -> str:
-    """Return the cost of a row so far."""
-    return amounts.format_money(amounts.join_cents(shown["cost_cents"], shown["cost_microcents"]))
-
-
 def _format_role(shown: dict[str, Any]) -> StyledText | str:
     """Return the role with its badge, or the assignee of a manual step."""
-    has_mark = shown["badge"] or shown["color"]
-    role: StyledText | str = (
-        role_span(shown["role"], shown["badge"], shown["color"]) if has_mark else shown["role"]
-    )
-    if shown["assignee"] not in (None, shown["role"]):
-        return str(shown["assignee"])
-    return role
+    role = build_job_cells(shown)[2]
+    has_mark = (shown["badge"] or shown["color"]) and role == shown["role"]
+    return role_span(role, shown["badge"], shown["color"]) if has_mark else role

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from logist.cli.show import glance
-from logist.cli.show.output import Diagnostic, make_warnings
+from logist.cli.show.output import Diagnostic, EncodedRows, decode_texts, make_warnings
+from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
 from logist.errors import Damaged, LogistError
+from logist.store.job_index import BATCH, IndexUnusable, JobFilter, JobIndex
 from logist.store.listing import REBUILD, Glance, read_glances
 
 DEEPEST = 10
@@ -15,18 +22,119 @@ DEEPEST = 10
 Row = dict[str, Any]
 
 
-def read_job_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...], dict[str, str]]:
-    """Return the row of every job, a problem for each job that can't be read, and what jobs wait for their provider."""
+class JobListing(NamedTuple):
+    """The jobs that a listing shows."""
+
+    rows: list[Row] | EncodedRows
+    """Sorted by rank, then by age, each child below its parent, if that is shown."""
+    is_empty: bool
+    problems: tuple[Diagnostic, ...]
+    """For each job that can't be read."""
+    waits: list[tuple[str, str]]
+    """The ids of the jobs that wait for their provider, and what they wait for."""
+
+    iter_cells: Callable[[], Iterable[tuple[str, ...]]]
+    """Yields the cells of the rows, without colors."""
+
+    def iter_rows(self) -> Iterator[Row]:
+        """Yield the rows; only once."""
+        return self.rows.decode() if isinstance(self.rows, EncodedRows) else iter(self.rows)
+
+
+def read_listing(folder: str, wanted: JobFilter, *, refresh: bool = False) -> JobListing:
+    """Return the jobs that pass a filter: with the index, if there are many jobs.
+
+    Changes without Logist are noticed if all jobs are wanted, or with `refresh`.
+    """
+    with suppress(IndexUnusable):
+        if (index := JobIndex.open_for_many(folder)) is not None:
+            return _read_indexed_listing(index, folder, wanted, refresh=refresh)
+    rows, problems, waits = read_job_rows(folder)
+    rows = sort_rows(list(filter(wanted.matches, rows)))
+    shown_waits = [(row["id"], waits[row["id"]]) for row in rows if row["id"] in waits]
+    return JobListing(rows, not rows, problems, shown_waits, lambda: map(_list_cells, rows))
+
+
+def _read_indexed_listing(index: JobIndex, folder: str, wanted: JobFilter, *, refresh: bool) -> JobListing:
+    if refresh or wanted.is_empty or not index.is_complete():
+        index.refresh()
+    else:
+        index.refresh_some(index.list_ids(wanted))
+    unsettled, top, children = index.list_places(wanted)
+    existing = sorted(each for each in unsettled if os.path.isdir(f"{folder}/{each}"))
+    read, problems, waits = read_job_rows(folder, existing)
+    rows = {row["id"]: row for row in read if wanted.matches(row)}
+    if unsettled:
+        top = [each for each in top if each[2] not in unsettled]
+        children = [each for each in children if each[2] not in unsettled]
+    places = [(row["rank"], row["created_at"], row["id"], row["parent"]) for row in rows.values()]
+    ids = _sort_places([*top, *children, *places])
+    texts = _iter_texts(index.read_rows, _encode_row, folder, ids, rows)
+    cells = _iter_texts(index.read_cells, lambda row: json.dumps(_list_cells(row)), folder, ids, rows)
+    shown_waits = [(each, waits[each]) for each in (ids if waits else ()) if each in waits and each in rows]
+    return JobListing(EncodedRows(texts), not ids, problems, shown_waits, lambda: decode_texts(cells))
+
+
+def _list_cells(row: Row) -> tuple[str, ...]:
+    return (row["id"], row["status"], "", "", "") if row["status"] == glance.UNKNOWN else build_job_cells(row)
+
+
+def _sort_places(places: list[tuple[int, str, str, str | None]]) -> list[str]:
+    """Return the ids in the order of `sort_rows`."""
+    if all(place[3] is None for place in places):
+        places.sort(key=itemgetter(0, 1, 2))
+        return [place[2] for place in places]
+    names = ("rank", "created_at", "id", "parent")
+    return [row["id"] for row in sort_rows([dict(zip(names, place, strict=True)) for place in places])]
+
+
+def _iter_texts(
+    read: Callable[[Sequence[str]], dict[str, str]],
+    encode: Callable[[Row], str],
+    folder: str,
+    ids: list[str],
+    rows: dict[str, Row],
+) -> Iterator[str]:
+    """Yield what `read` returns for `ids` from the index, and `encode` for `rows`, which were read from their files.
+
+    Jobs that were deleted meanwhile are left out.
+    """
+    for begin in range(0, len(ids), BATCH):
+        part = ids[begin : begin + BATCH]
+        indexed = [job_id for job_id in part if job_id not in rows]
+        try:
+            texts = read(indexed)
+        except IndexUnusable:  # another command has found it damaged
+            existing = [each for each in indexed if os.path.isdir(f"{folder}/{each}")]
+            texts = {row["id"]: encode(row) for row in read_job_rows(folder, existing)[0]}
+        for job_id in part:
+            if job_id in rows:
+                yield encode(rows[job_id])
+            elif job_id in texts:
+                yield texts[job_id]
+
+
+def _encode_row(row: Row) -> str:
+    return json.dumps(row, separators=(",", ":"))
+
+
+def read_job_rows(
+    folder: str, ids: list[str] | None = None
+) -> tuple[list[Row], tuple[Diagnostic, ...], dict[str, str]]:
+    """Return the row of every job, or of those with these ids, from their files.
+
+    Also a problem for each job that can't be read, and what jobs wait for their provider.
+    """
     rows: list[Row] = []
     waits: dict[str, str] = {}
     problems: list[Diagnostic] = []
-    for seen in read_glances(folder):
+    for seen in read_glances(folder, ids):
         problem = seen.problem
         if seen.state is not None:
             try:
                 is_running = seen.asked and _is_held(folder, seen)
                 wait = glance.read_provider_wait(f"{folder}/{seen.id}", seen.state)
-                row = glance.build_job_row(seen.id, seen.state, running=is_running, wait=wait)
+                row = build_job_row(seen.id, seen.state, running=is_running, wait=wait and wait.to_json())
                 rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
                 if wait and not is_running and not seen.behind:
                     waits[seen.id] = f"waits for {wait.describe()}"
@@ -54,8 +162,8 @@ def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[D
     problems += [
         each._replace(target=f"{folder}/{seen.id}") for each in make_warnings(notes, "state_rebuilt")
     ]
-    asked = seen.asked and state["status"] in glance.RUNNING
-    return glance.build_job_row(seen.id, state, running=asked and _is_held(folder, seen))
+    asked = seen.asked and state["status"] in RUNNING
+    return build_job_row(seen.id, state, running=asked and _is_held(folder, seen))
 
 
 def _warn_unreadable(folder: str, job_id: str, problem: str, fix: str | None = REBUILD) -> Diagnostic:
@@ -71,10 +179,8 @@ def _is_held(folder: str, seen: Glance) -> bool:
     return JobDir(Path(folder, seen.id), seen.id).find_lock_holder() is not None
 
 
-def note_no_jobs(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
-    """Return the note that there are no jobs; empty if there are some."""
-    if rows:
-        return ()
+def note_no_jobs(folder: str) -> tuple[Diagnostic, ...]:
+    """Return the note that there are no jobs to show."""
     return (Diagnostic("info", "no_jobs", "no jobs found", folder, 'logist job create --prompt "..."'),)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from logist.errors import LogistError
 
 SCHEMA_VERSION = 1
+DECODED_AT_ONCE = 200
 
 
 class StyledText(NamedTuple):
@@ -56,6 +59,13 @@ class TextTable(NamedTuple):
     """For each row, a line that a terminal shows below it; "" for none."""
 
 
+class StreamedRows(NamedTuple):
+    """Rows of a listing that are read one by one, so that they are never in memory together."""
+
+    read: Callable[[], Iterator[Any]]
+    """Reads all rows. `--json` reads them twice: the document is begun only if every row can be read."""
+
+
 class Diagnostic(NamedTuple):
     """A message for a person in addition to the data."""
 
@@ -72,11 +82,37 @@ class Diagnostic(NamedTuple):
         return cls("error", error.code, error.message, error.where, error.fix)
 
 
+def decode_texts(texts: Iterable[str]) -> Iterator[Any]:
+    """Yield the values of JSON texts: many at once, because a call takes longer than a short text."""
+    rest = iter(texts)
+    while part := ",".join(islice(rest, DECODED_AT_ONCE)):
+        yield from json.loads(f"[{part}]")
+
+
+class EncodedRows:
+    """The rows of a listing, each encoded as JSON, so that very many rows need no memory. They are read once."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = iter(texts)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._texts
+
+    def decode(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows."""
+        return decode_texts(self._texts)
+
+    def convert(self, convert: Callable[[Any], Any]) -> EncodedRows:
+        """Return changed rows."""
+        return EncodedRows(json.dumps(convert(row), separators=(",", ":")) for row in self.decode())
+
+
 class Output(NamedTuple):
     """The result of a command."""
 
     data: Any
-    """Value of `data` in the `--json` output; for a listing, the rows that `--jsonl` prints one per line."""
+    """Value of `data` in the `--json` output; for a listing (a list, StreamedRows), the rows that `--jsonl` prints one
+    per line."""
     lines: Iterable[Line] = ()
     """Text for standard output."""
     diagnostics: tuple[Diagnostic, ...] = ()

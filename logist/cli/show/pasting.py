@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 from typing import Any
 
-from logist.cli.show.output import Command, Diagnostic, DrawnText, Line, Output, Screen, StyledText
+from logist.cli.show.output import (
+    Command,
+    Diagnostic,
+    DrawnText,
+    EncodedRows,
+    Line,
+    Output,
+    Screen,
+    StyledText,
+)
 
 _COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor)\b")
 _COMMANDS = ("next_command", "switch_command", "read_command", "poststep_command", "command")
@@ -66,6 +75,8 @@ def _convert_span(span: StyledText | str, jobs_dir: str) -> StyledText | str:
 
 
 def _convert_data(data: Any, jobs_dir: str) -> Any:
+    if isinstance(data, EncodedRows):
+        return data.convert(lambda row: _convert_data(row, jobs_dir))
     if isinstance(data, list):
         return [_convert_data(each, jobs_dir) for each in data]
     if not isinstance(data, dict):

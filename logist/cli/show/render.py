@@ -9,6 +9,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import IO, Protocol, TextIO
 
 import click
@@ -18,9 +19,11 @@ from logist.cli.show.output import (
     SCHEMA_VERSION,
     Diagnostic,
     DrawnText,
+    EncodedRows,
     Line,
     Output,
     Screen,
+    StreamedRows,
     StyledText,
     TextTable,
 )
@@ -41,6 +44,8 @@ LEAST_LAST = 10
 """Minimum columns of the last column of a table, as long as there are others to leave out or to cut."""
 LEAST_CUT = 6
 """Minimum columns of a cell that is cut."""
+ROWS_AT_ONCE = 1_000
+"""Rows of a listing that are written at once."""
 BADGE_WIDTH = 4
 """Maximum columns of a badge; a wider badge is left out."""
 
@@ -49,11 +54,14 @@ def show_output(output: Output, mode: str, environment: Environment) -> int:
     """Print a result in `mode` text, json or jsonl, and return the exit code."""
     output = pasting.add_jobs_dir_to_output(output, environment.named_jobs_dir)
     with _ignore_closed_reader(sys.stdout):
-        if mode == "json":
-            data = list(output.data) if isinstance(output.data, Iterator) else output.data
-            _write_json(data if output.bare else _build_document(data, output.diagnostics))
+        if isinstance(output.data, EncodedRows) and mode != "text":
+            _write_encoded_rows(output.data, mode, output.diagnostics)
+        elif mode == "json" and isinstance(output.data, StreamedRows):
+            _write_streamed_document(output.data, output.diagnostics)
+        elif mode == "json":
+            _write_json(output.data if output.bare else _build_document(output.data, output.diagnostics))
         elif mode == "jsonl":
-            for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
+            for row in _list_rows(output.data):
                 _write_json(row)
         else:
             _show_text(output, environment)
@@ -194,7 +202,7 @@ def print_ready_lines(lines: Iterable[str]) -> None:
 
 def print_in_pager(lines: Iterable[str]) -> None:
     """Print lines that are ready for the terminal; in a pager, if there are more than fit on the screen."""
-    from itertools import chain, islice
+    from itertools import chain
 
     rest = iter(lines)
     height = _get_terminal_height()
@@ -340,11 +348,13 @@ def _redact_text(text: str) -> str:
 def _write_table(table: TextTable, environment: Environment) -> None:
     tty = sys.stdout.isatty()
     color = environment.has_color(tty)
-    if tty:
-        lines = _align_table(table, color, _terminal_width())
-    else:
-        lines = ["\t".join([_format_cell(cell, color) for cell in row]) for row in table.rows]
-    _write_text(sys.stdout, "".join([f"{line}\n" for line in lines]))
+    lines = (
+        iter(_align_table(table, color, _terminal_width()))
+        if tty
+        else ("\t".join([_format_cell(cell, color) for cell in row]) for row in table.rows)
+    )
+    while part := list(islice(lines, ROWS_AT_ONCE)):
+        _write_text(sys.stdout, "".join([f"{line}\n" for line in part]))
 
 
 def _format_cell(cell: StyledText | str, color: bool) -> str:
@@ -487,9 +497,46 @@ def _build_document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[s
     }
 
 
+def _list_rows(data: object) -> Iterable[object]:
+    if isinstance(data, StreamedRows):
+        return data.read()
+    return data if isinstance(data, list) else [data]
+
+
+def _write_streamed_document(rows: StreamedRows, diagnostics: tuple[Diagnostic, ...]) -> None:
+    """Write the same document as for a list of the rows, with one row in memory at a time."""
+    count = sum(1 for _ in rows.read())  # raises the error of an unreadable row before anything is printed
+    before, after = _dump_json(_build_document([], diagnostics)).split("[]", 1)
+    _write_text(sys.stdout, f"{before}[")
+    for number, row in enumerate(islice(rows.read(), count)):
+        _write_text(sys.stdout, ("," if number else "") + _dump_json(row))
+    _write_text(sys.stdout, f"]{after}\n")
+
+
 def _write_json(value: object) -> None:
-    """Write ASCII only, so that it can't control a terminal, and encoding never fails."""
-    _write_text(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+    _write_text(sys.stdout, _dump_json(value) + "\n")
+
+
+def _dump_json(value: object) -> str:
+    """Serialize to ASCII only, so that it can't control a terminal, and encoding never fails."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def _write_encoded_rows(rows: EncodedRows, mode: str, diagnostics: tuple[Diagnostic, ...]) -> None:
+    """Write the same as for a list of rows, but some at a time, so that all of them are never in memory."""
+    before, between, after = "", "\n", "\n"
+    if mode == "json":
+        document = json.dumps(_build_document([], diagnostics), ensure_ascii=True, separators=(",", ":"))
+        head, _, tail = document.partition("[]")
+        before, between, after = f"{head}[", ",", f"]{tail}\n"
+    texts = iter(rows)
+    sys.stdout.write(before)
+    is_first = True
+    while part := list(islice(texts, ROWS_AT_ONCE)):
+        sys.stdout.write(("" if is_first else between) + between.join(part))
+        is_first = False
+    if mode == "json" or not is_first:
+        sys.stdout.write(after)
 
 
 def print_diagnostics(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:

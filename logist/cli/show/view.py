@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from logist.cli.show import answer_details
 from logist.cli.show.glance import role_span, status_span
@@ -21,14 +20,17 @@ from logist.core.answer import findings, plans
 from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.history import newer_versions
 from logist.core.machine import decisions
-from logist.core.machine.kinds import command_of
-from logist.core.model import Change, Interaction
-from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
+from logist.core.machine.kinds import plain_command_of
+from logist.core.model.words import Kind
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
-from logist.jobs.base.result import CommandResult
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logist.core.model import Change, Interaction
+    from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
+    from logist.jobs.base.result import CommandResult
     from logist.jobs.job_queue import EndedJob
 
 UNCHANGED = "no files changed"
@@ -139,9 +141,18 @@ def _stuck_command_lines(result: CommandResult) -> Iterator[Line]:
         )
 
 
+def get_ask_command(entry: Interaction) -> AskCommand | None:
+    """Return what an answer recorded besides the next place; None for other kinds."""
+    return cast("AskCommand", plain_command_of(entry)) if entry.kind is Kind.ASK else None
+
+
+def _get_approve_command(entry: Interaction) -> ApproveCommand | None:
+    return cast("ApproveCommand", plain_command_of(entry)) if entry.kind is Kind.APPROVE else None
+
+
 def build_entry_row(entry: Interaction) -> dict[str, Any]:
     """Return a summary of an interaction as JSON."""
-    command = command_of(entry)
+    command = get_ask_command(entry)
     return {
         "sequence": entry.sequence,
         "timestamp": entry.timestamp,
@@ -169,7 +180,7 @@ def build_entry_row(entry: Interaction) -> dict[str, Any]:
         "step": entry.step,
         "attempt": entry.attempt,
         "model": find_model(entry),
-        "verdict": command.verdict if isinstance(command, AskCommand) else None,
+        "verdict": command.verdict if command else None,
         "checks": [each.model_dump(mode="json") for each in entry.observed.checks] if entry.observed else [],
     }
 
@@ -204,8 +215,8 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
         _describe_no_answer(entry) if entry.kind == "ask" else _describe_decision(entry)
     )
     supplied = " (answer supplied by hand)" if entry.simulated else ""
-    command = command_of(entry)
-    verdict = command.verdict if isinstance(command, AskCommand) else None
+    command = get_ask_command(entry)
+    verdict = command.verdict if command else None
     outcome: tuple[StyledText | str, ...] = (f"{what}, verdict {verdict}" if verdict else what,)
     if verdict == "FAIL" and what == "COMPLETED":  # the review is completed, the work is not
         outcome = (StyledText("FAIL", "red bold"),)
@@ -238,8 +249,8 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
 
 
 def _is_plan(entry: Interaction) -> bool:
-    command = command_of(entry)
-    return isinstance(command, AskCommand) and bool(command.plan) and plans.is_plan(entry.response.output)
+    command = get_ask_command(entry)
+    return command is not None and bool(command.plan) and plans.is_plan(entry.response.output)
 
 
 def _describe_no_answer(entry: Interaction) -> str:
@@ -283,8 +294,8 @@ def _list_changes(entry: Interaction) -> list[Change]:
 def _list_findings(entry: Interaction) -> list[str]:
     """Return the results of checks, and the findings of a reviewer."""
     results = entry.observed.checks if entry.observed else []
-    command = command_of(entry)
-    findings_recorded = (command.findings or []) if isinstance(command, AskCommand) else []
+    command = get_ask_command(entry)
+    findings_recorded = (command.findings or []) if command else []
     first = findings_recorded[:FINDINGS]
     more = len(findings_recorded) - len(first)
     return [
@@ -301,22 +312,22 @@ def describe_decider(entry: Interaction) -> list[str]:
     """Describe who made a decision, how, and whether it was signed; earlier versions did not record how."""
     if entry.steward is None or entry.steward.via is None:
         return []
-    command = command_of(entry)
-    signed = "not signed" if command.signature is None else "signed"
-    seen = ", with --seen" if isinstance(command, ApproveCommand) and command.seen else ""
+    signed = "not signed" if plain_command_of(entry).signature is None else "signed"
+    approval = _get_approve_command(entry)
+    seen = ", with --seen" if approval and approval.seen else ""
     return [f"by {entry.steward.name} ({entry.steward.via}), {signed}{seen}"]
 
 
 def build_decision_row(entry: Interaction) -> dict[str, Any]:
     """Return who made a decision, how, and whether it was signed, as JSON."""
-    command = command_of(entry)
+    approval = _get_approve_command(entry)
     return {
         "sequence": entry.sequence,
         "kind": entry.kind.value,
         "steward": entry.steward.name if entry.steward else None,
         "via": entry.steward.via if entry.steward else None,
-        "signed": command.signature is not None,
-        "seen": command.seen if isinstance(command, ApproveCommand) else None,
+        "signed": plain_command_of(entry).signature is not None,
+        "seen": approval.seen if approval else None,
     }
 
 
@@ -327,15 +338,16 @@ def format_decision(entry: Interaction) -> list[Line]:
 
 def _describe_decision(entry: Interaction) -> str:
     """Describe what a steward or the system did."""
-    match command_of(entry):
-        case ApproveCommand() as approval:
-            against = ", overriding the review" if approval.override else ""
-            carrier = approval.carried_out_by
-            return f"approve{against}" + (f", {carrier} carries out the plan" if carrier else "")
-        case ForkCommand() as fork:
-            return f"forked from {fork.from_job} at interaction {fork.at}"
-        case RoleCommand() as switch:
-            return f"role {switch.from_role} -> {switch.to}"
+    if approval := _get_approve_command(entry):
+        against = ", overriding the review" if approval.override else ""
+        carrier = approval.carried_out_by
+        return f"approve{against}" + (f", {carrier} carries out the plan" if carrier else "")
+    if entry.kind is Kind.FORK:
+        fork = cast("ForkCommand", plain_command_of(entry))
+        return f"forked from {fork.from_job} at interaction {fork.at}"
+    if entry.kind is Kind.ROLE:
+        switch = cast("RoleCommand", plain_command_of(entry))
+        return f"role {switch.from_role} -> {switch.to}"
     return entry.kind.value
 
 

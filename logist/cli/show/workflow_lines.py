@@ -11,6 +11,7 @@ from typing import Any
 
 from logist.cli.show import glance
 from logist.core.drawing import Mark
+from logist.core.machine.job_row import RUNNING, build_job_row
 from logist.core.model import (
     END,
     MAX_DEPTH,
@@ -98,9 +99,7 @@ def _read_child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
         return SeenChild(job_id, workflow_progress.NOT_MADE)
     try:
         state = load_settled_state(folder) or _rebuild_child_state(jobs_dir, job_id)
-        row = glance.build_job_row(
-            job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"])
-        )
+        row = build_job_row(job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"]))
     except (LogistError, AttributeError, KeyError, TypeError, ValueError):
         return SeenChild(job_id, glance.UNKNOWN, reason="can't read its state")
     below = (
@@ -127,7 +126,7 @@ def _rebuild_child_state(jobs_dir: str, job_id: str) -> dict[str, Any]:
 
 def is_running(job: JobDir, status: str) -> bool:
     """True if an agent is working on the job."""
-    sent = status in glance.RUNNING and os.path.exists(job.inflight / "1.request")
+    sent = status in RUNNING and os.path.exists(job.inflight / "1.request")
     return sent and job.find_lock_holder() is not None
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from logist.core.answer.quick_schema import certainly_fits
+from logist.core.answer.quick_schema import Check, build_quick_check
 from logist.core.model import JsonObject
 from logist.core.text.outermost_json import JsonSpan
 
@@ -127,25 +127,27 @@ def find_output_faults(output: Any, schema: JsonObject) -> list[str]:
 
 
 def _collect_faults(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
-    if certainly_fits(document, schema):
+    text = json.dumps(schema)  # in JSON 1 is not true, unlike in Python
+    if _get_quick_check(text)(document):
         return []
-    errors = _get_validator(schema).iter_errors(document)
+    errors = _get_validator(text).iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
         first.setdefault(tuple(error.absolute_path), words(error))
     return list(first.values())[:MAX_NAMED]
 
 
-def _get_validator(schema: JsonObject) -> Draft202012Validator:
-    return _build_validator(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
+@lru_cache(maxsize=16)
+def _get_quick_check(schema: str) -> Check:
+    return build_quick_check(json.loads(schema))
 
 
 @lru_cache(maxsize=16)
-def _build_validator(text: str) -> Draft202012Validator:
-    """Build the validator of a schema. Cached, because many answers need it."""
+def _get_validator(schema: str) -> Draft202012Validator:
+    """Return the validator of a schema. Cached, because a replay may use it for many answers."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow import, needed for invalid answers only
 
-    return Draft202012Validator(json.loads(text))
+    return Draft202012Validator(json.loads(schema))
 
 
 def _describe_fault(error: ValidationError) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from logist.core.model import Change
+if TYPE_CHECKING:
+    from logist.core.model import Change
 
 
 def find_unnamed_changes(changes: Iterable[Change], evidence: Sequence[str]) -> list[Change]:

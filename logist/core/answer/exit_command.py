@@ -160,7 +160,7 @@ def _find_candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
         if piece not in candidates_by_text:
             candidates_by_text[piece] = _read_candidate(text, piece, span)
         if known := candidates_by_text[piece]:
-            yield replace(known, span=span)
+            yield known if known.span is span else replace(known, span=span)
 
 
 def _read_candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
@@ -227,7 +227,11 @@ def _candidate_fault(candidates: list[_Candidate], schema: JsonObject) -> str | 
     document: JsonObject = {"response": candidates[0].response}
     for request in _collect_requests(candidates):
         document["request"] = json.loads(request)
-    if _SURROGATE.search(json.dumps(document, ensure_ascii=False)):
+    written = (candidates[0].canonical, *_collect_requests(candidates))
+    # Only what is written as \ud... can be a surrogate; most answers have none.
+    if any("\\ud" in text for text in written) and _SURROGATE.search(
+        json.dumps(document, ensure_ascii=False)
+    ):
         return "the exit command is not valid Unicode text: it contains lone surrogates"
     return "; ".join(answer_faults.find_schema_faults(document, schema)) or None
 

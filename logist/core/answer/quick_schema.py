@@ -1,128 +1,135 @@
 """A quick check whether a value certainly fits a JSON Schema, for the answers that do: most of them.
 
-Loading jsonschema takes longer than everything else that judges an answer. So only what this module doesn't accept is
-checked by it: values that don't fit, whose faults it describes, and schemas with keywords that are unknown here.
+Loading jsonschema takes longer than everything else that judges an answer, and it checks ten times slower. So only what
+this module doesn't accept is checked by it: values that don't fit, whose faults it describes, and schemas with keywords
+that are unknown here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sized
-from typing import Any
+from typing import Any, TypeAlias
 
-Check = Callable[[Any, Any, dict[str, Any]], bool]
-"""Whether a value fits a keyword; gets the value, the keyword's own value, and the complete schema."""
+Check: TypeAlias = Callable[[Any], bool]
+"""Whether a value that was read from JSON certainly fits."""
 
 _COMMENTS = frozenset({"$schema", "$id", "$comment", "title", "description", "default", "examples"})
 """Keywords that allow everything."""
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),  # 1.0 is one too, but jsonschema may tell
+    "number": (int, float),
+    "null": (type(None),),
+}
 
 
-def certainly_fits(value: Any, schema: Any) -> bool:
-    """Whether a value that was read from JSON fits the schema; False also if only jsonschema can tell.
-
-    The schema must be a valid one.
+def build_quick_check(schema: Any) -> Check:
+    """Return a check that is True only for values that fit the schema, which must be valid; False means that only
+    jsonschema can tell.
     """
     if not isinstance(schema, dict):
-        return schema is True
+        return lambda value: schema is True
+    checks = []
     for keyword, limit in schema.items():
-        if keyword in _COMMENTS:
-            continue
-        check = _CHECKS.get(keyword)
-        if check is None or not check(value, limit, schema):
-            return False
-    return True
+        if keyword not in _COMMENTS:
+            build = _BUILDERS.get(keyword)
+            if build is None:
+                return lambda value: False
+            checks.append(build(limit, schema))
+    return lambda value: all(check(value) for check in checks)
 
 
-def _has_type(value: Any, wanted: Any, schema: dict[str, Any]) -> bool:
+def _build_type_check(wanted: Any, schema: dict[str, Any]) -> Check:
     names = [wanted] if isinstance(wanted, str) else wanted
-    return any(_is_type(value, name) for name in names)
+    types = tuple(each for name in names for each in _TYPES.get(name, ()))
+    # In Python, true is an integer.
+    return lambda value: isinstance(value, types) and (value.__class__ is not bool or bool in types)
 
 
-def _is_type(value: Any, name: str) -> bool:
-    if isinstance(value, bool):  # in Python, true is an integer
-        return name == "boolean"
-    if name == "integer":  # 1.0 is one too, but jsonschema may tell
-        return isinstance(value, int)
-    return isinstance(value, _TYPES.get(name, ()))
+def _build_enum_check(listed: Any, schema: dict[str, Any]) -> Check:
+    words = frozenset(word for word in listed if isinstance(word, str))
+    return lambda value: isinstance(value, str) and value in words
 
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "number": (int, float),
-    "null": type(None),
-}
+def _build_required_check(keys: Any, schema: dict[str, Any]) -> Check:
+    needed = frozenset(keys)
+    return lambda value: not isinstance(value, dict) or needed <= value.keys()
 
 
-def _is_listed(value: Any, listed: Any, schema: dict[str, Any]) -> bool:
-    return isinstance(value, str) and value in listed
-
-
-def _has_keys(value: Any, keys: Any, schema: dict[str, Any]) -> bool:
-    return not isinstance(value, dict) or all(key in value for key in keys)
-
-
-def _fit_properties(value: Any, properties: Any, schema: dict[str, Any]) -> bool:
-    return not isinstance(value, dict) or all(
-        certainly_fits(each, properties[key]) for key, each in value.items() if key in properties
+def _build_properties_check(properties: Any, schema: dict[str, Any]) -> Check:
+    checks = {key: build_quick_check(each) for key, each in properties.items()}
+    return lambda value: (
+        not isinstance(value, dict) or all(check(value[key]) for key, check in checks.items() if key in value)
     )
 
 
-def _fit_others(value: Any, others: Any, schema: dict[str, Any]) -> bool:
-    if not isinstance(value, dict):
-        return True
-    properties = schema.get("properties", {})
-    return "patternProperties" not in schema and all(
-        certainly_fits(each, others) for key, each in value.items() if key not in properties
+def _build_others_check(others: Any, schema: dict[str, Any]) -> Check:
+    known = frozenset(schema.get("properties", {}))
+    if others is False:
+        return lambda value: not isinstance(value, dict) or value.keys() <= known
+    check = build_quick_check(others)
+    return lambda value: (
+        not isinstance(value, dict) or all(check(each) for key, each in value.items() if key not in known)
     )
 
 
-def _fit_items(value: Any, items: Any, schema: dict[str, Any]) -> bool:
-    if not isinstance(value, list):
-        return True
-    return "prefixItems" not in schema and all(certainly_fits(each, items) for each in value)
+def _build_items_check(items: Any, schema: dict[str, Any]) -> Check:
+    check = build_quick_check(items)
+    return lambda value: not isinstance(value, list) or all(map(check, value))
 
 
-def _matches(value: Any, pattern: Any, schema: dict[str, Any]) -> bool:
-    return not isinstance(value, str) or re.search(pattern, value) is not None
+def _build_pattern_check(pattern: Any, schema: dict[str, Any]) -> Check:
+    search = re.compile(pattern).search
+    return lambda value: not isinstance(value, str) or search(value) is not None
 
 
-def _fits_one_of(value: Any, schemas: Any, schema: dict[str, Any]) -> bool:
-    return any(certainly_fits(value, each) for each in schemas)
+def _build_any_check(schemas: Any, schema: dict[str, Any]) -> Check:
+    checks = [build_quick_check(each) for each in schemas]
+    return lambda value: any(check(value) for check in checks)
 
 
-def _count_of(kind: type[Sized]) -> Callable[[Any], int | None]:
-    return lambda value: len(value) if isinstance(value, kind) else None
+def _at_least(kind: type[Sized]) -> Callable[[Any, dict[str, Any]], Check]:
+    return lambda limit, schema: lambda value: not isinstance(value, kind) or len(value) >= limit
 
 
-def _number(value: Any) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _at_most(kind: type[Sized]) -> Callable[[Any, dict[str, Any]], Check]:
+    return lambda limit, schema: lambda value: not isinstance(value, kind) or len(value) <= limit
 
 
-def _at_least(measure: Callable[[Any], Any]) -> Check:
-    return lambda value, limit, schema: (size := measure(value)) is None or size >= limit
+def _build_minimum_check(limit: Any, schema: dict[str, Any]) -> Check:
+    return lambda value: not _is_number(value) or value >= limit
 
 
-def _at_most(measure: Callable[[Any], Any]) -> Check:
-    return lambda value, limit, schema: (size := measure(value)) is None or size <= limit
+def _build_maximum_check(limit: Any, schema: dict[str, Any]) -> Check:
+    return lambda value: not _is_number(value) or value <= limit
 
 
-_CHECKS: dict[str, Check] = {
-    "type": _has_type,
-    "enum": _is_listed,
-    "required": _has_keys,
-    "properties": _fit_properties,
-    "additionalProperties": _fit_others,
-    "items": _fit_items,
-    "pattern": _matches,
-    "anyOf": _fits_one_of,
-    "minLength": _at_least(_count_of(str)),
-    "maxLength": _at_most(_count_of(str)),
-    "minItems": _at_least(_count_of(list)),
-    "maxItems": _at_most(_count_of(list)),
-    "minProperties": _at_least(_count_of(dict)),
-    "maxProperties": _at_most(_count_of(dict)),
-    "minimum": _at_least(_number),
-    "maximum": _at_most(_number),
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_BUILDERS: dict[str, Callable[[Any, dict[str, Any]], Check]] = {
+    "type": _build_type_check,
+    "enum": _build_enum_check,
+    "required": _build_required_check,
+    "properties": _build_properties_check,
+    "additionalProperties": _build_others_check,
+    "items": _build_items_check,
+    "pattern": _build_pattern_check,
+    "anyOf": _build_any_check,
+    "minLength": _at_least(str),
+    "maxLength": _at_most(str),
+    "minItems": _at_least(list),
+    "maxItems": _at_most(list),
+    "minProperties": _at_least(dict),
+    "maxProperties": _at_most(dict),
+    "minimum": _build_minimum_check,
+    "maximum": _build_maximum_check,
 }
+"""For each known keyword, a function of its value and the complete schema that returns the check. With
+`patternProperties` or `prefixItems`, which are not known, no value fits certainly.
+"""

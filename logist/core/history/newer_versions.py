@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logist.core.model import FORMAT, ErrorKind, Interaction, JsonObject, Kind, Place, State
-from logist.core.model.state import STATE_FIELDS
-from logist.core.model.words import Word
+from logist.core.model.words import FORMAT, ErrorKind, Kind, Word
+from logist.core.text.json_object import JsonObject
 from logist.errors import Refused
-from logist.quick_model import ValidationError
+
+if TYPE_CHECKING:  # commands that only show jobs need this module without the models
+    from logist.core.model import Interaction, Place, State
 
 FIX = "use the version of Logist that wrote it, or a newer one"
 
@@ -33,6 +34,9 @@ def read_newer_interaction(entry: JsonObject) -> Interaction | None:
     kind = entry.get("kind")
     if not is_newer(entry) and not (isinstance(kind, str) and not Kind(kind).is_known):
         return None
+    from logist.core.model import Interaction  # noqa: PLC0415 - see above
+    from logist.quick_model import ValidationError  # noqa: PLC0415
+
     try:
         return Interaction.model_validate(entry)
     except ValidationError as error:
@@ -90,6 +94,8 @@ def list_newer_warnings(entries: Iterable[Interaction]) -> Iterator[str]:
 
 def find_newer_fields(recorded: JsonObject, folded: State) -> JsonObject:
     """Return the fields of a recorded state that a fold can't reproduce: those of a newer Logist, and its format."""
+    from logist.core.model.state import STATE_FIELDS  # noqa: PLC0415 - see above
+
     known_fields = {*STATE_FIELDS, "checksum"}
     unknown = {name: value for name, value in recorded.items() if name not in known_fields}
     version = recorded.get("version")

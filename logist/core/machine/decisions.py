@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from logist.core.model import END, JsonObject
+from logist.core.model.words import END
 from logist.core.text.counts import format_count
+from logist.core.text.json_object import JsonObject
 
 DEFAULT = "default"
 """What the history records instead of a condition if a decision took its default."""

@@ -6,40 +6,23 @@ No other module keeps its own sets of kinds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from logist.core.machine.event import Action
-from logist.core.model.commands import (
-    ApproveCommand,
-    AskCommand,
-    BookingCommand,
-    CollectCommand,
-    CreateCommand,
-    EndCommand,
-    ForkCommand,
-    HaltCommand,
-    MergeCommand,
-    NoteCommand,
-    RecordedCommand,
-    RecoverCommand,
-    RerunCommand,
-    RestepCommand,
-    ResubmitCommand,
-    RoleCommand,
-    SpawnCommand,
-    SpecCommand,
-)
-from logist.core.model.record import Interaction
+from logist.core.machine.actions import Action
+from logist.core.model import plain
 from logist.core.model.words import Actor, Kind
 from logist.core.text.json_object import JsonObject
-from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:  # commands that only read JSON need the facts without pydantic
+    from logist.core.model.commands import RecordedCommand
+    from logist.core.model.record import Interaction
 
 
-@dataclass(frozen=True, slots=True)
-class KindFacts:
+class KindFacts(NamedTuple):
     """The facts about a kind of interaction. All are False or None unless its row sets them."""
 
-    command: type[RecordedCommand]
-    """The class of what its interactions record, besides the next place."""
+    command_name: str
+    """The class of what its interactions record, besides the next place; in `core.model.commands`."""
     action: Action | None = None
     """The action for the state machine; None if an agent's answer decides it, or if the job doesn't move."""
     actor: Actor = Actor.STEWARD
@@ -69,34 +52,36 @@ class KindFacts:
 
 
 KINDS: Mapping[Kind, KindFacts] = {
-    Kind.ASK: KindFacts(AskCommand, actor=Actor.AGENT, asks_agent=True),
-    Kind.RECOVER: KindFacts(RecoverCommand, actor=Actor.SYSTEM, asks_agent=True, needs_more=True),
-    Kind.CREATE: KindFacts(CreateCommand, Action.CREATE, starts=True),
-    Kind.SPEC: KindFacts(SpecCommand, actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
-    Kind.FORK: KindFacts(ForkCommand, stays=True, prompts_note=True, needs_more=True),
-    Kind.ROLE: KindFacts(RoleCommand, Action.ROLE, stays=True, leaves_files=True),
-    Kind.NOTE: KindFacts(NoteCommand, stays=True, leaves_files=True, keeps_turns=True),
-    Kind.ACTIVATE: KindFacts(NoteCommand, Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True),
+    Kind.ASK: KindFacts("AskCommand", actor=Actor.AGENT, asks_agent=True),
+    Kind.RECOVER: KindFacts("RecoverCommand", actor=Actor.SYSTEM, asks_agent=True, needs_more=True),
+    Kind.CREATE: KindFacts("CreateCommand", Action.CREATE, starts=True),
+    Kind.SPEC: KindFacts("SpecCommand", actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
+    Kind.FORK: KindFacts("ForkCommand", stays=True, prompts_note=True, needs_more=True),
+    Kind.ROLE: KindFacts("RoleCommand", Action.ROLE, stays=True, leaves_files=True),
+    Kind.NOTE: KindFacts("NoteCommand", stays=True, leaves_files=True, keeps_turns=True),
+    Kind.ACTIVATE: KindFacts(
+        "NoteCommand", Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True
+    ),
     Kind.APPROVE: KindFacts(
-        ApproveCommand, Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True
+        "ApproveCommand", Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True
     ),
     Kind.REJECT: KindFacts(
-        NoteCommand, Action.REJECT, is_decision=True, prompts_note=True, leaves_files=True
+        "NoteCommand", Action.REJECT, is_decision=True, prompts_note=True, leaves_files=True
     ),
     Kind.RESUBMIT: KindFacts(
-        ResubmitCommand,
+        "ResubmitCommand",
         Action.RESUBMIT,
         is_decision=True,
         prompts_note=True,
         leaves_files=True,
         keeps_turns=True,
     ),
-    Kind.SUSPEND: KindFacts(NoteCommand, Action.SUSPEND, is_decision=True, stops=True, leaves_files=True),
+    Kind.SUSPEND: KindFacts("NoteCommand", Action.SUSPEND, is_decision=True, stops=True, leaves_files=True),
     Kind.RESUME: KindFacts(
-        NoteCommand, Action.RESUME, is_decision=True, prompts_note=True, leaves_files=True, keeps_turns=True
+        "NoteCommand", Action.RESUME, is_decision=True, prompts_note=True, leaves_files=True, keeps_turns=True
     ),
     Kind.CANCEL: KindFacts(
-        EndCommand,
+        "EndCommand",
         Action.CANCEL,
         is_decision=True,
         ends=True,
@@ -104,31 +89,44 @@ KINDS: Mapping[Kind, KindFacts] = {
         leaves_files=True,
     ),
     Kind.FAIL: KindFacts(
-        EndCommand,
+        "EndCommand",
         Action.FAIL,
         is_decision=True,
         ends=True,
         stops=True,
         leaves_files=True,
     ),
-    Kind.RESTEP: KindFacts(RestepCommand, Action.RESTEP, returns=True, prompts_note=True),
-    Kind.RERUN: KindFacts(RerunCommand, Action.RERUN, starts=True, returns=True, prompts_note=True),
-    Kind.HALT: KindFacts(HaltCommand, Action.HALT, Actor.SYSTEM, leaves_files=True),
-    Kind.SPAWN: KindFacts(SpawnCommand, Action.SPAWN, Actor.SYSTEM, needs_more=True),
-    Kind.COLLECT: KindFacts(CollectCommand, Action.COLLECT, Actor.SYSTEM, needs_more=True),
-    Kind.MERGE: KindFacts(MergeCommand, Action.MERGE, leaves_files=True, needs_more=True),
+    Kind.RESTEP: KindFacts("RestepCommand", Action.RESTEP, returns=True, prompts_note=True),
+    Kind.RERUN: KindFacts("RerunCommand", Action.RERUN, starts=True, returns=True, prompts_note=True),
+    Kind.HALT: KindFacts("HaltCommand", Action.HALT, Actor.SYSTEM, leaves_files=True),
+    Kind.SPAWN: KindFacts("SpawnCommand", Action.SPAWN, Actor.SYSTEM, needs_more=True),
+    Kind.COLLECT: KindFacts("CollectCommand", Action.COLLECT, Actor.SYSTEM, needs_more=True),
+    Kind.MERGE: KindFacts("MergeCommand", Action.MERGE, leaves_files=True, needs_more=True),
 }
 
 
 def read_command(kind: Kind, recorded: JsonObject) -> RecordedCommand:
     """Read the command of an interaction of this kind from its JSON."""
+    from logist.core.model import commands  # noqa: PLC0415 - see above
+
+    command: RecordedCommand = getattr(commands, get_command_name(kind)).read(recorded)
+    return command
+
+
+def get_command_name(kind: Kind) -> str:
+    """Return the name of the class of the commands of this kind."""
     facts = KINDS.get(kind)
-    return (facts.command if facts else RecordedCommand).read(recorded)
+    return facts.command_name if facts else "RecordedCommand"
 
 
 def command_of(entry: Interaction) -> RecordedCommand:
     """Return the command of an interaction, in the class of its kind."""
     return read_command(entry.kind, entry.command)
+
+
+def plain_command_of(entry: Interaction) -> RecordedCommand:
+    """Return the same to be shown: with the attributes of the class of its kind, without pydantic if possible."""
+    return plain.read_command(get_command_name(entry.kind), entry.command) or command_of(entry)
 
 
 def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
@@ -144,7 +142,6 @@ STARTS = select_kinds(lambda facts: facts.starts)
 ENDS = select_kinds(lambda facts: facts.ends)
 STOPS = select_kinds(lambda facts: facts.stops)
 RETURNS = select_kinds(lambda facts: facts.returns)
-BOOKS_CHILDREN = select_kinds(lambda facts: issubclass(facts.command, BookingCommand))
 PROMPTS_NOTE = select_kinds(lambda facts: facts.prompts_note)
 LEAVES_FILES = select_kinds(lambda facts: facts.leaves_files)
 KEEPS_TURNS = select_kinds(lambda facts: facts.keeps_turns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from logist.core.model import EffectiveSpec, Limits, Status, Totals
 from logist.core.model.commands import HaltCommand
@@ -85,7 +86,12 @@ def allowed_microcents(spec: EffectiveSpec) -> int:
 
 
 def _cost_limit(limits: Limits) -> int:
-    return int(Fraction(str(limits.cost_threshold)) * MICROCENTS)
+    return _to_microcents(str(limits.cost_threshold))
+
+
+@lru_cache(maxsize=64)
+def _to_microcents(cents: str) -> int:
+    return int(Fraction(cents) * MICROCENTS)
 
 
 def remaining_microcents(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from logist.core.machine import advice
 from logist.core.machine import targets as to
-from logist.core.machine.event import Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import Event
 from logist.core.machine.targets import DOUBTS, TASK, Guard, Situation, Target, limit_value
 from logist.core.model import HALTED, TERMINAL, EffectiveSpec, Phase, Place, Status, StuckKind
 from logist.errors import Refused, UsageError
@@ -177,6 +178,11 @@ TABLE: tuple[TransitionRow, ...] = (
 )
 
 
+_ROWS_BY_ACTION: dict[Action, list[TransitionRow]] = {}
+for _row in TABLE:
+    _ROWS_BY_ACTION.setdefault(_row.action, []).append(_row)
+
+
 def _is_doubt_retried(s: Situation) -> bool:
     """Whether an exchange in doubt is repeated without asking a steward."""
     return s.spec.on_doubt == "retry"
@@ -193,17 +199,18 @@ def next_place(here: Place | None, event: Event, spec: EffectiveSpec) -> Place:
     """
     status = here.status if here else None
     s = Situation(here or Place(status=Status.DRAFT, step=TASK), event, spec)
-    for row in TABLE:
-        fits = status in row.states and event.who in row.who and event.action is row.action
-        if fits and row.guard(s):
+    for row in _ROWS_BY_ACTION.get(event.action, ()):
+        if status in row.states and event.who in row.who and row.guard(s):
             _check_step(event, spec)
             return row.target(s)
     raise _build_refusal(here, event, spec)
 
 
 def _check_step(event: Event, spec: EffectiveSpec) -> None:
+    if event.to_step is None:
+        return
     known = [step.id for step in spec.workflow.steps] if spec.workflow else [TASK]
-    if event.to_step is not None and event.to_step not in known:
+    if event.to_step not in known:
         what = f"the only step is {TASK!r}" if known == [TASK] else f"known steps: {', '.join(known)}"
         raise UsageError(f"unknown step {event.to_step!r} in this job", fix=what)
 

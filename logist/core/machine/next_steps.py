@@ -7,7 +7,8 @@ from dataclasses import replace
 from logist.core import condition
 from logist.core.answer import confidence
 from logist.core.machine import routing
-from logist.core.machine.event import Event, Who
+from logist.core.machine.actions import Who
+from logist.core.machine.event import Event
 from logist.core.machine.machine import next_place
 from logist.core.machine.routing import Facts
 from logist.core.machine.rules import Rule, Rules

@@ -7,7 +7,8 @@ from typing import Any
 
 from logist.core import review
 from logist.core.machine import advice, kinds, routing
-from logist.core.machine.event import ANY_JOB, Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import ANY_JOB, Event
 from logist.core.machine.machine import next_place
 from logist.core.machine.routing import Facts, Routed
 from logist.core.machine.rules import TODAY, Rules

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logist.core.machine.event import Action, Event
+from logist.core.machine.actions import Action
+from logist.core.machine.event import Event
 from logist.core.model import (
     Approval,
     EffectiveSpec,

@@ -6,9 +6,6 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from logist.quick_model import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-FORMAT = 1
-"""The format version of state.json and interactions that this Logist writes; others are not fully supported."""
-
 Known = TypeVar("Known")
 Open = Annotated[Known | str, Field(union_mode="left_to_right")]
 """A known word, or the unchanged word of a newer Logist."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from logist.core.model.base import Open, Recorded
 from logist.core.model.limits import ItemLimits
@@ -14,10 +14,12 @@ AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
 """The limits count characters, not bytes."""
 
 MAX_ITEMS = 100
+MAX_STEPS = 1000
+"""The maximum number of steps of a workflow that a job follows, if the config says nothing else."""
+MOST_STEPS = 10_000
+"""The highest value of that limit; a workflow with more steps is not even read."""
 MAX_DEPTH = 5
 """The maximum nesting of workflows, including the job's own."""
-END = ""
-"""The target of an edge that ends the workflow."""
 
 
 class Step(Recorded):
@@ -122,8 +124,36 @@ class Workflow(Recorded):
 
     def find_step(self, step_id: str) -> Step | None:
         """Return the step with that id, or None."""
-        return next((step for step in self.steps if step.id == step_id), None)
+        return _index_workflow(self).steps.get(step_id)
 
     def find_edges_from(self, step_id: str) -> list[Edge]:
         """Return the edges that leave a step, in the order of the diagram."""
-        return [edge for edge in self.edges if edge.source == step_id]
+        return list(_index_workflow(self).edges.get(step_id, ()))
+
+
+class _Index(NamedTuple):
+    """The steps and edges of a workflow by step id; with a thousand steps, to go through all for each step takes long."""
+
+    indexed: tuple[tuple[Step, ...], tuple[Edge, ...]]
+    steps: dict[str, Step]
+    edges: dict[str, list[Edge]]
+
+
+_latest: list[_Index] = []
+"""The indexes of the workflows that were used last. An attribute would be part of comparisons, and of copies with
+other steps."""
+
+
+def _index_workflow(workflow: Workflow) -> _Index:
+    for index in _latest:
+        if index.indexed[0] is workflow.steps and index.indexed[1] is workflow.edges:
+            return index
+    steps: dict[str, Step] = {}
+    for step in workflow.steps:
+        steps.setdefault(step.id, step)
+    edges: dict[str, list[Edge]] = {}
+    for edge in workflow.edges:
+        edges.setdefault(edge.source, []).append(edge)
+    index = _Index((workflow.steps, workflow.edges), steps, edges)
+    _latest[:] = [index, *_latest[:7]]
+    return index

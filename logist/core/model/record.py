@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from logist.core.model.base import FORMAT, Extended, Open, Recorded, Sparse
+from logist.core.model.base import Extended, Open, Recorded, Sparse
 from logist.core.model.spec import EffectiveSpec
-from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
+from logist.core.model.words import FORMAT, Actor, ErrorKind, Kind, Phase, Status, StuckKind
 from logist.core.text.json_object import JsonObject
 
 

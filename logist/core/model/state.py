@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from logist.core.model.base import FORMAT, Open, Recorded
+from logist.core.model.base import Open, Recorded
 from logist.core.model.limits import Limits
 from logist.core.model.record import CheckResult, Place, Totals
 from logist.core.model.spec import Doer
-from logist.core.model.words import ExitAction, Phase, Status
+from logist.core.model.words import FORMAT, ExitAction, Phase, Status
 from logist.core.text.json_object import JsonObject
 from logist.quick_model import SerializerFunctionWrapHandler, model_serializer, model_validator
 

@@ -18,7 +18,6 @@ from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.prompt.redaction_marks import read_redaction_marks
 from logist.core.secrets.redact import REDACTED
-from logist.quick_dataclass import dataclass
 
 SURROUNDINGS = frozenset(
     {
@@ -40,8 +39,7 @@ _CUT = re.compile(r"\n\n\(([0-9,]{1,20}) more characters are left out: the promp
 _FENCE = re.compile(r"\n`{3,}\Z")
 
 
-@dataclass(frozen=True)
-class PromptBlock:
+class PromptBlock(NamedTuple):
     """A part of a prompt; for a role's template, all of its pieces together with the values filled in."""
 
     source: str

@@ -269,7 +269,7 @@ def _fence_after(fence: str, chunk: str) -> str:
 
 
 def _cut_at(piece: UnplacedPart, end: int, fence: str = "") -> UnplacedPart:
-    return replace(piece, text=piece.text[:end].rstrip("\n") + _render_ending(len(piece.text) - end, fence))
+    return piece._replace(text=piece.text[:end].rstrip("\n") + _render_ending(len(piece.text) - end, fence))
 
 
 def _render_ending(left: int, fence: str) -> str:

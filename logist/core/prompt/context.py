@@ -7,27 +7,10 @@ from collections.abc import Collection, Sequence
 from logist.core.answer.evidence import find_unnamed_changes
 from logist.core.model import Change, ContextPart
 from logist.core.prompt.prompt_parts import JOINT, UnplacedPart, escape_unprintable
+from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.template import SourcedText, ToldFields, ToldList
 from logist.core.text.fences import fence_text
 from logist.quick_dataclass import dataclass
-
-
-@dataclass(frozen=True)
-class FileText:
-    """A file of the workspace as the prompt shows it: its text, or a note that explains why it has none."""
-
-    path: str
-    text: str | None
-    note: str | None = None
-
-
-@dataclass(frozen=True)
-class Relevant:
-    """A file that may matter for the task, and why."""
-
-    file: FileText
-    reason: str
-    """For example `named in the task` or `contains parser, 3 times`."""
 
 
 @dataclass(frozen=True)

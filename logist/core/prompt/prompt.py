@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from logist.core import review
 from logist.core.answer import confidence, exit_command, output_schema, plans
 from logist.core.machine import routing
-from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
+from logist.core.model import EffectiveSpec, Permission, Permissions, Phase, Role, State, Step
 from logist.core.prompt import context
-from logist.core.prompt.context import FileText, Given, Relevant, RequiredParts
+from logist.core.prompt.context import Given, RequiredParts
 from logist.core.prompt.prompt_parts import (
     CONTRACT_SOURCE,
     JOINT,
@@ -21,6 +22,7 @@ from logist.core.prompt.prompt_parts import (
     escape_unprintable,
 )
 from logist.core.prompt.role_template import Filled
+from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.text import layers
 from logist.core.text.fences import fence_text
 from logist.quick_dataclass import dataclass
@@ -104,7 +106,7 @@ def system_pieces(
     pieces = [
         UnplacedPart(f"role:{role.name}", "rule", heading + role.instructions),
         UnplacedPart("ending", "rule", _render_ending(role) if sections else ""),
-        UnplacedPart("permissions", "rule", _render_permissions(role)),
+        UnplacedPart("permissions", "rule", _render_permissions(role.permissions)),
         UnplacedPart(
             "output_schema", "rule", output_schema.render_output_instruction(schema, sections=sections)
         ),
@@ -141,9 +143,10 @@ VERBS = {
 }
 
 
-def _render_permissions(role: Role) -> str:
-    may = [verb for permission, verb in VERBS.items() if role.permissions.allows(permission)]
-    may_not = [verb for permission, verb in VERBS.items() if not role.permissions.allows(permission)]
+@lru_cache(maxsize=64)
+def _render_permissions(permissions: Permissions) -> str:
+    may = [verb for permission, verb in VERBS.items() if permissions.allows(permission)]
+    may_not = [verb for permission, verb in VERBS.items() if not permissions.allows(permission)]
     lines = ["## What you may do", ""]
     if may:
         lines.append(f"In the workspace you may {_join_words(may, 'and')}.")

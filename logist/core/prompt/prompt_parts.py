@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from logist.core.model import Part
 from logist.quick_dataclass import dataclass
@@ -22,9 +21,8 @@ Redact: TypeAlias = Callable[[str], tuple[str, int]]
 """Removes secrets from a text; returns `(text, number of secrets)`."""
 
 
-@dataclass(frozen=True)
-class UnplacedPart:
-    """A part before its position in the prompt is known."""
+class UnplacedPart(NamedTuple):
+    """A part before its position in the prompt is known. A replay builds dozens for each request."""
 
     source: str
     kind: Literal["rule", "given"]
@@ -85,12 +83,12 @@ def _redact_across(parts: list[UnplacedPart], redact: Redact) -> list[UnplacedPa
         text, across = redact(merged[-1].text + piece.text)
         merged[-1:] = [_merge_pair(merged[-1], piece, text)] if across else [merged[-1], piece]
     text, across = redact("".join(piece.text for piece in merged))
-    return [replace(parts[0], kind="given", text=text)] if across else merged
+    return [parts[0]._replace(kind="given", text=text)] if across else merged
 
 
 def _merge_pair(left: UnplacedPart, right: UnplacedPart, text: str) -> UnplacedPart:
     source = right.source if left.kind == "rule" else left.source
-    return replace(left, source=source, kind="given", text=text, least=0, reason="")
+    return left._replace(source=source, kind="given", text=text, least=0, reason="")
 
 
 def _group_glued(pieces: Iterable[UnplacedPart]) -> Iterator[list[UnplacedPart]]:
@@ -109,7 +107,7 @@ def _redact_piece(piece: UnplacedPart, redact: Redact) -> tuple[UnplacedPart, in
     text, count = redact(piece.text)
     least = len(redact(piece.text[: piece.least])[0]) if piece.least else 0
     source, reason = redact(piece.source)[0], redact(piece.reason)[0]
-    return replace(piece, source=source, text=text, least=min(least, len(text)), reason=reason), count
+    return piece._replace(source=source, text=text, least=min(least, len(text)), reason=reason), count
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ each value remains a separate part.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from logist.core import template
 from logist.core.model import EffectiveSpec, JsonObject, Role, State
@@ -85,7 +84,7 @@ def _join_pieces(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
             before[0] += [*runs.pop(), piece]
         else:
             runs.append([piece])
-    return [replace(run[0], text="".join(piece.text for piece in run)) for run in runs]
+    return [run[0]._replace(text="".join(piece.text for piece in run)) for run in runs]
 
 
 def _list_shown_names(rendered: Rendered, given: Given) -> Iterator[str]:

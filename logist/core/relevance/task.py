@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from logist.core.model import EffectiveSpec
+from typing import TYPE_CHECKING
+
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from logist.core.model import EffectiveSpec
 
 
 @dataclass(frozen=True)

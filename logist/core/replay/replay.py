@@ -52,6 +52,9 @@ Prompts: TypeAlias = "Callable[[EffectiveSpec, State, Interaction], Iterable[Dri
 
 NO_BEGINNING = "a history must begin with a create interaction that contains the spec"
 
+NO_RESPONSE = Response()
+"""The response of an interaction without an answer."""
+
 READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervisor", "output", "metadata")
 """Fields of a response that are read from the agent's text."""
 
@@ -250,7 +253,7 @@ def judge_interaction(
         outcome = (step.conclude_given_up if given_up else step.conclude_in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _is_limit_reached(spec, state, entry):
-        return Judged(state.place, Response())
+        return Judged(state.place, NO_RESPONSE)
     if entry.kind in kinds.ACTIONS or entry.kind in kinds.NOT_JUDGED:
         place_before = state.place if state else None
         command = kinds.command_of(entry)
@@ -260,7 +263,7 @@ def judge_interaction(
         place = steward.apply_command(
             entry.kind, place_before, command, spec, earlier, routed, sent_back=sent_back
         )
-        return Judged(place, Response(), routed.route if routed else [])
+        return Judged(place, NO_RESPONSE, routed.route if routed else [])
     return None
 
 

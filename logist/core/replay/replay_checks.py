@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from logist.core.history import fold
@@ -59,6 +60,8 @@ def is_same_json(one: Any, other: Any) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return bool(one == other)
     if type(one) is type(other) and not one and not other:  # the most frequent case, and fast
+        return True
+    if type(one) is type(other) is list and one == other and all(type(item) is str for item in one):
         return True
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
@@ -135,9 +138,18 @@ def _read_permissions(entry: Interaction) -> Permissions | None:
     None if the history does not record them in words of this Logist.
     """
     names = entry.request.metadata.get("permissions")
-    known = {permission.value for permission in Permission}
-    if not isinstance(names, list) or not all(isinstance(name, str) and name in known for name in names):
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name in _PERMISSIONS for name in names
+    ):
         return None
+    return _build_permissions(tuple(names))
+
+
+_PERMISSIONS = frozenset(permission.value for permission in Permission)
+
+
+@lru_cache(maxsize=64)
+def _build_permissions(names: tuple[str, ...]) -> Permissions:
     return Permissions.from_names(names)
 
 

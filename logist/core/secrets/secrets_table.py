@@ -171,7 +171,7 @@ SORTS: tuple[Sort, ...] = (
         "GitLab token",
         "gl",
         (
-            r"(?<![A-Za-z0-9_-])gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-(?=[A-Za-z_-]{0,64}[0-9])"
+            r"gl(?<![A-Za-z0-9_-]gl)(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-(?=[A-Za-z_-]{0,64}[0-9])"
             r"[A-Za-z0-9_.-]{20,}+"
         ),
     ),
@@ -221,7 +221,7 @@ SORTS: tuple[Sort, ...] = (
         "Discord token",
         ".",
         (
-            r"(?<![A-Za-z0-9_.-])(?:[MNO][A-Za-z0-9]{3}){6}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
+            r"[MNO](?<![A-Za-z0-9_.-][MNO])[A-Za-z0-9]{3}(?:[MNO][A-Za-z0-9]{3}){5}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
             r"(?![A-Za-z0-9_-])"
         ),
     ),

@@ -40,22 +40,29 @@ class Field(NamedTuple):
     """Whether it is a number from Logist (tokens, an attempt, a position), which no pattern may change."""
 
 
-def texts(value: Any, path: str = "", said: bool | None = False) -> Iterator[Field]:
-    """Yield every text in a value, including the keys of objects, and numbers as text."""
+def texts(value: Any) -> list[Field]:
+    """Return every text in a value, including the keys of objects, and numbers as text."""
+    fields: list[Field] = []
+    _collect_texts(value, "", False, fields)
+    return fields
+
+
+def _collect_texts(value: Any, path: str, said: bool | None, fields: list[Field]) -> None:
     if isinstance(value, str):
-        yield Field(path, value)
+        fields.append(Field(path, value))
     elif isinstance(value, dict):
         for key, inner in value.items():
+            shown = key
             if key not in KEPT:
-                yield Field(f"{path}, a field name" if path else "a field name", key)
-            shown = key if key in KEPT else "*"
+                shown = "*"
+                fields.append(Field(f"{path}, a field name" if path else "a field name", key))
             below = f"{path}.{shown}" if path else shown
-            yield from texts(inner, below, _is_said(key, below, said))
+            _collect_texts(inner, below, _is_said(key, below, said), fields)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from texts(inner, f"{path}[{number}]", said)
+            _collect_texts(inner, f"{path}[{number}]", said, fields)
     elif isinstance(value, int | float) and not isinstance(value, bool) and (said or _is_large(value)):
-        yield Field(path, json.dumps(value), not said)
+        fields.append(Field(path, json.dumps(value), not said))
 
 
 def _is_said(key: str, path: str, said: bool | None) -> bool | None:
@@ -87,7 +94,8 @@ def leaks(entry: JsonObject, line: str, secrets: Mapping[str, str]) -> Iterator[
     """Yield each secret in an interaction, which is written as `line`: its field and its kind, not the secret itself."""
     told: set[tuple[str, str]] = set()
     secrets = literals.spelled(secrets)
-    deep = [field for field in texts(entry) if not literals.is_plain(field.text)]
+    # JSON writes a backslash as two, and most entries have none.
+    deep = [field for field in texts(entry) if not literals.is_plain(field.text)] if "\\\\" in line else ()
     for field in deep:
         for match in redact.find_secrets(field.text, secrets):
             told.add((field.path, match.kind))

@@ -25,8 +25,17 @@ _ACCENTS = "\u0300-\u036f"
 """Combining accents, as in file names on some systems."""
 WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_ACCENTS}])*+")
 """The parts of a name that get their own stand-in."""
-_ESCAPE = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})"
-"""Escapes that end in a letter or digit and are not part of the name after them."""
+
+
+def _after_escape(first: str = "") -> str:
+    """Match after an escape that ends in a letter or digit and is not part of the name after it.
+
+    `first`: the first character of the name, if it is already matched.
+    """
+    return rf"(?<=\\[nrtbf]{first})|(?<=%[0-9A-Fa-f]{{2}}{first})"
+
+
+_ESCAPE = _after_escape()
 
 # Each search is linear: a lookbehind prevents it from starting inside text that was already read.
 HOME = re.compile(
@@ -36,13 +45,20 @@ HOME = re.compile(
 """A home directory with the name of its owner; also matches `-I/home/ada`."""
 _HOMES = ("home", "Users", "~")
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
-EMAIL = re.compile(
-    rf"(?:(?<![\w.+%\\-])|{_ESCAPE})(?P<local>\w[\w.+-]{{0,63}}+)(?:@|%40)(?P<host>(?:{_LABEL}\.){{1,8}})[A-Za-z]{{2,24}}(?![\w-])"
-)
+_LOCAL = rf"\w(?:(?<![\w.+%\\-]\w)|{_after_escape(chr(92) + 'w')})[\w.+-]{{0,63}}+"
+_LOCAL_PART = re.compile(rf"{_LOCAL}(?=@|%40)")
+EMAIL = re.compile(rf"(?P<local>{_LOCAL})(?:@|%40)(?P<host>(?:{_LABEL}\.){{1,8}})[A-Za-z]{{2,24}}(?![\w-])")
 """An email address; `host` is without the last part."""
-_IPV4 = re.compile(rf"(?:(?<![\w.])|{_ESCAPE})(?:[0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}(?!\w|\.[0-9])")
+_LONGEST_LOCAL = 64
+_EMAIL_SIGN = re.compile("@|%40")
+# Their first digit comes before what must not stand before it, so that the search can skip ahead.
+_IPV4 = re.compile(
+    rf"[0-9](?:(?<![\w.][0-9])|{_after_escape('[0-9]')})[0-9]{{0,2}}\.(?:[0-9]{{1,3}}\.){{2}}[0-9]{{1,3}}(?!\w|\.[0-9])"
+)
 # Networks in use begin with four digits, so a slice such as `x[1::2]` is not an address.
-_IPV6 = re.compile(rf"(?:(?<![\w:.])|{_ESCAPE})[23fF][0-9A-Fa-f]{{3}}:[0-9A-Fa-f:]{{1,35}}+(?!\w)")
+_IPV6 = re.compile(
+    rf"[23fF](?:(?<![\w:.][23fF])|{_after_escape('[23fF]')})[0-9A-Fa-f]{{3}}:[0-9A-Fa-f:]{{1,35}}+(?!\w)"
+)
 _NOBODYS = frozenset({"127.0.0.1", "0.0.0.0"})  # noqa: S104 - addresses of every machine
 
 
@@ -123,9 +139,16 @@ def find_homes(text: str) -> Iterator[re.Match[str]]:
 
 
 def find_emails(text: str) -> Iterator[re.Match[str]]:
-    """Yield the email addresses in a text."""
-    if "@" in text or "%40" in text:
-        yield from EMAIL.finditer(text)
+    """Yield the email addresses in a text: like `EMAIL.finditer`, but searching only before each sign."""
+    if "@" not in text and "%40" not in text:
+        return
+    end = 0
+    for sign in _EMAIL_SIGN.finditer(text):
+        local = _LOCAL_PART.search(text, max(end, sign.start() - _LONGEST_LOCAL), sign.end())
+        found = EMAIL.match(text, local.start()) if local else None
+        end = found.end() if found else sign.end()
+        if found:
+            yield found
 
 
 def find_addresses(text: str) -> Iterator[tuple[int, int]]:
@@ -147,10 +170,23 @@ def _is_ipv6(text: str) -> bool:
     return True
 
 
-def any_word_of(words: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern for these names as separate words or after an escape, ignoring case; None without names."""
-    longest_first = sorted(set(words), key=lambda word: (-len(word), word))
-    if not longest_first:
-        return None
-    either = "|".join(map(re.escape, longest_first))
-    return re.compile(rf"(?:(?<![^\W_])|{_ESCAPE})(?:{either})(?![^\W_])", re.IGNORECASE)
+class NameSearch:
+    """Finds names as separate words or after an escape, ignoring case."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """`names` are in lowercase."""
+        self._names = sorted(set(names), key=lambda name: (-len(name), name))
+        either = "|".join(map(re.escape, self._names))
+        self._pattern = re.compile(rf"(?:(?<![^\W_])|{_ESCAPE})(?:{either})(?![^\W_])", re.IGNORECASE)
+        self._is_ascii = all(map(str.isascii, self._names))
+
+    def find(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the names in a text, in order."""
+        if not self._names:
+            return iter(())
+        # Most texts have no name, and a plain search says so much sooner. Outside ASCII, letters have more than two cases.
+        if self._is_ascii and text.isascii():
+            lower = text.lower()
+            if not any(name in lower for name in self._names):
+                return iter(())
+        return self._pattern.finditer(text)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from logist.core.secrets import redact
 from logist.core.share import literals, private_values
-from logist.core.share.private_values import WORD, Private, any_word_of, secret_of
+from logist.core.share.private_values import WORD, NameSearch, Private, secret_of
 from logist.core.share.standins import Kind, StandIns
 from logist.core.share.words import NO_NAMES
 
@@ -51,8 +51,8 @@ class Replacing:
             self._labels = {value: f"#{number}" for number, value in enumerate(private.secrets)}
             self._values = {label: value for value, label in self._labels.items()}
             self._labels = literals.spelled(self._labels)
-            self._user = any_word_of(private.users)
-            self._host = any_word_of(private.hosts)
+            self._user = NameSearch(private.users)
+            self._host = NameSearch(private.hosts)
             self._found = _either(private.found)
             self._passes += [
                 self._in_literals,
@@ -183,14 +183,12 @@ class Replacing:
             yield Replacement(start, end, self.stand_ins.address(text[start:end]))
 
     def _hosts(self, text: str, depth: int) -> Iterator[Replacement]:
-        if self._host is not None:
-            for found in self._host.finditer(text):
-                yield Replacement(*found.span(), self._words("host", found[0]))
+        for found in self._host.find(text):
+            yield Replacement(*found.span(), self._words("host", found[0]))
 
     def _users(self, text: str, depth: int) -> Iterator[Replacement]:
-        if self._user is not None:
-            for found in self._user.finditer(text):
-                yield Replacement(*found.span(), self.stand_ins.word("user", found[0]))
+        for found in self._user.find(text):
+            yield Replacement(*found.span(), self.stand_ins.word("user", found[0]))
 
     def _words(self, kind: Kind, text: str) -> str:
         """Replace each word of a name; a word that is a user name gets the stand-in of that user."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from logist.core import review
 from logist.core.answer import exit_command, output_schema, thinking
 from logist.core.answer.questions import QUESTION, is_question
 from logist.core.machine import next_steps, routing
-from logist.core.machine.event import ANY_JOB, Action, Event, Who
+from logist.core.machine.actions import Action, Who
+from logist.core.machine.event import ANY_JOB, Event
 from logist.core.machine.machine import next_place
 from logist.core.machine.rules import TODAY, Rule, Rules
 from logist.core.machine.targets import is_step_reviewed
@@ -202,9 +203,9 @@ def find_judged_place(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> 
     return here
 
 
-def _build_event(observed: Observed, action: Action, reason: str) -> Event:
+def _build_event(observed: Observed, action: Action, reason: str, *, blocked: bool = False) -> Event:
     who = Who.REVIEWER if observed.phase is Phase.REVIEWER else Who.DOER
-    return Event(who, action, role=observed.role, reason=reason)
+    return Event(who, action, role=observed.role, reason=reason, blocked=blocked)
 
 
 def _conclude_breach(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
@@ -280,7 +281,7 @@ def _conclude_valid(
         *_warn_of_invalid_choice(spec, here, observed, command),
     )
     response = _build_valid_response(reply, observed, command, warnings)
-    event = replace(_build_event(observed, action, reason), blocked=bool(gate and gate.blocked))
+    event = _build_event(observed, action, reason, blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
     completed = next_steps.route_completed_step(

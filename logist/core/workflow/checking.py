@@ -15,7 +15,7 @@ from logist.core.text.ids import is_job_id
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, check_delegation
-from logist.core.workflow.limit_checks import Allowance, check_limits
+from logist.core.workflow.limit_checks import Allowance, check_limits, check_size
 from logist.core.workflow.nesting import Find, Nested, find_nested_workflows, find_subflow_steps
 from logist.core.workflow.places import Place, Places, make_problem, suggest_name
 from logist.quick_dataclass import dataclass
@@ -53,6 +53,8 @@ def check_workflow(
         *check_delegation(workflow, inside.subflows, around.delegates or {}, around.job_role, places),
         *_check_nested(workflow, inside, around, places),
     ]
+    if around.allowance is not None:
+        problems += check_size(workflow, inside.subflows, around.allowance, places)
     if around.allowance is not None and not any(each.severity == "error" for each in problems):
         problems += check_limits(workflow, inside.subflows, around.allowance, places)
     return list(dict.fromkeys(problems))

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from logist.core.mermaid.graph import ConfigEntry, Graph, Link, Node
 from logist.core.model import END, JsonObject, Step, StepType
+from logist.core.model.flow import MOST_STEPS
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.agreement import match_branches
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.drawing import is_drawn
-from logist.core.workflow.form import MAX_STEPS
 from logist.core.workflow.groups import DiagramPart, resolve_edges, split_diagram
 from logist.core.workflow.places import Read, make_problem, suggest_name
 from logist.core.workflow.shapes import is_default_word, is_end, read_node
 from logist.core.workflow.steps import StepRead, read_step
 
 _WORDS = re.compile(r"[^\W\d_][\w'’ ,?!-]*")
-MAX_LINKS = 5000
+MAX_LINKS = 5 * MOST_STEPS
 
 
 def read_diagram(
@@ -34,7 +34,7 @@ def read_diagram(
     name = graph.title or name
     if not graph.nodes:
         return [Read(name, None, (make_problem("error", "no_steps", "the diagram has no nodes", ("", 1)),))]
-    if len(graph.nodes) > MAX_STEPS or len(graph.links) > MAX_LINKS:
+    if len(graph.nodes) > MOST_STEPS or len(graph.links) > MAX_LINKS:
         message = f"the diagram is too large: {len(graph.nodes):,} nodes and {len(graph.links):,} edges"
         return [Read(name, None, (make_problem("error", "too_large", message, ("", 1)),))]
     resolved_graph, problems = resolve_edges(graph)
@@ -82,8 +82,11 @@ def _read_part(
             place = (f"@{node.id}", node.line)
             assembly.problems.append(make_problem("warning", "no_prefix", message, place, fix))
     links = [replace(link, source=ids[link.source], target=ids[link.target]) for link in part.links]
+    links_by_source: dict[str, list[Link]] = {}
+    for link in links:
+        links_by_source.setdefault(link.source, []).append(link)
     for step in assembly.steps:
-        _add_edges(assembly, step, [link for link in links if link.source == step.id])
+        _add_edges(assembly, step, links_by_source.get(step.id, []))
     _sort_edges(assembly, links)
     own = part.title or name
     return assembly.finish_workflow(

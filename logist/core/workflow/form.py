@@ -13,8 +13,6 @@ from logist.quick_model import BaseModel, ConfigDict, Field, StringConstraints
 
 MAX_CHILDREN = 1000
 """The upper limit of `maxItems`."""
-MAX_STEPS = 1000
-"""The maximum number of steps of a workflow."""
 Condition = str | bool | dict[str, Any] | None
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"

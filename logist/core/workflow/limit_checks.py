@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import Any
 
 from logist.core.machine import steward
 from logist.core.model import END, MAX_ITEMS, Execution, Limits, Step, StepType, Workflow
+from logist.core.model.flow import MAX_STEPS
 from logist.core.text import paths
 from logist.core.text.counts import format_count
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.places import Places, make_problem
+from logist.core.workflow.places import Place, Places, make_problem
 from logist.quick_dataclass import dataclass
 
 CODE = "limits"
@@ -28,6 +30,22 @@ class Allowance:
     """Whether the steps that ask for a review get one."""
     job_input: Any = None
     """The job's input, as far as it is known."""
+    max_steps: int = MAX_STEPS
+    """How many steps a workflow may have; `workflow.max_steps` in the config."""
+
+
+def check_size(
+    workflow: Workflow, subflows: Mapping[str, Workflow], allowance: Allowance, places: Places
+) -> Iterator[WorkflowProblem]:
+    """Yield an error for each workflow that has too many steps."""
+    for name, each in {"": workflow, **subflows}.items():
+        if len(each.steps) > allowance.max_steps:
+            what = f"the workflow `{name}`" if name else "the workflow"
+            message = f"{what} has {len(each.steps):,} steps; the limit is {allowance.max_steps:,}"
+            place: Place = ("steps", places.lines.get("steps"))
+            yield make_problem(
+                "error", "too_large", message, place, "raise `workflow.max_steps` in the config"
+            )
 
 
 def check_limits(
@@ -88,10 +106,10 @@ class _Needs:
     def count_runs(self, workflow: Workflow) -> int:
         """Return the runs that a workflow needs on the cheapest way through it."""
         least = {workflow.start: self._count_step_runs(workflow, workflow.start)}
-        waiting = [workflow.start]
+        waiting = [(least[workflow.start], workflow.start)]
         ends: list[int] = []
         while waiting:
-            step_id = waiting.pop()
+            _, step_id = heappop(waiting)
             edges = workflow.find_edges_from(step_id)
             targets = {edge.target for edge in edges} or {END}
             for target in targets:
@@ -101,7 +119,7 @@ class _Needs:
                 runs = least[step_id] + self._count_step_runs(workflow, target)
                 if runs < least.get(target, runs + 1):
                     least[target] = runs
-                    waiting.append(target)
+                    heappush(waiting, (runs, target))
         return min(ends, default=0)
 
     def count_item_runs(self, step: Step) -> int:

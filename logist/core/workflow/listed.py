@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from logist.core.model import END, JsonObject, StepType
+from logist.core.model.flow import MOST_STEPS
 from logist.core.text.field_problems import show_value
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import foreign
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.faults import validate_form
-from logist.core.workflow.form import MAX_STEPS, HeadForm, StepForm
+from logist.core.workflow.form import HeadForm, StepForm
 from logist.core.workflow.places import Place, Read, make_problem
 from logist.core.workflow.shapes import DEFAULT, is_default_word
 from logist.core.workflow.steps import read_step
@@ -39,8 +40,8 @@ def read_step_list(data: JsonObject, lines: Mapping[str, int], name: str, at: st
             message = f"`{prefix}steps` is missing: a workflow is a list of steps"
         place: Place = (f"{prefix}steps", lines.get(f"{prefix}steps") or lines.get(at) or 1)
         return Read(name, None, (*problems, make_problem("error", "no_steps", message, place)))
-    if len(steps) > MAX_STEPS:
-        message = f"too many steps: {len(steps):,}; the limit is {MAX_STEPS:,}"
+    if len(steps) > MOST_STEPS:
+        message = f"too many steps: {len(steps):,}; the limit is {MOST_STEPS:,}"
         place = (f"{prefix}steps", lines.get(f"{prefix}steps"))
         return Read(name, None, (*problems, make_problem("error", "too_large", message, place)))
     lenient = foreign.is_foreign(data)

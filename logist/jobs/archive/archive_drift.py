@@ -63,6 +63,7 @@ def _load_today(project: ProjectContext, name: str) -> Today:
     except InvalidFile as error:
         return replace(shared, missing=project.redact_text(_describe_broken_role(project, name, error)))
     loaded = project.roles.by_name[name]
+    own_fields = model_choice.find_own_fields(loaded)
 
     def choose_model(spec: EffectiveSpec, step_id: str, phase: Phase, attempt: int) -> ChosenModel:
         return model_choice.choose_model(
@@ -73,6 +74,7 @@ def _load_today(project: ProjectContext, name: str) -> Today:
             attempt=attempt,
             spec=spec,
             step_id=step_id,
+            own_fields=own_fields,
         )
 
     return replace(

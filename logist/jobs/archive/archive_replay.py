@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,24 @@ def replay_all(
     *,
     prompts: Prompts | None = None,
     each: Callable[[], None] = lambda: None,
+    processes: int = 1,
 ) -> Iterator[Replayed]:
-    """Yield one result for each history, as soon as it is done; a damaged one does not stop the others.
+    """Yield one result for each history in order, as soon as it is done; a damaged one does not stop the others.
 
-    `each` is called for every interaction.
+    `each` is called for every interaction; with several `processes`, for those of a history when it is done.
     """
-    return (replay_archive(archive, schema, prompts=prompts, each=each) for archive in found)
+    archives = list(found)
+    if min(processes, len(archives)) <= 1:
+        for archive in archives:
+            yield replay_archive(archive, schema, prompts=prompts, each=each)
+        return
+    from logist.jobs.archive.worker_processes import map_in_processes  # noqa: PLC0415 - slow import
+
+    replay_one = partial(replay_archive, schema=schema, prompts=prompts)
+    for replayed in map_in_processes(replay_one, archives, processes):
+        for _ in range(replayed.interactions):
+            each()
+        yield replayed
 
 
 def replay_archive(

@@ -173,7 +173,9 @@ def _create_fork(
         if beginning.checkpoint is None:
             workspace.populate(None)
         else:
-            forking.populate_fork(workspace, origin.git_dir, beginning.commits, beginning.checkpoint)
+            forking.populate_fork(
+                workspace, origin.git_dir, beginning.commits, beginning.checkpoint, origin.workspace
+            )
         replace_file(job.spec_file, spec_text.encode("utf-8"))
         if flow is not None:
             replace_file(job.workflow_file, flow)

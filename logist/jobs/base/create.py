@@ -46,6 +46,7 @@ class ChildOrigin:
     """What a child job is made from: the parent's files, and its part of the workflow."""
 
     git_dir: Path
+    workspace: Path
     commit: str
     flow: Workflow | None
 
@@ -90,7 +91,7 @@ def create_job(
     with JobDir.create_job(project.jobs_dir, job_id) as job:
         workspace = project.open_workspace(job)
         start = (
-            workspace.populate_from_parent(child.git_dir, child.commit)
+            workspace.populate_from_parent(child.git_dir, child.commit, child.workspace)
             if child
             else workspace.populate(source)
         )
@@ -143,7 +144,8 @@ def _load_workflow(project: ProjectContext, spec: JobSpec, here: Path | None) ->
         return None
     settings = project.settings
     review = settings.review.enabled if spec.review is None else spec.review
-    allowance = Allowance(specs.resolve_limits(project, spec), review, spec.input)
+    limits, max_steps = specs.resolve_limits(project, spec), settings.workflow.max_steps
+    allowance = Allowance(limits, review, spec.input, max_steps)
     role, _ = specs.choose_doer(project, spec)
     flow = job_workflows.load_job_workflow(project, spec.workflow, here or Path(), role, allowance)
     dumped = flow.model_dump(mode="json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Collection
 
 from logist.agents.clients.loading import INSTALL
 from logist.agents.protocol import LITELLM, MODEL, MODEL_AGENTS
@@ -28,17 +29,18 @@ def choose_model(
     attempt: int = 1,
     spec: EffectiveSpec | None = None,
     step_id: str = "",
+    own_fields: Collection[str] | None = None,
 ) -> ChosenModel:
     """Choose the model of a role; see `core.step.model_choice.choose_model`. `option`: the value of `--model`.
 
-    `environment` None: only files decide.
+    `environment` None: only files decide. `own_fields`: the result of `find_own_fields`, if it is known already.
     """
     named = ModelSettings(
         option, environment.model_name() if environment else None, settings.model, settings.review.model
     )
     return model_choice.choose_model(
         loaded.role,
-        find_own_fields(loaded),
+        find_own_fields(loaded) if own_fields is None else own_fields,
         named,
         phase=phase,
         attempt=attempt,

@@ -33,7 +33,7 @@ from logist.jobs.turn import agent_calls, next_request, unfinished_turns
 from logist.jobs.turn.next_request import PlannedTurn
 from logist.jobs.turn.unfinished_turns import Kept
 from logist.quick_dataclass import dataclass
-from logist.workspace import Workspace
+from logist.workspace import Checkpoint, Workspace
 
 LOOK_SECONDS = 0.2
 """Seconds between two checks while a job waits for calls of other jobs."""
@@ -54,7 +54,7 @@ class PreparedCall:
 
 
 def prepare_call(
-    session: Session, turn: PlannedTurn, workspace: Workspace, checkpoint: str, setup: JsonObject
+    session: Session, turn: PlannedTurn, workspace: Workspace, checkpoint: Checkpoint, setup: JsonObject
 ) -> PreparedCall | Halt:
     """Prepare the next call, with its worst-case cost reserved if jobs share a limit; or return the limit
     reached.
@@ -62,10 +62,10 @@ def prepare_call(
     Waits for calls of other jobs in progress. Raises Busy if only a call with an unrecorded outcome prevents
     this one. `setup`: what to record of the setup of the workspace.
     """
-    given = next_request.gather_context(session, turn, workspace)
+    given = next_request.gather_context(session, turn, workspace, checkpoint)
     has_said_so = False
     while True:
-        prepared = _try_prepare_call(session, turn, given, checkpoint, setup)
+        prepared = _try_prepare_call(session, turn, given, checkpoint.commit, setup)
         if isinstance(prepared, PreparedCall) or not (prepared.calls_out or prepared.unsettled):
             return prepared
         if prepared.unsettled:

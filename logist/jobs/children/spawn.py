@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from logist import documents
@@ -532,5 +531,5 @@ def _create_child(session: Session, spec: EffectiveSpec, spawned: Spawned, child
         session.project,
         child.id,
         child_spec,
-        child=ChildOrigin(Path(session.job.git_dir), spawned.checkpoint, child_flow),
+        child=ChildOrigin(session.job.git_dir, session.job.workspace, spawned.checkpoint, child_flow),
     )

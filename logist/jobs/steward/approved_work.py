@@ -8,7 +8,7 @@ from logist.errors import Refused
 from logist.jobs.base.session import Session
 from logist.jobs.steward.review_hash import compute_review_hash
 from logist.quick_dataclass import dataclass
-from logist.workspace.workspace import Content
+from logist.workspace.reading import Content
 
 NAMED = 5
 """Maximum number of changed files in a message."""

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from operator import index
@@ -14,9 +16,11 @@ from typing import Any
 
 from logist.core.machine import advice, waiting
 from logist.core.money import amounts
+from logist.core.text.ids import is_job_id
 from logist.errors import Damaged, LogistError, ProviderError
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
+from logist.store.job_index import IndexUnusable, JobFilter, JobIndex
 from logist.store.listing import Glance, read_glances
 from logist.store.provider_wait import ProviderWait, read_wait
 from logist.store.snooze import read_snooze
@@ -27,6 +31,8 @@ MOST_HISTORIES = 20_000_000
 """Bytes of all histories that are read for one inbox."""
 _WORKING = ("PENDING", "REVIEW_REQUIRED")
 _ENDED = ("SUCCESS", "FAILED", "CANCELED")
+_WAITING = ("STUCK", "APPROVAL_REQUIRED", *waiting.LIMIT_KINDS)
+"""Statuses of jobs that wait for a person. One that gave up waiting for its provider is always unsettled."""
 _GATHERING = ("share", "conflict")
 """Kinds of STUCK in which a job waits for its children again."""
 
@@ -74,15 +80,9 @@ def list_inbox(jobs_dir: str, now: float, project: str | None = None) -> list[In
 
     Child jobs are included, a job that only waits for its children is not. `now`: seconds since 1970.
     """
-    states: dict[str, State] = {}
-    problems: list[InboxItem] = []
-    for glance in read_glances(jobs_dir):
-        try:
-            states[glance.id] = _read_state(jobs_dir, glance)
-        except LogistError as error:
-            problems.append(_build_damaged_item(jobs_dir, project, glance.id, error))
+    states, damaged = _read_states(jobs_dir)
     blocked = count_blocked_jobs(states)
-    items = [*problems]
+    items = [_build_damaged_item(jobs_dir, project, *each) for each in damaged]
     for job_id, state in states.items():
         if _is_left_behind(job_id, state, states):
             continue
@@ -110,6 +110,51 @@ def count_changed_files(items: list[InboxItem]) -> list[InboxItem]:
         left -= len(content)
         counted.append(replace(item, changed_files=_count_changed_paths(content)))
     return counted
+
+
+def _read_states(jobs_dir: str) -> tuple[dict[str, State], list[tuple[str, LogistError]]]:
+    """Return the states of all jobs, and the jobs that can't be read.
+
+    With an index, only of the jobs that may wait for a person, and of those above and below that they may block.
+    """
+    states: dict[str, State] = {}
+    damaged: dict[str, LogistError] = {}
+    ids = _find_candidates(jobs_dir)
+    is_indexed = ids is not None
+    halted: set[str] = set()
+    while True:
+        for glance in read_glances(jobs_dir, ids):
+            try:
+                states[glance.id] = _read_state(jobs_dir, glance)
+            except LogistError as error:
+                damaged[glance.id] = error
+        if not is_indexed:
+            break
+        related = _find_related_jobs(states, halted) - states.keys() - damaged.keys()
+        ids = sorted(each for each in related if is_job_id(each) and os.path.isdir(f"{jobs_dir}/{each}"))
+        if not ids:
+            break
+    return states, list(damaged.items())
+
+
+def _find_related_jobs(states: dict[str, State], halted: set[str]) -> set[str]:
+    """Return the parents of jobs, and the children of those that are at a limit, or below one, which `halted` collects."""
+    halted.update(job_id for job_id, state in states.items() if state.get("status") in waiting.LIMIT_KINDS)
+    below = {child for job_id in halted if job_id in states for child in _list_children(states[job_id])}
+    halted.update(below)
+    return below | {str(state.get("parent")) for state in states.values()}
+
+
+def _find_candidates(jobs_dir: str) -> list[str] | None:
+    """Return the jobs that may wait for a person, by the index; None if there is none: then any job may."""
+    with suppress(IndexUnusable):
+        index = JobIndex.open_for_many(jobs_dir)
+        if index is not None:
+            index.refresh()
+            found = index.find_unsettled()
+            found.update(index.list_ids(JobFilter(frozenset(_WAITING))))
+            return sorted(job_id for job_id in found if os.path.isdir(f"{jobs_dir}/{job_id}"))
+    return None
 
 
 def _read_state(jobs_dir: str, glance: Glance) -> State:

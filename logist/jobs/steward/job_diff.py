@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from logist.core.history.fold import fold
-from logist.core.model import Interaction, Kind, Phase, State, Status
+from logist.core.model.words import Kind, Phase, Status
 from logist.errors import Refused, UsageError
-from logist.jobs.base.job_reader import read_interactions
-from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import load_session
+from logist.jobs.base.plain_project import JobFiles
 from logist.jobs.steward.review_hash import compute_review_hash
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
 from logist.workspace.comparison import Side, WorkspaceComparison, open_comparison
+
+if TYPE_CHECKING:
+    from logist.core.model import Interaction, State
 
 Since = Literal["start", "review", "approval"]
 
@@ -41,19 +41,19 @@ class JobComparison:
     before: str
     after: str
     notes: tuple[str, ...] = ()
-    review_hash: str | None = None
-    """Names what a steward sees of the job with these files; None if the files on disk are not compared."""
+    compute_review_hash: Callable[[], str | None] = lambda: None
+    """Names what a steward sees of the job with these files; None if the files on disk are not compared. A function,
+    because it reads the files again, and a list of changes doesn't have it.
+    """
     awaits_approval: bool = False
 
 
 @contextmanager
-def compare_job(project: ProjectContext, job_id: str, scope: Scope) -> Iterator[JobComparison]:
-    """Compare what `scope` says. Only reads, takes no lock.
+def compare_job(project: JobFiles, job: JobDir, state: State, scope: Scope) -> Iterator[JobComparison]:
+    """Compare what `scope` says, for a job in this state. Only reads, takes no lock.
 
     Raises UsageError for an unknown interaction, Refused if there is no such state, Damaged, StorageError.
     """
-    job = project.open_job(job_id)
-    state = load_session(project, job).state
     jobs = [job]
     now = Side(project.open_workspace(job))
     if scope.other is not None:
@@ -67,12 +67,16 @@ def compare_job(project: ProjectContext, job_id: str, scope: Scope) -> Iterator[
         labels = (before[1], after[1])
     with open_comparison(*sides, scope.paths) as comparison:
         now_side = next((number for number, side in enumerate(sides) if side == now), None)
-        review_hash = None
-        if now_side is not None:
-            files = comparison.compute_digest(now_side)
-            review_hash = str(compute_review_hash(project, job, state, files=files))
+
+        def find_review_hash() -> str | None:
+            if now_side is None:
+                return None
+            return str(compute_review_hash(project, job, state, files=comparison.compute_digest(now_side)))
+
         awaits_approval = state.status is Status.APPROVAL_REQUIRED
-        yield JobComparison(comparison, *labels, tuple(_describe_work(jobs)), review_hash, awaits_approval)
+        yield JobComparison(
+            comparison, *labels, tuple(_describe_work(jobs)), find_review_hash, awaits_approval
+        )
 
 
 _State = tuple[str | None, str]
@@ -86,6 +90,8 @@ def _choose_states(job: JobDir, state: State, scope: Scope) -> tuple[_State, _St
         raise Refused(f"no agent has worked on {job.id} yet: nothing to compare", where=str(job.path))
     if scope.between is None and scope.since == "start":
         return (start, "start of the job"), _ON_DISK
+    from logist.jobs.base.job_reader import read_interactions  # noqa: PLC0415 - comparing with the start needs no history
+
     interactions = list(read_interactions(job))
     if scope.between is None:
         return _find_last_decision(job, interactions, scope.since), _ON_DISK
@@ -100,8 +106,14 @@ def _find_state_after(job: JobDir, interactions: Sequence[Interaction], number: 
     if all(entry.sequence != number for entry in interactions):
         fix = f"to list the interactions: logist job history --job {job.id}"
         raise UsageError(f"interaction {number} not found in {job.id}", fix=fix)
-    checkpoint = fold([entry for entry in interactions if entry.sequence <= number]).checkpoint
+    checkpoint = _find_checkpoint_after(interactions, number)
     return checkpoint or start, f"after #{number}"
+
+
+def _find_checkpoint_after(interactions: Sequence[Interaction], number: int) -> str | None:
+    from logist.core.history.fold import fold  # noqa: PLC0415 - see _choose_states
+
+    return fold([entry for entry in interactions if entry.sequence <= number]).checkpoint
 
 
 def _is_review(entry: Interaction) -> bool:
@@ -118,7 +130,7 @@ def _find_last_decision(job: JobDir, interactions: Sequence[Interaction], since:
     if last is None:
         done = "reviewed" if since == "review" else "approved"
         raise Refused(f"{job.id} has not been {done} yet", fix=f"logist job diff --job {job.id}")
-    checkpoint = fold([entry for entry in interactions if entry.sequence <= last]).checkpoint
+    checkpoint = _find_checkpoint_after(interactions, last)
     return checkpoint, f"{since} #{last}"
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logist.core.model import TERMINAL, State
+from logist.core.model.words import TERMINAL
 from logist.errors import LogistError, UsageError
-from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.plain_project import JobFiles
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
+
+if TYPE_CHECKING:
+    from logist.core.model import State
 
 _FORM = re.compile(r"([0-9]{1,9})-([0-9a-f]{40})-([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})")
 
@@ -54,7 +57,7 @@ class ReviewHash:
 
 
 def compute_review_hash(
-    project: ProjectContext, job: JobDir, state: State, *, files: str | None = None
+    project: JobFiles, job: JobDir, state: State, *, files: str | None = None
 ) -> ReviewHash:
     """Return the review hash of a job. Only reads, takes no lock.
 
@@ -63,7 +66,7 @@ def compute_review_hash(
     """
     workspace = project.open_workspace(job)
     checks = [check.model_dump(mode="json") for check in state.checks or []]
-    evidence = [workspace.check_evidence(path).model_dump(mode="json") for path in state.artefacts]
+    evidence = [workspace.hash_evidence(path) for path in state.artefacts]
     return ReviewHash(
         job.id,
         state.revision,
@@ -73,7 +76,7 @@ def compute_review_hash(
     )
 
 
-def find_review_hash(project: ProjectContext, job: JobDir, state: State) -> str | None:
+def find_review_hash(project: JobFiles, job: JobDir, state: State) -> str | None:
     """Return the review hash as text, for display; None if the job has ended or its workspace can't be read."""
     if state.status in TERMINAL:
         return None

@@ -13,6 +13,7 @@ from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.fork_server import ForkServer, Kind
 from logist.agents.courier.process import CourierProcess
 from logist.agents.protocol import MODEL, MODEL_AGENTS, Agent, AgentWork, CodePaths
+from logist.agents.scripted import Scripted
 from logist.config.prices import find_known_model
 from logist.config.providers import find_provider
 from logist.core.answer import exit_command
@@ -148,9 +149,18 @@ def may_run_programs(agent: str, permissions: Permissions) -> bool:
 
 def ask_in_place(session: Session, ask: RecordedAsk) -> Reply:
     """Call the scripted agent; it costs nothing, so nothing is written before it has answered."""
+    return _call_agent(session, _find_script(session), ask)
+
+
+def may_change_files_in_place(session: Session, ask: RecordedAsk) -> bool:
+    """True if the scripted agent changes the workspace when it is asked this."""
+    return _find_script(session).changes_files(ask)
+
+
+def _find_script(session: Session) -> Scripted:
     script = session.project.local_agent
-    assert script is not None
-    return _call_agent(session, script, ask)
+    assert isinstance(script, Scripted)
+    return script
 
 
 def ask_function(

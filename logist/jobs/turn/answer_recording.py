@@ -273,10 +273,12 @@ def record_answer(
     releases: bool = False,
     found: str | None = None,
     unchecked: bool = False,
+    unchanged: Checkpoint | None = None,
 ) -> Interaction:
     """Judge an answer and record it. No other function records answers.
 
     `unchecked`: the commands of checks do not run, so these checks do not pass.
+    `unchanged`: the checkpoint that was just made, if no agent has had the workspace since; it is not scanned again.
     `found`: the checkpoint of the workspace as the agent left it, if an earlier command made it and was cut
     off. It may contain files that no later checkpoint can.
     """
@@ -284,7 +286,9 @@ def record_answer(
     before = ask.checkpoint_before
     workspace = session.project.open_workspace(session.job)
     answer = step.judge_answer(ask.spec, session.state, answered.reply, session.project.schema)
-    checkpoint_left = workspace.create_checkpoint(f"after interaction {session.state.revision + 1}")
+    checkpoint_left = unchanged or workspace.create_checkpoint(
+        f"after interaction {session.state.revision + 1}"
+    )
     checkpoint_left = Checkpoint(found) if found else checkpoint_left
     undone = (
         None

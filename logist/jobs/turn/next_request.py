@@ -43,7 +43,7 @@ from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, load_session
 from logist.jobs.turn import answer_forms, answer_recording, surroundings
 from logist.quick_dataclass import dataclass
-from logist.workspace import Workspace
+from logist.workspace import Checkpoint, Workspace
 from logist.workspace.files.agent_files import escape_surrogates
 
 
@@ -248,9 +248,13 @@ def _build_command(session: Session, turn: PlannedTurn) -> JsonObject:
     return {"action": turn.choice.command, "job_id": session.job.id, "options": options}
 
 
-def gather_context(session: Session, turn: PlannedTurn, workspace: Workspace) -> prompt.Given:
+def gather_context(
+    session: Session, turn: PlannedTurn, workspace: Workspace, found: Checkpoint | None = None
+) -> prompt.Given:
     """Collect what the prompt needs from the workspace and from around the
     job: no more than the role requires.
+
+    `found`: the checkpoint that was just made, whose scan of the workspace is used again.
     """
     state, rules = session.state, session.project.settings.context
     excluded = _build_exclusion(rules)
@@ -262,12 +266,12 @@ def gather_context(session: Session, turn: PlannedTurn, workspace: Workspace) ->
         answer=_read_last_answer(session, turn),
     )
     if turn.role.context_requirements is None:
-        listing = workspace.list_files(rules.listing_limit, excluded)
-        unlisted = not listing.paths and bool(workspace.list_files(1).paths)
+        listing = workspace.list_files(rules.listing_limit, excluded, found=found)
+        unlisted = not listing.paths and bool(workspace.list_files(1, found=found).paths)
         given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
     else:
         given = _add_surroundings(given, session, turn, workspace, room)
-    return _add_changes(given, turn, state, workspace, excluded, rules)
+    return _add_changes(given, turn, state, workspace, excluded, rules, found)
 
 
 def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
@@ -286,13 +290,18 @@ def _read_last_answer(session: Session, turn: PlannedTurn) -> str:
 
 
 def _build_exclusion(rules: ContextRules) -> Callable[[str], bool]:
-    """A predicate: is a path excluded from all prompts? Each directory is judged once."""
+    """A predicate: is a path excluded from all prompts? Each directory is judged once, and most names need no
+    pattern.
+    """
     excluded = patterns.compile_exclusions(rules.excluded_paths)
     above = cache(partial(excluded.is_ignored, directory=True))
+    can_match = patterns.NameGate([excluded]).can_match
 
     def is_path_excluded(path: str) -> bool:
-        directory = path.rpartition("/")[0]
-        return bool(directory and above(directory)) or bool(excluded.match_path(path))
+        directory, _, name = path.rpartition("/")
+        if directory and above(directory):
+            return True
+        return can_match(name) and bool(excluded.match_path(path))
 
     return is_path_excluded
 
@@ -370,11 +379,12 @@ def _add_changes(
     workspace: Workspace,
     excluded: Callable[[str], bool],
     rules: ContextRules,
+    found: Checkpoint | None,
 ) -> prompt.Given:
     """Add the doer's changes, for a reviewer."""
     if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
         return given
-    changes, omitted = workspace.list_changes(state.start_checkpoint, None, rules.listing_limit)
+    changes, omitted = workspace.list_changes(state.start_checkpoint, None, rules.listing_limit, found=found)
     diff, is_complete = "", True
     if state.checkpoint:
         start, current, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes

@@ -137,7 +137,12 @@ def begin_wait(session: Session, outage: Outage) -> ProviderWait:
 def is_waiting(project: ProjectContext, job: JobDir, revision: object) -> bool:
     """Whether the job waits for a provider, and its next try is not due yet."""
     wait = provider_wait.read_wait(str(job.path), revision)
-    return wait is not None and not _is_over(project, wait) and count_left(project.clock, wait) > 0
+    return wait is not None and not is_due(project, wait)
+
+
+def is_due(project: ProjectContext, wait: ProviderWait) -> bool:
+    """Whether a job that waits for a provider may try again now."""
+    return _is_over(project, wait) or count_left(project.clock, wait) <= 0
 
 
 def _is_over(project: ProjectContext, wait: ProviderWait) -> bool:

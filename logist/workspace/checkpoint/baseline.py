@@ -9,34 +9,132 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import field
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cached_property
+from struct import Struct
+from typing import Any, NamedTuple
 
 from logist.quick_dataclass import dataclass
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
-from logist.workspace.checkpoint.objects import Tree, TreeEntry
-from logist.workspace.checkpoint.scan import FileStamp, Unstored
+from logist.workspace.checkpoint.objects import (
+    FILE_MODE,
+    GITLINK_MODE,
+    LINK_MODE,
+    PROGRAM_MODE,
+    Tree,
+    TreeEntry,
+)
+from logist.workspace.checkpoint.scan import (
+    FileStamp,
+    FileTable,
+    Unstored,
+    WorkspaceScan,
+    pack_stamp,
+)
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 FILE = "logist-stamps"
 CLOCK = "logist-clock"
-VERSION = 1
+MAGIC = b"logist-stamps 2"
+"""The first line of the file. Version 1 was JSON after a checksum; each version treats a file of the other as lost."""
+
+UNSURE = pack_stamp(FileStamp(-1, 0, 0, 0, 0))
+"""In a table: this file must be read, whatever its stamp is now."""
+
+_MODES = ("", FILE_MODE, PROGRAM_MODE, LINK_MODE)
+"""The modes of files by their number in `entries`; "" for a file that the checkpoint does not hold."""
+_NUMBERS = {mode: number for number, mode in enumerate(_MODES)}
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The last checkpoint (None if there is none yet), its content, and the stamps of its files."""
+    """The last checkpoint (None if there is none yet), its content, and the stamps of its files.
+
+    It is kept as it is stored: comparing it with a scan needs no object for each file.
+    """
 
     commit: str | None
-    tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
-    stamps: dict[bytes, FileStamp] = field(default_factory=dict)
-    """By stored path: a file that still has this stamp has the same content as in the tree."""
+    table: FileTable = field(default_factory=FileTable)
+    """The files of the workspace, and the stamps with which they have the content of the checkpoint."""
+    entries: bytes = b""
+    """For each file in the table its mode and id in git."""
+    others: Tree = field(default_factory=dict)
+    """The rest of the tree: placeholders of empty directories, and submodules."""
+
+    @classmethod
+    def from_tree(
+        cls,
+        commit: str,
+        tree: Tree,
+        unstored: dict[bytes, Unstored],
+        stamps: Mapping[bytes, bytes] | None = None,
+    ) -> Baseline:
+        """Build it from a checkpoint without a scan; `stamps` as in `from_table`, as far as they are known."""
+        submodules = {file_names.from_stored(path) for path in tree if tree[path].mode == GITLINK_MODE}
+        files = (
+            file_names.from_stored(path)
+            for path, entry in tree.items()
+            if entry.mode != GITLINK_MODE and not file_names.is_placeholder(path)
+        )
+        table = FileTable.from_paths(set(files), find_directories(tree) | submodules)
+        return cls.from_table(commit, table, tree, unstored, stamps or {})
+
+    @classmethod
+    def from_table(
+        cls,
+        commit: str,
+        table: FileTable,
+        tree: Tree,
+        unstored: dict[bytes, Unstored],
+        stamps: Mapping[bytes, bytes],
+    ) -> Baseline:
+        """Build it from the files that a scan found, the tree, and the reliable stamps, packed, by stored path."""
+        pack, others = _entry_format(commit).pack, dict(tree)
+        absent = TreeEntry("", "")
+        entries = [others.pop(path, absent) for path in table.stored_paths]
+        return cls(
+            commit,
+            unstored,
+            replace(table, stamps=b"".join([stamps.get(path, UNSURE) for path in table.stored_paths])),
+            b"".join([pack(_NUMBERS[mode], bytes.fromhex(name)) for mode, name in entries]),
+            others,
+        )
+
+    @cached_property
+    def tree(self) -> Tree:
+        tree = dict(self.others)
+        unpacked = _entry_format(self.commit or "").iter_unpack(self.entries)
+        for path, (number, name) in zip(self.table.stored_paths, unpacked, strict=True):
+            if number:
+                tree[path] = TreeEntry(_MODES[number], name.hex())
+        return tree
+
+    @cached_property
+    def stamps(self) -> dict[bytes, bytes]:
+        """By stored path: a file that still has this stamp has the same content as in the tree."""
+        return dict(zip(self.table.stored_paths, self.table.list_stamps(), strict=True))
+
+    def without_stamps(self) -> Baseline:
+        """Return the same, so that every file is read."""
+        return replace(self, table=replace(self.table, stamps=UNSURE * self.table.count_files()))
 
     def list_directories(self) -> frozenset[bytes]:
         """Return the directories in the checkpoint, as raw paths."""
-        return find_directories(self.tree)
+        return frozenset(self.table.list_directories()).difference(
+            file_names.from_stored(path) for path, entry in self.others.items() if entry.mode == GITLINK_MODE
+        )
+
+    def is_same_as(self, now: WorkspaceScan) -> bool:
+        """Whether a scan proves that the workspace is as in the checkpoint; if not, it still may be."""
+        return self.commit is not None and self.table == now.table and self.unstored == now.unstored
+
+
+def _entry_format(commit: str) -> Struct:
+    return Struct(f"B{len(commit) // 2}s")
 
 
 def find_directories(tree: Tree) -> frozenset[bytes]:
@@ -44,7 +142,15 @@ def find_directories(tree: Tree) -> frozenset[bytes]:
     return frozenset(file_names.list_parents(map(file_names.from_stored, tree)))
 
 
-def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
+class ReadCheckpoint(NamedTuple):
+    """A checkpoint that was read from the repository."""
+
+    commit: str
+    tree: Tree
+    unstored: dict[bytes, Unstored]
+
+
+def load_baseline(git: Git, known: ReadCheckpoint | None = None) -> Baseline:
     """Return the state at the last checkpoint, from the file if it is valid and up to date, otherwise from the
     repository.
 
@@ -55,24 +161,28 @@ def load_baseline(git: Git, known: Baseline | None = None) -> Baseline:
         return Baseline(None)
     if from_file := _read_stamps_file(git, commit):
         return from_file
-    if known is not None and known.commit == commit:
-        return known
-    return Baseline(commit, objects.read_tree(git, commit), objects.read_unstored(git, commit)[0])
+    if known is None or known.commit != commit:
+        known = ReadCheckpoint(commit, objects.read_tree(git, commit), objects.read_unstored(git, commit)[0])
+    return Baseline.from_tree(*known)
 
 
 def save_baseline(git: Git, baseline: Baseline) -> None:
     """Replace the file. It is not flushed: if a power cut damages it, its checksum is wrong."""
-    files = {
-        file_names.to_json(path): [*entry, *baseline.stamps.get(path, ())]
-        for path, entry in baseline.tree.items()
+    table = baseline.table
+    parts = (table.directories, table.names, table.stamps, baseline.entries)
+    head = {
+        "commit": baseline.commit,
+        "sizes": list(map(len, parts)),
+        "counts": table.counts,
+        "others": {file_names.to_json(path): list(entry) for path, entry in baseline.others.items()},
+        "unstored": {file_names.to_json(path): list(thing) for path, thing in baseline.unstored.items()},
     }
-    unstored = {file_names.to_json(path): list(thing) for path, thing in baseline.unstored.items()}
-    document = {"version": VERSION, "commit": baseline.commit, "files": files, "unstored": unstored}
-    data = json.dumps(document, separators=(",", ":")).encode()
+    data = b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *parts))
     temporary = git.git_dir / (FILE + ".new")
     temporary.unlink(missing_ok=True)
     with open(temporary, "xb", opener=_open_private) as file:
-        file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+        file.write(b"%s\n%s\n" % (MAGIC, hashlib.sha256(data).hexdigest().encode()))
+        file.write(data)
     temporary.replace(git.git_dir / FILE)
 
 
@@ -82,20 +192,34 @@ def _open_private(path: str, flags: int) -> int:
 
 def _read_stamps_file(git: Git, commit: str) -> Baseline | None:
     try:
-        checksum, _, data = read_regular(git.git_dir / FILE).partition(b"\n")
-    except OSError:  # the repository has the same content
+        magic, checksum, data = read_regular(git.git_dir / FILE).split(b"\n", 2)
+    except (OSError, ValueError):  # the repository has the same content
         return None
-    if hashlib.sha256(data).hexdigest().encode() != checksum:
+    if magic != MAGIC or hashlib.sha256(data).hexdigest().encode() != checksum:
         return None
-    document = json.loads(data)
-    if document["version"] != VERSION or document["commit"] != commit:
+    line, _, rest = data.partition(b"\n")
+    head = json.loads(line)
+    return _unpack_baseline(head, rest) if head["commit"] == commit else None
+
+
+def _unpack_baseline(head: dict[str, Any], rest: bytes) -> Baseline | None:
+    parts, start = [], 0
+    for size in head["sizes"]:
+        parts.append(rest[start : start + size])
+        start += size
+    directories, names, stamps, entries = parts
+    table = FileTable(directories, tuple(head["counts"]), names, stamps)
+    size = _entry_format(head["commit"]).size
+    if not table.is_consistent() or len(entries) != size * table.count_files():
         return None
-    files = {file_names.from_json(path): fields for path, fields in document["files"].items()}
+    if entries[::size].translate(None, bytes(range(len(_MODES)))):
+        return None
     return Baseline(
-        commit,
-        {path: TreeEntry(*fields[:2]) for path, fields in files.items()},
-        {file_names.from_json(path): Unstored(*fields) for path, fields in document["unstored"].items()},
-        {path: FileStamp(*fields[2:]) for path, fields in files.items() if len(fields) > 2},
+        head["commit"],
+        {file_names.from_json(path): Unstored(*fields) for path, fields in head["unstored"].items()},
+        table,
+        entries,
+        {file_names.from_json(path): TreeEntry(*fields) for path, fields in head["others"].items()},
     )
 
 
@@ -111,8 +235,8 @@ def read_file_system_time(git: Git) -> int:
         os.close(descriptor)
 
 
-def keep_reliable_stamps(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
-    """Return the stamps that can be relied on: a file that changed in the same tick as `since` may change again
-    with the same stamp.
+def pack_reliable_stamps(stamps: Mapping[bytes, FileStamp], since: int) -> dict[bytes, bytes]:
+    """Return the stamps that can be relied on, packed: a file that changed in the same tick as `since` may change
+    again with the same stamp.
     """
-    return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}
+    return {path: pack_stamp(stamp) for path, stamp in stamps.items() if stamp.ctime_ns < since}

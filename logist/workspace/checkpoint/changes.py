@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from logist.core.model import Change
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, UNREADABLE, Unstored
 from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
+
+if TYPE_CHECKING:
+    from logist.core.model import Change
 
 ABSENT = "000000"
 
@@ -40,6 +42,8 @@ class PathDifference(NamedTuple):
 
     def to_change(self, *, cache: bool = False) -> Change:
         mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
+        from logist.core.model import Change  # noqa: PLC0415 - a workspace without changes needs no pydantic
+
         return Change(path=file_names.to_display(self.path), kind=self.get_kind(), mode=mode, cache=cache)
 
 

@@ -49,7 +49,7 @@ def write_checkpoint(git: Git, reading: SnapshotReading, shot: Snapshot, message
         raise StorageError("git fast-import created no commit", where=str(git.git_dir))
     with safe_open.open_root(git.git_dir / "objects" / "pack") as descriptor:
         git.flush(descriptor)
-    _update_branch(git, commit)
+    update_branch(git, commit)
     (git.git_dir / INCOMING).unlink()
     return commit
 
@@ -64,11 +64,11 @@ def write_empty_checkpoint(git: Git, message: str) -> str:
     content = header.encode() + _build_message(message, Snapshot())
     packs.write_pack(git.git_dir, [("commit", content), ("tree", b"")])
     commit = packs.hash_object("commit", content)
-    _update_branch(git, commit)
+    update_branch(git, commit)
     return commit
 
 
-def _update_branch(git: Git, commit: str) -> None:
+def update_branch(git: Git, commit: str) -> None:
     """Make `commit` the last checkpoint. git itself would do it before its pack is durable."""
     branch = git.git_dir / BRANCH
     new = branch.with_name(f"{branch.name}.lock")
@@ -154,9 +154,8 @@ class Import:
         # Deletions first: a file may become a directory, or a directory a file.
         for path in before.keys() - after.keys():
             self.stream.write(b"D %s\n" % quote_path(path))
-        for path in sorted(after):
-            if before.get(path) != after[path]:
-                self._send_entry(path, after[path])
+        for path in sorted(path for path, entry in after.items() if before.get(path) != entry):
+            self._send_entry(path, after[path])
 
     def _send_entry(self, path: bytes, entry: TreeEntry) -> None:
         mode = entry.mode.encode()

@@ -58,6 +58,11 @@ def require_commit(commit: str, git: Git) -> str:
     return commit
 
 
+def find_first(git: Git) -> str:
+    """Return the first checkpoint."""
+    return git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
+
+
 class RecordedCheckpoint(NamedTuple):
     """A checkpoint in the repository: its parent, and the first line of its message."""
 
@@ -84,13 +89,14 @@ def list_checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
 def read_tree(git: Git, commit: str) -> Tree:
     """Return everything in a commit."""
     output = git.run("ls-tree", "-r", "-z", "--full-tree", require_commit(commit, git))
-    return dict(_parse_entry(line) for line in output.split(b"\0") if line)
-
-
-def _parse_entry(line: bytes) -> tuple[bytes, TreeEntry]:
-    described, _, path = line.partition(b"\t")
-    mode, _, name = described.decode("ascii").split(" ")
-    return path, TreeEntry(_normalize_mode(mode), name)
+    lines = output.split(b"\0")
+    modes = {mode: _normalize_mode(mode.decode("ascii")) for mode in {line[:6] for line in lines if line}}
+    # One line of output is `<mode> blob|commit <id><tab><path>`.
+    parts = (line.partition(b"\t") for line in lines if line)
+    return {
+        path: TreeEntry(modes[described[:6]], described[described.rindex(b" ") + 1 :].decode("ascii"))
+        for described, _, path in parts
+    }
 
 
 def _normalize_mode(mode: str) -> str:
@@ -102,11 +108,13 @@ def _normalize_mode(mode: str) -> str:
 
 def read_unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
     """Return what each of these checkpoints does not hold. Raises Damaged if one is missing."""
-    by_checkpoint = []
+    return [read_trailer(content) for content in read_commits(git, *commits)]
+
+
+def read_commits(git: Git, *commits: str) -> list[bytes]:
+    """Return the content of these commits: headers and message. Raises Damaged if one is missing."""
     with open_contents(git, [require_commit(commit, git) for commit in commits]) as each:
-        for pieces in each:
-            by_checkpoint.append(read_trailer(b"".join(pieces)))
-    return by_checkpoint
+        return [b"".join(pieces) for pieces in each]
 
 
 def read_trailer(message: bytes) -> dict[bytes, Unstored]:

@@ -16,7 +16,8 @@ from logist.regular_files import open_regular
 from logist.workspace.checkpoint import repository
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
-_FANOUT = 256 * 4
+_START = len(_MAGIC) + 256 * 4
+"""Where the names begin in an index."""
 _KINDS = {"commit": 1, "tree": 2}
 
 
@@ -64,22 +65,33 @@ def _read_end(path: Path, count: int) -> bytes:
         return file.read()
 
 
+def list_names(index: Path) -> set[str]:
+    """Return the names of all objects in a pack; none if the file is not an index."""
+    data, count = _read_index(index)
+    size = len(index.stem.removeprefix("pack-")) // 2
+    return {data[at : at + size].hex() for at in range(_START, _START + count * size, size)}
+
+
 def _find_named(index: Path, wanted: set[str]) -> set[str]:
-    """Return the names that are in a pack index (version 2); none if the file is not an index."""
+    """Return the names that are in a pack index; none if the file is not an index."""
+    data, count = _read_index(index)
+    if count < len(wanted):  # a small pack, as each checkpoint creates one
+        return list_names(index) & wanted
+    return {name for name in wanted if _has_name(data, _START, count, bytes.fromhex(name))}
+
+
+def _read_index(index: Path) -> tuple[bytes, int]:
+    """Return the content of a pack index (version 2), and its number of objects: 0 if the file is not an index."""
     try:
         descriptor, _ = open_regular(index)
     except OSError:
-        return set()
+        return b"", 0
     with os.fdopen(descriptor, "rb") as file:
         data = file.read()
-    start = len(_MAGIC) + _FANOUT
-    if len(data) < start or not data.startswith(_MAGIC):
-        return set()
-    (count,) = struct.unpack_from(">I", data, start - 4)
-    if count < len(wanted):  # a small pack, as each checkpoint creates one
-        size = len(next(iter(wanted))) // 2
-        return {data[at : at + size].hex() for at in range(start, start + count * size, size)} & wanted
-    return {name for name in wanted if _has_name(data, start, count, bytes.fromhex(name))}
+    if len(data) < _START or not data.startswith(_MAGIC):
+        return b"", 0
+    (count,) = struct.unpack_from(">I", data, _START - 4)
+    return data, count
 
 
 def _has_name(data: bytes, start: int, count: int, name: bytes) -> bool:

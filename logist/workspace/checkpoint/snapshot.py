@@ -22,7 +22,7 @@ from logist.workspace.checkpoint.objects import (
     Tree,
     TreeEntry,
 )
-from logist.workspace.checkpoint.scan import UNREADABLE, FileStamp, Unstored, WorkspaceScan
+from logist.workspace.checkpoint.scan import UNREADABLE, FileStamp, Unstored, WorkspaceScan, unpack_stamp
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import Git
 
@@ -40,7 +40,8 @@ class Snapshot:
 
     tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
-    stamps: dict[bytes, FileStamp] = field(default_factory=dict)
+    stamps: dict[bytes, bytes] = field(default_factory=dict)
+    """The reliable stamps, packed, by stored path."""
     fresh: dict[str, ContentSource] = field(default_factory=dict)
     directories: set[bytes] = field(default_factory=set)
 
@@ -83,7 +84,9 @@ def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> S
         since = baseline.read_file_system_time(git) if reading.writing else 0
         for raw, stamp in changed.items():
             _take_changed(shot, reading, ContentSource(raw, stamp))
-        shot.stamps = baseline.keep_reliable_stamps(shot.stamps, since)
+        stored = {file_names.to_stored(raw): stamp for raw, stamp in changed.items()}
+        read = {path: stamp for path, stamp in stored.items() if path in shot.tree}
+        shot.stamps |= baseline.pack_reliable_stamps(read, since)
         _find_fresh(shot, reading, changed)
         _leave_out_largest(shot, reading.max_bytes)
     _take_empty_directories(shot, reading.last)
@@ -93,13 +96,13 @@ def take_snapshot(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> S
 def _take_unchanged(shot: Snapshot, found: WorkspaceScan, last: Baseline) -> dict[bytes, FileStamp]:
     """Add the files whose stamps are unchanged; return the rest."""
     changed = {}
-    for raw, stamp in found.files.items():
-        path = file_names.to_stored(raw)
-        if last.stamps.get(path) == stamp:
-            shot.tree[path] = last.tree[path]
+    known, tree, table = last.stamps, last.tree, found.table
+    for raw, path, stamp in zip(table.paths, table.stored_paths, table.list_stamps(), strict=True):
+        if known.get(path) == stamp:
+            shot.tree[path] = tree[path]
             shot.stamps[path] = stamp
         else:
-            changed[raw] = stamp
+            changed[raw] = unpack_stamp(stamp)
     return changed
 
 
@@ -117,7 +120,6 @@ def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSourc
             return None
         raise
     shot.tree[path] = TreeEntry(get_git_mode(source.stamp), name)
-    shot.stamps[path] = source.stamp
     return None
 
 

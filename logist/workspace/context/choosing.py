@@ -9,7 +9,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from logist.core.prompt.prompt import FileText, Relevant
+from logist.core.prompt.shown_files import FileText, Relevant
 from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, find_mentions
 from logist.core.relevance.ranking import Names, RankedFile, rank_files

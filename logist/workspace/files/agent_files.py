@@ -10,23 +10,32 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from logist.core.model import Evidence
-from logist.core.prompt.prompt import FileText
+from logist.core.prompt.shown_files import FileText
 from logist.workspace.files import file_names, safe_open
+
+if TYPE_CHECKING:  # commands that only compare a workspace need no pydantic
+    from logist.core.model import Evidence
 
 
 def check_evidence(workspace: Path, path: str, max_bytes: int) -> Evidence:
     """Check whether `path` is a regular file without hard links in the workspace, and hash it (sha256; no hash above
     `max_bytes`).
     """
-    name = escape_surrogates(path)
+    from logist.core.model import Evidence  # noqa: PLC0415 - see above
+
+    exists, digest = hash_evidence(workspace, path, max_bytes)
+    return Evidence(path=escape_surrogates(path), exists=exists, sha256=digest)
+
+
+def hash_evidence(workspace: Path, path: str, max_bytes: int) -> tuple[bool, str | None]:
+    """Return the same as plain values: whether the file exists, and its hash."""
     try:
         with open_agent_file(workspace, path) as (descriptor, size):
-            digest = _hash_content(descriptor, size) if size <= max_bytes else None
-            return Evidence(path=name, exists=True, sha256=digest)
+            return True, _hash_content(descriptor, size) if size <= max_bytes else None
     except OSError:
-        return Evidence(path=name, exists=False)
+        return False, None
 
 
 def read_file(workspace: Path, path: str, max_bytes: int) -> FileText:

@@ -20,6 +20,11 @@ def to_stored(raw: bytes) -> bytes:
     return b"/".join(map(_escape_name, raw.split(b"/")))
 
 
+def list_stored(raw_paths: list[bytes]) -> list[bytes]:
+    """Do the same for many paths; most are stored as they are."""
+    return [raw if b".git" not in raw.lower() and PREFIX not in raw else to_stored(raw) for raw in raw_paths]
+
+
 def from_stored(path: bytes) -> bytes:
     """Return the path in the workspace for a stored path; a placeholder becomes `<directory>/`."""
     if PREFIX not in path:
@@ -56,8 +61,10 @@ def is_sound(raw: bytes) -> bool:
 def list_parents(paths: Iterable[bytes]) -> set[bytes]:
     """Return all directories above these paths, without the root."""
     found: set[bytes] = set()
-    for path in paths:
-        add_parents(found, path)
+    for above in {path.rpartition(b"/")[0] for path in paths}:  # most files share a directory
+        if above:
+            found.add(above)
+            add_parents(found, above)
     return found
 
 

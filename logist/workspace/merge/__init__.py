@@ -1,11 +1,17 @@
 """Merges the work of a job into the repository it came from: one commit on the job's branch, merged into the
-checked-out branch.
+checked-out branch. Names are loaded on first use: comparing workspaces needs two of the modules.
 """
 
-from logist.workspace.merge.branches import JobBranch, delete_job_branch, list_job_branches
-from logist.workspace.merge.drafting import FileChange
-from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish_work
-from logist.workspace.merge.target import Person, Target, find_target, lock_target
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logist.workspace.merge.branches import JobBranch, delete_job_branch, list_job_branches
+    from logist.workspace.merge.drafting import FileChange
+    from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish_work
+    from logist.workspace.merge.target import Person, Target, find_target, lock_target
 
 __all__ = [
     "MODES",
@@ -23,3 +29,33 @@ __all__ = [
     "lock_target",
     "publish_work",
 ]
+
+_MODULES = {
+    "branches": (
+        "JobBranch",
+        "delete_job_branch",
+        "list_job_branches",
+    ),
+    "drafting": ("FileChange",),
+    "publish": (
+        "MODES",
+        "Brought",
+        "JobWork",
+        "Published",
+        "find_commit",
+        "publish_work",
+    ),
+    "target": (
+        "Person",
+        "Target",
+        "find_target",
+        "lock_target",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

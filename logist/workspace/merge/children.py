@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from logist.errors import StorageError
-from logist.workspace.checkpoint import checkpoint, leftovers, objects
+from logist.workspace.checkpoint import checkpoint, leftovers, objects, sharing
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names
-from logist.workspace.git import UPLOAD_PACK, Git, require_files
+from logist.workspace.git import UPLOAD_PACK, Git
 
 MERGED = "refs/logist/merged"
 _CHILDREN = "refs/children/"
@@ -144,18 +144,8 @@ def _commit_merge(git: Git, tree: str, ours: str, child: Theirs, held: str) -> s
     return output.decode("ascii").strip()
 
 
-def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *options: str) -> None:
+def fetch_commit(git: Git, repository: Path, commit: str, reference: str) -> None:
     """Copy a commit of another repository of checkpoints, and name it `reference` here."""
     objects.require_commit(commit, git)
-    if not repository.is_dir():
-        message = "the checkpoint repository is missing"
-        raise StorageError(message, where=str(repository), fix="restore it from a backup")
-    require_files(repository)
-    git.run(
-        "fetch",
-        "--quiet",
-        *options,
-        *COPYING,
-        repository,
-        f"+{commit}:{reference}",
-    )
+    sharing.require_repository(repository)
+    git.run("fetch", "--quiet", *COPYING, repository, f"+{commit}:{reference}")

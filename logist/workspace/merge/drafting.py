@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, TreeEntry
 from logist.workspace.files import file_names
-from logist.workspace.git import Git
+from logist.workspace.git import Git, quote_alternate
 from logist.workspace.merge.selecting import Selected
 from logist.workspace.merge.target import Person, Target
 
@@ -111,12 +110,6 @@ def _init_repository(git: Git, job: Git, target: Target) -> None:
     for name in ("shallow", "info/exclude"):
         if (target.common / name).is_file():
             shutil.copyfile(target.common / name, git.git_dir / name)
-
-
-def quote_alternate(path: Path) -> bytes:
-    """Return a line of the file `alternates`; quoted, because a path can contain any character."""
-    raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-    return b'"' + raw + b'"\n'
 
 
 def list_line_end_options(target: Target) -> list[str]:
@@ -290,13 +283,7 @@ def read_patch(git: Git, before: str, after: str) -> tuple[str, bool]:
 
 def borrow_objects(target: Target, made: Scratch) -> Git:
     """Return git on the target with access to the new commits, which are not in the target yet."""
-    extra = (
-        (
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            os.fsdecode(quote_alternate(made.git.git_dir / "objects")).strip(),
-        ),
-    )
-    return replace(target.git, variables=(*target.git.variables, *extra))
+    return target.git.borrow_objects(made.git.git_dir / "objects")
 
 
 def write_empty_tree(git: Git) -> str:

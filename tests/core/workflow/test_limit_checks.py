@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from logist.core.model import Edge, ItemLimits, Limits, Step, StepType, Workflow
-from logist.core.workflow.limit_checks import Allowance, check_limits
+from logist.core.workflow.limit_checks import Allowance, check_limits, check_size
 from logist.core.workflow.places import Places
 
 
@@ -115,3 +116,43 @@ def test_workflows_that_name_each_other_many_times_are_looked_at_once() -> None:
 def test_a_limit_of_zero_lets_nobody_be_asked() -> None:
     assert warnings(REVIEWED, cost_threshold=0) == ["limits.cost_threshold is 0, so no agent can run"]
     assert warnings(flow(task("a", execution="manual")), 0, cost_threshold=0) == []
+
+
+def test_a_workflow_inside_has_the_same_limit() -> None:
+    inner = flow(*(task(f"s{number}") for number in range(4)))
+    outer = flow(task("a", step_type=StepType.SUBFLOW, subflow="In")).model_copy(
+        update={"subflows": {"In": inner}}
+    )
+    for most, expected in ((4, []), (3, ["the workflow `In` has 4 steps; the limit is 3"])):
+        found = check_size(outer, outer.subflows, Allowance(Limits(), max_steps=most), Places())
+        assert [each.message for each in found] == expected
+
+
+class Counting(tuple[Any, ...]):
+    """Counts how often somebody goes through all items."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        type(self).passes += 1
+        return super().__iter__()
+
+
+def test_a_long_workflow_is_not_searched_again_for_each_step() -> None:
+    steps = Counting(task(f"s{number}") for number in range(50))
+    edges = Counting(flow(*steps).edges)
+    workflow = flow(*steps).model_copy(update={"steps": steps, "edges": edges})
+    Counting.passes = 0
+    assert list(check_limits(workflow, {}, Allowance(Limits(max_allowed_iterations=50)), Places())) == []
+    assert Counting.passes < 10
+    assert workflow.find_step("s7") is steps[7]
+    assert workflow.find_step("s50") is None
+    assert workflow.find_edges_from("s7") == [edges[7]]
+
+
+def test_a_copy_with_other_steps_has_its_own() -> None:
+    workflow = flow(task("a"), task("b"))
+    assert workflow.find_step("a")
+    changed = workflow.model_copy(update={"steps": (task("a", prompt="New."),), "edges": ()})
+    assert changed.find_step("a") == task("a", prompt="New.")
+    assert (changed.find_step("b"), changed.find_edges_from("a")) == (None, [])

@@ -214,5 +214,5 @@ def test_what_was_kept_under_a_name_of_ours_reads_back_too() -> None:
 
 
 def test_too_many_steps_are_not_read() -> None:
-    found = read(*({"id": f"s{number}"} for number in range(1001)))
+    found = read(*({"id": f"s{number}"} for number in range(10_001)))
     assert (found.workflow, [problem.code for problem in found.problems]) == (None, ["too_large"])

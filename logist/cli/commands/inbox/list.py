@@ -120,7 +120,7 @@ def _find_review_hashes(
     """Return the review hash of each job that waits for approval; loads nothing if none does."""
     if not any(item.status == "APPROVAL_REQUIRED" for item in shown):
         return {}
-    from logist.cli.commands.inbox.one_by_one import find_review_hashes
+    from logist.cli.commands.inbox.review_hashes import find_review_hashes
 
     return find_review_hashes(environment, jobs_dir, shown)
 

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from logist.cli.show.output import Diagnostic, Line, StyledText, make_notes, mak
 from logist.cli.show.patch_view import show_patch, show_patch_start
 from logist.cli.stops import get_stop_code
 from logist.core.machine import waiting
-from logist.core.model import Interaction, Kind, Phase, State, Status
+from logist.core.model import Interaction, Kind, Phase, State
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import project_opening, specs
 from logist.jobs.base.job_reader import read_interactions
@@ -33,8 +34,7 @@ from logist.jobs.steward.inbox_decisions import (
     make_decision,
     require_unchanged,
 )
-from logist.jobs.steward.job_diff import Scope, compare_job
-from logist.jobs.steward.review_hash import find_review_hash
+from logist.jobs.steward.job_diff import JobComparison, Scope, compare_job
 from logist.jobs.steward.snoozing import parse_snooze_end, snooze_job
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn.next_request import Choice
@@ -94,25 +94,10 @@ def open_item_project(environment: Environment, jobs_dir: str | None, item: Inbo
     )
 
 
-def find_review_hashes(
-    environment: Environment, jobs_dir: str | None, items: Sequence[InboxItem]
-) -> dict[tuple[str, str], str | None]:
-    """Return the review hash of each job that waits for approval, by directory and id; the others need none."""
-    projects: dict[str, ProjectContext] = {}
-    hashes: dict[tuple[str, str], str | None] = {}
-    for item in items:
-        if item.status != Status.APPROVAL_REQUIRED:
-            continue
-        try:
-            if item.jobs_dir not in projects:
-                projects[item.jobs_dir] = open_item_project(environment, jobs_dir, item)
-            project = projects[item.jobs_dir]
-            job = project.open_job(item.job)
-            review_hash = find_review_hash(project, job, load_session(project, job).state)
-        except LogistError:  # the job or its project can't be read: the list of jobs stays useful
-            review_hash = None
-        hashes[item.jobs_dir, item.job] = review_hash
-    return hashes
+def _compare_job(case: _Case) -> AbstractContextManager[JobComparison]:
+    """Compare the workspace of the job, as it is now, with where the job began."""
+    job = case.project.open_job(case.job_id)
+    return compare_job(case.project, job, load_session(case.project, job).state, Scope())
 
 
 @dataclass
@@ -175,8 +160,8 @@ class InboxWalk:
     def _show_changes(self, case: _Case) -> None:
         """Show the changed files, and the start of the diff of work that can be approved."""
         try:
-            with compare_job(case.project, case.job_id, Scope()) as compared:
-                case.seen = compared.review_hash
+            with _compare_job(case) as compared:
+                case.seen = compared.compute_review_hash()
                 files = compared.comparison.list_files()
                 lines = format_summary(compared, files)
                 self._print([(StyledText("Changed files:" if files else "No files changed", "bold"),)])
@@ -252,8 +237,8 @@ class InboxWalk:
         return False
 
     def _show_diff(self, case: _Case) -> None:
-        with compare_job(case.project, case.job_id, Scope()) as compared:
-            case.seen = compared.review_hash
+        with _compare_job(case) as compared:
+            case.seen = compared.compute_review_hash()
             files = compared.comparison.list_files()
             with compared.comparison.open_patch(binary=False) as stream:
                 show_patch(format_summary(compared, files), stream, self.environment)

@@ -17,7 +17,10 @@ from logist.core.text.counts import format_count
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
+    from logist.core.model import State
+    from logist.jobs.base.plain_project import JobFiles
     from logist.jobs.steward.job_diff import JobComparison, Scope
+    from logist.store import JobDir
     from logist.workspace.comparison import FileDifference
 
 MOST_PATCH = 1_000_000
@@ -70,13 +73,12 @@ def diff(
 
     --json and the terminal also give the review hash, which names exactly this work: see `logist job approve --seen`.
     """
-    from logist.cli.context import open_project
     from logist.jobs.steward.job_diff import compare_job
 
     if stat and name_only:
         raise UsageError("can't use --stat and --name-only together", fix="use only one of them")
     job_id, scope = _parse_scope(environment, names, job_option, since, paths)
-    with compare_job(open_project(environment, jobs_dir), job_id, scope) as compared:
+    with compare_job(*_open_job(environment, jobs_dir, job_id), scope) as compared:
         files = compared.comparison.list_files()
         diagnostics = (*make_notes(compared.notes), *_note_left_out(compared))
         if as_json:
@@ -97,6 +99,24 @@ def diff(
         with compared.comparison.open_patch(binary=False) as stream:
             show_patch(format_summary(compared, files), stream, environment)
         return Output(None, diagnostics=diagnostics)
+
+
+def _open_job(environment: Environment, jobs_dir: str | None, job_id: str) -> tuple[JobFiles, JobDir, State]:
+    """Return the project, the job and its state; without pydantic if the settings and the state don't need it."""
+    from logist.cli.context import open_plain_project, open_project
+    from logist.jobs.base.plain_reader import read_settled_state
+
+    plain_project = open_plain_project(environment, jobs_dir)
+    if plain_project is not None:
+        job = plain_project.open_job(job_id)
+        state = read_settled_state(job)
+        if state is not None:
+            return plain_project, job, state
+    from logist.jobs.base.session import load_session
+
+    project = open_project(environment, jobs_dir)
+    job = project.open_job(job_id)
+    return project, job, load_session(project, job).state
 
 
 def _parse_scope(
@@ -133,9 +153,10 @@ def _note_left_out(compared: JobComparison) -> tuple[Diagnostic, ...]:
 
 
 def _advise_approval(job_id: str, compared: JobComparison) -> tuple[Diagnostic, ...]:
-    if not (compared.awaits_approval and compared.review_hash):
+    review_hash = compared.compute_review_hash() if compared.awaits_approval else None
+    if review_hash is None:
         return ()
-    command = f"logist job approve --job {job_id} --seen {compared.review_hash}"
+    command = f"logist job approve --job {job_id} --seen {review_hash}"
     return make_notes([f"to approve exactly this work: {command}"])
 
 
@@ -184,5 +205,5 @@ def _build_data(job_id: str, compared: JobComparison, files: list[FileDifference
         "left_out": list(compared.comparison.left_out),
         "patch": patch.decode("utf-8", "backslashreplace"),
         "whole": is_whole,
-        "review_hash": compared.review_hash,
+        "review_hash": compared.compute_review_hash(),
     }

@@ -31,13 +31,16 @@ SHARED = ".setup"
 def du(environment: Environment, jobs: tuple[str, ...], jobs_dir: str | None) -> Output:
     """Show how much disk space jobs take, the largest first.
 
-    Without JOB, all jobs, and what setups keep for later jobs. GIT are the checkpoints. In a pipe, the columns are
+    Without JOB, all jobs, and what setups keep for later jobs. GIT are the checkpoints; what jobs share counts for the first of them.
+    In a pipe, the columns are
     separated by tabs: total, workspace, checkpoints, history, logs, job. Attachments and other files are in the total; --json has all in bytes.
     To free space: `logist job delete`.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
     ids = list_job_ids(folder) if not jobs else [_require_job(folder, each) for each in dict.fromkeys(jobs)]
-    measured = sorted((measure_job(folder, each) for each in ids), key=lambda each: (-each.total, each.job))
+    seen: set[tuple[int, int]] = set()
+    measured = [measure_job(folder, each, seen) for each in ids]
+    measured.sort(key=lambda each: (-each.total, each.job))
     shared = 0 if jobs else measure_folder(os.path.join(folder, SHARED))
     total = sum(each.total for each in measured) + shared
     warnings = make_warnings(

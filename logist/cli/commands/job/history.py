@@ -12,7 +12,7 @@ import click
 from logist.cli.options import job_and_dir_options, listing_options
 from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
 from logist.cli.show.answer_details import facts_lines
-from logist.cli.show.output import Line, Output, Screen, StyledText
+from logist.cli.show.output import Line, Output, Screen, StreamedRows, StyledText
 from logist.config.environment import Environment
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
@@ -77,10 +77,8 @@ def history(
     A terminal shows also the time of each interaction and, for an answer, its duration, cost, model and step.
     """
     from logist.cli.context import open_job
-    from logist.cli.recorded import find_recorded_job
     from logist.cli.show.view import entry_lines
-    from logist.jobs.archive.recorded_jobs import Archive
-    from logist.jobs.base.job_reader import read_interactions
+    from logist.jobs.base.plain_reader import read_interactions
 
     compare = "--with" if pair is None and other is not None else "--diff"
     chosen = (("--raw", raw), ("--prompt", prompt), (compare, pair or other))
@@ -93,16 +91,19 @@ def history(
     if prompt is not None:
         return _show_prompt(job, prompt)
     if pair is not None or other is not None:
+        from logist.cli.recorded import find_recorded_job
+        from logist.jobs.archive.recorded_jobs import Archive
+
         second = find_recorded_job(environment, other, jobs_dir) if other is not None else None
         return _show_difference(Archive.from_job(job), second, pair)
     lines = (line for entry in read_interactions(job) for line in entry_lines(entry, every_decision=True))
-    return Output(job.read_entries(), lines, on_terminal=partial(_iter_terminal_lines, job))
+    return Output(StreamedRows(job.read_entries), lines, on_terminal=partial(_iter_terminal_lines, job))
 
 
 def _iter_terminal_lines(job: JobDir, screen: Screen) -> Iterator[Line]:
     """Yield the lines of the history, with time, duration, cost, model and step below each headline."""
     from logist.cli.show.view import entry_lines, list_facts
-    from logist.jobs.base.job_reader import read_interactions
+    from logist.jobs.base.plain_reader import read_interactions
 
     for entry in read_interactions(job):
         headline, *details = entry_lines(entry, every_decision=True)
@@ -112,7 +113,7 @@ def _iter_terminal_lines(job: JobDir, screen: Screen) -> Iterator[Line]:
 
 
 def _show_answer(job: JobDir, sequence: int) -> Output:
-    from logist.jobs.base.job_reader import find_interaction
+    from logist.jobs.base.plain_reader import find_interaction
 
     entry = find_interaction(job, sequence)
     if entry.kind != "ask":

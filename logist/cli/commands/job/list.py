@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from functools import partial
+from collections.abc import Iterable
 
 import click
 
@@ -21,6 +22,7 @@ from logist.cli.show.output import (
     TextTable,
 )
 from logist.config.environment import Environment
+from logist.store.job_index import JobFilter
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
 WIDE_HEAD = ("ID", "STATUS", "AGE", "ROLE", "COST", "TITLE")
@@ -46,6 +48,7 @@ LEFT_OUT = ("ROLE", "COST", "AGE")
     help="List only jobs that wait at a manual step with this assignee.",
     shell_complete=complete_assignee,
 )
+@click.option("--refresh", is_flag=True, help="First look for what was changed without Logist.")
 @jobs_dir_option
 @listing_options
 @click.pass_obj
@@ -56,6 +59,7 @@ def list_(
     statuses: tuple[str, ...],
     tag: str | None,
     assignee: str | None,
+    refresh: bool,
 ) -> Output:
     """List jobs by rank, then by age.
 
@@ -63,28 +67,26 @@ def list_(
     and below a job that waits for a person the reason; columns that don't fit are left out. In a pipe, the columns
     are separated by tabs: id, status, role, cost, title. For a job that waits at a manual step, the role is the
     assignee of the step, if it has one.
+    In a project with 1,000 jobs or more, a filter looks them up in an index. What Logist changes is in it at once. What
+    was changed, copied or deleted without Logist is noticed by a list without a filter, or with --refresh.
+
     RUNNING and REVIEWING mean PENDING and REVIEW_REQUIRED while an agent is working; ? means that the state
     can't be read.
     """
     folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
-    rows, problems, waits = job_rows.read_job_rows(folder)
-    wanted = {*statuses, "STUCK"} if stuck else set(statuses)
-    if wanted:
-        rows = [row for row in rows if row["status"] in wanted]
-    if tag is not None:
-        rows = [row for row in rows if tag in row["tags"]]
-    if assignee is not None:
-        rows = [row for row in rows if row["assignee"] == assignee]
-    rows = job_rows.sort_rows(rows)
-    table = TextTable(HEAD, map(glance.format_job_cells, rows)) if rows else None
-    notes = tuple(
-        Diagnostic("info", "waiting", waits[row["id"]], row["id"], None) for row in rows if row["id"] in waits
-    )
+    wanted = JobFilter(frozenset({*statuses, "STUCK"} if stuck else statuses), tag, assignee)
+    listing = job_rows.read_listing(folder, wanted, refresh=refresh)
+    if listing.is_empty:
+        return Output([], diagnostics=listing.problems or job_rows.note_no_jobs(folder))
+    notes = tuple(Diagnostic("info", "waiting", text, job_id, None) for job_id, text in listing.waits)
+    rows: Iterable[tuple[StyledText | str, ...]] = listing.iter_cells()
+    if environment.has_color(sys.stdout.isatty()):
+        rows = map(glance.format_job_cells, listing.iter_rows())
     return Output(
-        rows,
-        diagnostics=(*problems, *notes) or job_rows.note_no_jobs(rows, folder),
-        table=table,
-        on_terminal=partial(_draw_rows, rows) if rows else None,
+        listing.rows,
+        diagnostics=(*listing.problems, *notes),
+        table=TextTable(HEAD, rows),
+        on_terminal=lambda screen: _draw_rows(list(listing.iter_rows()), screen),
     )
 
 

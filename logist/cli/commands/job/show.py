@@ -15,6 +15,7 @@ from logist.cli.show.output import DrawnText, Line, Output, Screen, StyledText
 from logist.config.environment import Environment
 from logist.core.answer import findings, plans, questions
 from logist.core.answer.failed_calls import FailedCall
+from logist.core.model.words import TERMINAL
 from logist.core.money import amounts
 from logist.errors import Refused
 
@@ -35,9 +36,9 @@ PATHS = 20
 @click.option("--mermaid", is_flag=True, help="Show the workflow as a mermaid diagram.")
 @click.option("--checks", is_flag=True, help="Show only the results of the last checks, with their output.")
 @job_options
-@click.pass_obj
+@click.pass_context
 def show(
-    environment: Environment,
+    ctx: click.Context,
     job_argument: str | None,
     job_option: str | None,
     jobs_dir: str | None,
@@ -50,20 +51,18 @@ def show(
     With --graph or --mermaid, show the progress of its workflow instead. For the last answer, failed checks and
     failed tool calls are shown with the end of their output; with --checks, everything that was recorded of it.
     """
-    from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.cli.show import answer_details, glance
     from logist.cli.show.view import build_decision_row, build_entry_row, format_decision
     from logist.core.machine.kinds import DECISIONS
     from logist.core.machine.waiting import find_assignee
-    from logist.jobs.base import specs
-    from logist.jobs.base.job_reader import read_interactions
-    from logist.jobs.base.session import build_current_state
-    from logist.jobs.steward.review_hash import find_review_hash
+    from logist.jobs.base.plain_reader import read_interactions, read_job_spec, read_state
 
+    environment: Environment = ctx.obj
+    is_json = ctx.get_parameter_source("as_json") is click.core.ParameterSource.COMMANDLINE
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    state = build_current_state(job, job.load())
-    job_spec = specs.read_job_spec(job, draft=True, accept_slips=True)
+    state = read_state(job)
+    job_spec = read_job_spec(job)
     spec = job_spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     entries = [entry for entry in read_interactions(job) if entry.kind in ("ask", "note", *DECISIONS)]
     asked = [entry for entry in entries if entry.kind == "ask"]
@@ -97,7 +96,7 @@ def show(
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _list_paths(job),
-        "review_hash": find_review_hash(surroundings(environment, jobs_dir), job, state),
+        "review_hash": _find_review_hash(environment, jobs_dir, job, state) if is_json else None,
         "setup": glance.read_last_setup(str(job.path)),
         "assignee": find_assignee(state.model_dump(mode="json")),
         "workflow": None,
@@ -126,6 +125,23 @@ def show(
         _format_job(data, progress, decisions),
         on_terminal=partial(_draw_job, data, progress, decisions),
     )
+
+
+def _find_review_hash(
+    environment: Environment, jobs_dir: str | None, job: JobDir, state: State
+) -> str | None:
+    """Return the review hash, which only --json has; None if the job has ended or its workspace can't be read."""
+    if state.status in TERMINAL:
+        return None
+    from logist.cli.context import open_plain_project
+    from logist.jobs.steward.review_hash import find_review_hash
+
+    project = open_plain_project(environment, jobs_dir)
+    if project is not None:
+        return find_review_hash(project, job, state)
+    from logist.cli.checkup.surroundings import surroundings
+
+    return find_review_hash(surroundings(environment, jobs_dir), job, state)
 
 
 def _build_note(entry: Interaction) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from logist.config.environment import Environment
 from logist.core.answer import plans
 from logist.core.answer.failed_calls import FailedCall
 from logist.core.machine import advice
+from logist.core.machine.job_row import DOER, RUNNING, build_job_row
 from logist.core.money import amounts
 from logist.core.text.counts import format_count
 from logist.core.text.ids import is_job_id
@@ -100,7 +101,7 @@ def _read_followed(
     from logist.cli.show import workflow_lines, workflow_standing
     from logist.store import JobDir
 
-    running = data["status"] in glance.RUNNING.values()
+    running = data["status"] in RUNNING.values()
     try:
         workflow_progress = workflow_lines.read_followed(JobDir(Path(folder), chosen), state, running=running)
     except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -169,11 +170,9 @@ def _warn_left_over(data: State, folder: str, holder: object) -> tuple[Diagnosti
 
 def _build_data(chosen: str, folder: str, state: State, holder: State | None) -> State:
     resting = state["status"]
-    is_asked = (
-        holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
-    )
+    is_asked = holder and resting in RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     wait = glance.read_provider_wait(folder, state)
-    job_row = glance.build_job_row(chosen, state, running=bool(is_asked), wait=wait)
+    job_row = build_job_row(chosen, state, running=bool(is_asked), wait=wait and wait.to_json())
     if (
         is_asked and holder and holder["courier_alone"]
     ):  # the terminal is gone: the next step waits for the courier, and records the answer
@@ -187,7 +186,7 @@ def _build_data(chosen: str, folder: str, state: State, holder: State | None) ->
         "progress": _read_progress(folder) if is_asked else None,
         "reason": state["reason"],
         "stuck": state["stuck"],
-        "role_source": state.get("agent_role_source", glance.DOER["agent_role_source"]),
+        "role_source": state.get("agent_role_source", DOER["agent_role_source"]),
         "role_description": None,
         "switch_command": None if resting in ENDED else f"logist job role --job {chosen} NAME",
         "step": state["step"],

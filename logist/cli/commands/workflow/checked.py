@@ -79,7 +79,8 @@ def _read_allowance(environment: Environment) -> Allowance | None:
         settings = load_current_settings(environment).settings
     except InvalidFile:
         return None
-    return Allowance(Limits(**settings.limits.model_dump()), settings.review.enabled)
+    limits, max_steps = Limits(**settings.limits.model_dump()), settings.workflow.max_steps
+    return Allowance(limits, settings.review.enabled, max_steps=max_steps)
 
 
 def _list_problems(

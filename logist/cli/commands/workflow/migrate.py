@@ -33,15 +33,15 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
     changed. Text that can't be moved is reported.
     """
     from logist.cli.commands.workflow import given
-    from logist.core.workflow.form import MAX_STEPS
+    from logist.core.model.flow import MOST_STEPS
     from logist.workflows import migrate_prompts as migrated
 
     path = _find_file(environment, name)
     text = given.read_workflow_text(path)
     migration = migrated(text, str(path))
     changed = migration.text != text
-    if len(migration.moved) > MAX_STEPS:
-        message = f"too many prompts: {len(migration.moved):,}; a workflow has at most {MAX_STEPS:,} steps"
+    if len(migration.moved) > MOST_STEPS:
+        message = f"too many prompts: {len(migration.moved):,}; a workflow has at most {MOST_STEPS:,} steps"
         raise InvalidFile(message, where=str(path))
     if write and changed:
         _replace_file(path, migration.text)

@@ -1,0 +1,51 @@
+"""Opens the files of jobs to read them, without the settings and roles that a project needs for work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from logist.store import JobDir
+from logist.workspace.reading import WorkspaceReader
+
+
+class JobFiles(Protocol):
+    """What reading jobs needs: a `ProjectContext` or a `PlainProject`."""
+
+    def open_job(self, job_id: str) -> JobDir:
+        """Open the directory of a job. Raises UsageError for an invalid or unknown id."""
+        ...
+
+    def open_workspace(self, job: JobDir) -> WorkspaceReader:
+        """Return the workspace of a job."""
+        ...
+
+
+class PlainProject(NamedTuple):
+    """A project whose settings need no pydantic; see `config.plain_settings`."""
+
+    jobs_dir: Path
+    settings: dict[str, Any]
+    """As JSON."""
+
+    def open_job(self, job_id: str) -> JobDir:
+        return JobDir.open(self.jobs_dir, job_id)
+
+    def open_workspace(self, job: JobDir) -> WorkspaceReader:
+        rules = self.settings["workspace"]
+        return WorkspaceReader(
+            job.workspace,
+            job.git_dir,
+            caches=rules["caches"],
+            max_checkpoint_bytes=rules["max_checkpoint_bytes"],
+            outputs=_read_setup_outputs(job),
+        )
+
+
+def _read_setup_outputs(job: JobDir) -> tuple[str, ...]:
+    if not os.path.lexists(job.setup_file):
+        return ()
+    from logist.workspace.prepared import read_setup_outputs  # noqa: PLC0415 - few jobs have a setup
+
+    return read_setup_outputs(job.setup_file, job.workspace)

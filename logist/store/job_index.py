@@ -1,0 +1,622 @@
+"""An index of many jobs: listings and `logist run` find a few of them without reading every state.json.
+
+It is only a cache, in `.index` of the jobs directory; deleting it is harmless. There is none for few jobs: reading
+their files is as quick. What it answers is right because of these rules:
+
+- A row has the stamp of the files that it was made from, see `_read_stamp`.
+- Before a command changes a job, it creates a marker in `.index/changing`. Afterwards it writes the row, and then
+  removes the marker. A marked job is read from its files. So if the command is killed in between, or can't write the
+  row, the old row is not used.
+- Changes that were made without Logist are found by comparing the stamps of all jobs with their files: `refresh`.
+- A job whose files say more than its row, for example because an agent works on it, is "unsettled": it is also read
+  from its files.
+- Nothing is flushed. After a crash of the machine, or in a copy, the index is built again, see `_build_identity`.
+
+Any failure is an IndexUnusable, and its handler reads the files instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import struct
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logist.core.machine.job_row import RUNNING, build_job_cells, build_job_row
+from logist.core.text.ids import is_job_id
+from logist.errors import StorageError
+from logist.regular_files import read_regular
+from logist.store.listing import Glance, list_job_ids, read_glances
+from logist.store.provider_wait import ProviderWait, read_wait
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FOLDER = ".index"
+LEAST_JOBS = 1_000
+"""An index is made for so many jobs. To read fewer takes no longer than to load SQLite and compare stamps."""
+FORMAT = 1
+"""Higher if the tables, or what `build_job_row` returns for a state, are different."""
+BATCH = 500
+"""Jobs in one transaction, or one query. Other commands wait for a transaction, so it takes only milliseconds."""
+
+_CHANGING = "changing"
+_DATABASE = "jobs.sqlite"
+_IDENTITY = "identity"
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_PATIENCE_SECONDS = 2.0
+_ABANDONED_SECONDS = 600.0
+"""After this time, the marker of a job that was never created is removed."""
+_MOST_RANK = 1 << 63
+_ENDED = ("SUCCESS", "FAILED", "CANCELED")
+_LOCKED = re.compile(r"FLOCK .*:([0-9]+) 0 EOF")
+_UNFINISHED = re.compile(r"\.new-(.+)-[0-9a-f]{12}")
+"""The directory of a job that is being created or deleted."""
+_STAMP = struct.Struct("=5q")
+_NO_STAMP = b""
+"""Of a job without readable files, which is always unsettled."""
+
+_TABLES = """
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY, stamp BLOB NOT NULL, settled INTEGER NOT NULL,
+    status TEXT NOT NULL, rank INTEGER NOT NULL, created_at TEXT NOT NULL, parent TEXT, assignee TEXT,
+    may_run INTEGER NOT NULL, has_work_due INTEGER NOT NULL, is_over INTEGER NOT NULL, children TEXT
+) WITHOUT ROWID;
+CREATE TABLE rows (id TEXT PRIMARY KEY, row TEXT NOT NULL, cells TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE tags (tag TEXT, id TEXT, PRIMARY KEY (tag, id)) WITHOUT ROWID;
+CREATE INDEX by_place ON jobs (rank, created_at, id);
+CREATE INDEX by_status ON jobs (status);
+CREATE INDEX by_parent ON jobs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX by_assignee ON jobs (assignee) WHERE assignee IS NOT NULL;
+CREATE INDEX ready ON jobs (rank, created_at, id) WHERE may_run;
+CREATE INDEX unsettled ON jobs (id) WHERE NOT settled;
+CREATE INDEX tags_of ON tags (id);
+"""
+_INSERT = f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * 12)})"  # noqa: S608 - only question marks
+
+Row = dict[str, Any]
+Place = tuple[int, str, str]
+"""Rank, time of creation and id of a job: the order of listings and of the queue."""
+
+
+class IndexUnusable(Exception):
+    """The index can't be used now; the files of the jobs say everything."""
+
+
+class JobBrief(NamedTuple):
+    """What the queue needs to know about a job."""
+
+    status: str
+    rank: int
+    created_at: str
+    parent: str | None
+    children: list[str]
+    """The jobs that it waits for."""
+    is_over: bool
+    """True if the job has ended, or has no attempts left: its parent continues."""
+    has_work_due: bool
+    """True if a merge is due, or an answer may be in flight, whatever the status is."""
+    wait: ProviderWait | None = None
+    """The wait for a provider that is not available."""
+
+
+class JobFilter(NamedTuple):
+    """Which jobs a listing shows; all, if nothing is given."""
+
+    statuses: frozenset[str] = frozenset()
+    tag: str | None = None
+    assignee: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == JobFilter()
+
+    def matches(self, row: Row) -> bool:
+        """Return whether a row of a listing is shown."""
+        return (
+            (not self.statuses or row["status"] in self.statuses)
+            and (self.tag is None or self.tag in row["tags"])
+            and (self.assignee is None or row["assignee"] == self.assignee)
+        )
+
+    def build_condition(self) -> tuple[str, list[str]]:
+        """Return the same as a condition of SQL, and its parameters."""
+        conditions, values = ["settled"], list[str]()
+        if self.statuses:
+            conditions.append(f"status IN ({', '.join('?' * len(self.statuses))})")
+            values += sorted(self.statuses)
+        if self.tag is not None:
+            conditions.append("id IN (SELECT id FROM tags WHERE tag = ?)")
+            values.append(self.tag)
+        if self.assignee is not None:
+            conditions.append("assignee = ?")
+            values.append(self.assignee)
+        return " AND ".join(conditions), values
+
+
+class PlacedJobs(NamedTuple):
+    """The jobs of a listing, without what it shows of them."""
+
+    unsettled: set[str]
+    """Jobs that have to be read from their files; some may not exist."""
+    top: list[tuple[int, str, str, str | None]]
+    """Rank, time of creation, id, and no parent, of the settled jobs, sorted."""
+    children: list[tuple[int, str, str, str | None]]
+    """The same of those with a parent, in no order."""
+
+
+class _Entry(NamedTuple):
+    """What the index has about a job."""
+
+    stamp: bytes
+    job: tuple[object, ...]
+    shown: tuple[str, str] | None
+    """Its row and its cells, as JSON."""
+    tags: tuple[str, ...]
+
+
+# What commands do that change a job
+
+
+def mark_change(jobs_dir: str, job_id: str) -> None:
+    """Say that a job is about to change, or was changed: until `record_change`, it is read from its files.
+
+    The caller holds the lock of the job, or is about to give a new job its name.
+    """
+    marker = f"{jobs_dir}/{FOLDER}/{_CHANGING}/{job_id}.{os.urandom(6).hex()}"
+    try:
+        os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # there is no index
+    except OSError:
+        discard(jobs_dir)  # nobody would know that the row is old
+
+
+def record_change(jobs_dir: str, job_id: str) -> None:
+    """Write the row of a job that was changed, created or deleted; if that fails, its marker stays."""
+    folder = f"{jobs_dir}/{FOLDER}/{_CHANGING}"
+    with suppress(IndexUnusable, OSError), _writing:
+        if not os.access(folder, os.F_OK):
+            return
+        _get_writer(jobs_dir).update([job_id])
+        # All of them: only the holder of the lock may change the job, so no other command needs one of them.
+        for name in os.listdir(folder):
+            if name.rpartition(".")[0] == job_id:
+                os.unlink(f"{folder}/{name}")
+
+
+_writing = threading.Lock()
+_writer: list[JobIndex] = []
+"""The index that this process wrote to last. Opening it for each change would take longer than the change."""
+
+
+def _get_writer(jobs_dir: str) -> JobIndex:
+    if _writer and _writer[0].is_open_for(jobs_dir):
+        return _writer[0]
+    _writer.clear()
+    index = JobIndex.open(jobs_dir)
+    if index is None:
+        discard(jobs_dir)
+        raise IndexUnusable("made elsewhere, or before the machine started again")
+    _writer.append(index)
+    return index
+
+
+def discard(jobs_dir: str) -> None:
+    """Remove the index, at once; the next listing of all jobs makes a new one."""
+    # A killed command leaves this name behind, and `jobdir.remove_abandoned` removes it.
+    aside = f"{jobs_dir}/.new-index-{os.urandom(6).hex()}"
+    try:
+        os.rename(f"{jobs_dir}/{FOLDER}", aside)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(f"{jobs_dir}/{FOLDER}/{_IDENTITY}")
+    else:
+        _remove(aside)
+
+
+def _remove(folder: str) -> None:
+    from pathlib import Path  # noqa: PLC0415 - importing it takes longer than most of this module
+
+    from logist.store import files  # noqa: PLC0415
+
+    with suppress(StorageError):
+        files.remove_tree(Path(folder))
+
+
+# The index
+
+
+class JobIndex:
+    """The open index of a jobs directory. Every method may raise IndexUnusable."""
+
+    def __init__(self, jobs_dir: str, database: sqlite3.Connection) -> None:
+        self._database = database
+        self.jobs_dir = jobs_dir
+        self._file = os.stat(_join_database(jobs_dir))
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, jobs_dir: str) -> JobIndex | None:
+        """Open the index; None if there is none that was made here and since the machine has started."""
+        folder = f"{jobs_dir}/{FOLDER}"
+        try:
+            if read_regular(f"{folder}/{_IDENTITY}", 1_000) != _build_identity(jobs_dir, folder):
+                return None
+        except OSError:
+            return None
+        with _convert_errors(jobs_dir):
+            return cls(jobs_dir, _connect(_join_database(jobs_dir)))
+
+    @classmethod
+    def make(cls, jobs_dir: str) -> JobIndex:
+        """Make a new, empty index in place of any other, and open it; `refresh` fills it."""
+        from pathlib import Path  # noqa: PLC0415 - rarely needed
+
+        from logist.store.filesystem import describe_problem  # noqa: PLC0415
+
+        discard(jobs_dir)
+        new = f"{jobs_dir}/.new-index-{os.urandom(6).hex()}"
+        with _convert_errors(jobs_dir):
+            # Another user's index could not be written, or not be marked, by the owner of the jobs.
+            if os.stat(jobs_dir).st_uid != os.geteuid() or describe_problem(Path(jobs_dir)):
+                raise IndexUnusable("the jobs belong to another user, or are on a network file system")
+            os.mkdir(new, 0o700)
+            try:
+                os.mkdir(f"{new}/{_CHANGING}", 0o700)
+                with closing(_connect(f"{new}/{_DATABASE}", mode="rwc")) as database:
+                    database.executescript(_TABLES)
+                with open(f"{new}/{_IDENTITY}", "xb") as file:
+                    file.write(_build_identity(jobs_dir, new))
+                os.rename(new, f"{jobs_dir}/{FOLDER}")
+            except BaseException:
+                _remove(new)
+                raise
+        _mark_locked_jobs(jobs_dir)
+        index = cls.open(jobs_dir)
+        if index is None:
+            raise IndexUnusable("replaced meanwhile")
+        return index
+
+    @classmethod
+    def open_for_many(cls, jobs_dir: str) -> JobIndex | None:
+        """Open the index, or make it if there are many jobs; None if there are few, and no index."""
+        if (index := cls.open(jobs_dir)) is not None:
+            return index
+        return cls.make(jobs_dir) if len(list_job_ids(jobs_dir)) >= LEAST_JOBS else None
+
+    def __del__(self) -> None:
+        self._database.close()
+
+    def is_open_for(self, jobs_dir: str) -> bool:
+        """Return whether this is still the index of a directory, and not one that was replaced meanwhile."""
+        if self.jobs_dir != jobs_dir or self._pid != os.getpid():
+            return False
+        try:
+            return os.path.samestat(os.stat(_join_database(jobs_dir)), self._file)
+        except OSError:
+            return False
+
+    def is_complete(self) -> bool:
+        """Return whether all jobs have been indexed once."""
+        return bool(self._select("PRAGMA user_version")[0][0])
+
+    def refresh(self, ids: Sequence[str] | None = None) -> None:
+        """Compare all jobs with their files, and index again those that were changed without Logist.
+
+        `ids`: all ids, sorted, if the caller has listed them. Reads only files that are not those of the row.
+        """
+        with _convert_errors(self.jobs_dir):
+            markers = self._list_markers()
+            ids = list_job_ids(self.jobs_dir) if ids is None else ids
+            self.update(list(self._find_changed(ids)))
+            self._settle_markers(markers)
+            if not self.is_complete():
+                self._database.execute("PRAGMA user_version = 1")
+
+    def refresh_some(self, ids: Iterable[str]) -> None:
+        """The same for some jobs of the index."""
+        with _convert_errors(self.jobs_dir):
+            for chunk in _split(ids):
+                rows = self._select_some("id, stamp", "jobs", chunk)
+                self.update([job_id for job_id, stamp in rows if self._read_stamp(job_id) != stamp])
+
+    def find_unsettled(self) -> set[str]:
+        """Return the jobs whose files say more than the index; some may not exist."""
+        names = (name.rpartition(".")[0] for name in self._list_markers())
+        rows = self._select("SELECT id FROM jobs WHERE NOT settled")
+        return {*filter(is_job_id, names), *(job_id for (job_id,) in rows)}
+
+    def list_ids(self, wanted: JobFilter) -> list[str]:
+        """Return the settled jobs that a filter shows, in no order."""
+        condition, values = wanted.build_condition()
+        return [job_id for (job_id,) in self._select(f"SELECT id FROM jobs WHERE {condition}", values)]  # noqa: S608
+
+    def list_places(self, wanted: JobFilter) -> PlacedJobs:
+        """Return where a listing shows the settled jobs that pass a filter, and which jobs are not settled."""
+        condition, values = wanted.build_condition()
+        query = f"SELECT rank, created_at, id, parent FROM jobs WHERE {condition}"  # noqa: S608
+        self._select("BEGIN")  # or a job that becomes settled meanwhile would be in neither of the two
+        try:
+            unsettled = self.find_unsettled()
+            top = self._select(f"{query} AND parent IS NULL ORDER BY rank, created_at, id", values)
+            children = self._select(f"{query} AND parent IS NOT NULL", values)
+        finally:
+            self._select("ROLLBACK")
+        return PlacedJobs(unsettled, top, children)
+
+    def iter_ready(self) -> Iterator[Place]:
+        """Yield the places of the settled jobs that may be ready to run, in order."""
+        yield from self._iter_pages("may_run AND settled", first=BATCH // 5)
+
+    def read_brief(self, job_id: str) -> JobBrief | None:
+        """Return what the queue needs to know about a settled job; None for any other."""
+        columns = "status, rank, created_at, parent, children, is_over, has_work_due"
+        rows = self._select(f"SELECT {columns} FROM jobs WHERE id = ? AND settled", [job_id])  # noqa: S608
+        if not rows:
+            return None
+        status, rank, created_at, parent, children, is_over, has_work_due = rows[0]
+        below = json.loads(children) if children else []
+        return JobBrief(status, rank, created_at, parent, below, bool(is_over), bool(has_work_due))
+
+    def read_rows(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the rows of some jobs for listings, as JSON, by id."""
+        return dict(self._select_some("id, row", "rows", ids))
+
+    def read_cells(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the cells of `build_job_cells` for some jobs, as JSON, by id."""
+        return dict(self._select_some("id, cells", "rows", ids))
+
+    def update(self, ids: Sequence[str]) -> None:
+        """Read jobs again, and write their rows; those that don't exist any more are removed."""
+        with _convert_errors(self.jobs_dir):
+            for chunk in _split(ids):
+                entries = {job_id: _read_entry(self.jobs_dir, job_id) for job_id in chunk}
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    for job_id, entry in entries.items():
+                        self._write_entry(job_id, entry)
+                    self._database.execute("COMMIT")
+                except BaseException:
+                    with suppress(Exception):
+                        self._database.execute("ROLLBACK")
+                    raise
+
+    def _write_entry(self, job_id: str, entry: _Entry | None) -> None:
+        # Another command may have changed the job since it was read. It writes the row after its change, so if the
+        # files are still the same now, inside the transaction, its row comes after this one.
+        if entry is None and os.path.lexists(f"{self.jobs_dir}/{job_id}"):
+            return
+        if entry is not None and self._read_stamp(job_id) != entry.stamp:
+            return
+        write = self._database.execute
+        write("DELETE FROM tags WHERE id = ?", [job_id])
+        if entry is None or entry.shown is None:
+            write("DELETE FROM rows WHERE id = ?", [job_id])
+        if entry is None:
+            write("DELETE FROM jobs WHERE id = ?", [job_id])
+            return
+        write(_INSERT, entry.job)
+        if entry.shown is not None:
+            write("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", [job_id, *entry.shown])
+        if entry.tags:
+            self._database.executemany(
+                "INSERT INTO tags VALUES (?, ?)", [(tag, job_id) for tag in entry.tags]
+            )
+
+    def _read_stamp(self, job_id: str) -> bytes:
+        return _read_stamp(f"{self.jobs_dir}/{job_id}")
+
+    def _find_changed(self, ids: Iterable[str]) -> Iterator[str]:
+        """Yield the jobs whose rows are missing or old, and the rows without a job."""
+        stored = self._iter_stamps()
+        row = next(stored, None)
+        jobs = os.open(self.jobs_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for job_id in ids:
+                while row is not None and row[0] < job_id:
+                    yield row[0]
+                    row = next(stored, None)
+                if row is None or row[0] != job_id:
+                    yield job_id
+                    continue
+                if _read_stamp(job_id, jobs) != row[1]:
+                    yield job_id
+                row = next(stored, None)
+        finally:
+            os.close(jobs)
+        while row is not None:
+            yield row[0]
+            row = next(stored, None)
+
+    def _iter_stamps(self) -> Iterator[tuple[str, bytes]]:
+        last = ""
+        query = "SELECT id, stamp FROM jobs WHERE id > ? ORDER BY id LIMIT ?"
+        while rows := self._select(query, [last, BATCH]):
+            yield from rows
+            last = rows[-1][0]
+
+    def _iter_pages(self, condition: str, first: int = BATCH) -> Iterator[Place]:
+        # Page by page, because an open query would keep other commands from writing.
+        query = f"SELECT rank, created_at, id FROM jobs WHERE {condition}"  # noqa: S608
+        order = "ORDER BY rank, created_at, id LIMIT ?"
+        rows = self._select(f"{query} {order}", [first])
+        while rows:
+            yield from rows
+            rows = self._select(f"{query} AND (rank, created_at, id) > (?, ?, ?) {order}", [*rows[-1], BATCH])
+
+    def _select(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with _convert_errors(self.jobs_dir):
+            return self._database.execute(query, values).fetchall()
+
+    def _select_some(self, columns: str, table: str, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        marks = ", ".join("?" * len(ids))
+        return self._select(f"SELECT {columns} FROM {table} WHERE id IN ({marks})", ids)  # noqa: S608
+
+    def _list_markers(self) -> list[str]:
+        with _convert_errors(self.jobs_dir):
+            return os.listdir(f"{self.jobs_dir}/{FOLDER}/{_CHANGING}")
+
+    def _settle_markers(self, markers: Iterable[str]) -> None:
+        """Index the jobs of killed commands again, and remove their markers.
+
+        A command holds the job's lock as long as its marker is there, and markers have unique names. So if nobody
+        holds the lock now, no command needs a marker that was listed before.
+        """
+        for name in markers:
+            job_id, folder = name.rpartition(".")[0], f"{self.jobs_dir}/{FOLDER}/{_CHANGING}"
+            with suppress(FileNotFoundError):
+                if not is_job_id(job_id) or not os.path.isdir(f"{self.jobs_dir}/{job_id}"):
+                    is_abandoned = os.stat(f"{folder}/{name}").st_mtime < time.time() - _ABANDONED_SECONDS
+                else:
+                    is_abandoned = not _is_locked(f"{self.jobs_dir}/{job_id}")
+                if is_abandoned:
+                    self.update([job_id])
+                    os.unlink(f"{folder}/{name}")
+
+
+def _is_locked(folder: str) -> bool:
+    from pathlib import Path  # noqa: PLC0415 - only what a killed or working command has marked needs it
+
+    from logist.store.lock import find_lock_holder  # noqa: PLC0415
+
+    return find_lock_holder(Path(folder)) is not None
+
+
+def _mark_locked_jobs(jobs_dir: str) -> None:
+    """Mark all jobs that commands are changing now: they have looked for an index before there was one."""
+    with _convert_errors(jobs_dir):
+        with open("/proc/locks", encoding="ascii") as locks:
+            inodes = {int(inode) for inode in _LOCKED.findall(locks.read())}
+        with os.scandir(jobs_dir) as scanned:
+            locked = [entry.name for entry in scanned if entry.inode() in inodes]
+    for name in locked:
+        unfinished = _UNFINISHED.fullmatch(name)
+        mark_change(jobs_dir, unfinished[1] if unfinished else name)
+
+
+@contextmanager
+def _convert_errors(jobs_dir: str) -> Iterator[None]:
+    import sqlite3  # noqa: PLC0415 - takes 5 ms, and projects with few jobs don't need it
+
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+            discard(jobs_dir)  # damaged, or without a table, rather than locked, read-only or full
+        raise IndexUnusable(str(error)) from error
+
+
+def _connect(file: str, mode: str = "rw") -> sqlite3.Connection:
+    import sqlite3  # noqa: PLC0415
+    from urllib.parse import quote  # noqa: PLC0415
+
+    database = sqlite3.connect(
+        f"file:{quote(file)}?mode={mode}",
+        timeout=_PATIENCE_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+    )
+    # A killed process leaves a journal, which the next one rolls back. A crash of the machine may leave anything; the
+    # index is made again then, so nothing needs to be flushed. No WAL: it creates files even for reading.
+    database.executescript("PRAGMA synchronous = OFF; PRAGMA journal_mode = TRUNCATE;")
+    return database
+
+
+def _join_database(jobs_dir: str) -> str:
+    return f"{jobs_dir}/{FOLDER}/{_DATABASE}"
+
+
+def _build_identity(jobs_dir: str, folder: str) -> bytes:
+    """Return what an index is made for: this directory, not a copy, and the time until the machine starts again."""
+    with open(_BOOT, encoding="ascii") as file:
+        boot = file.read().strip()
+    jobs, own = os.stat(jobs_dir), os.stat(folder, follow_symlinks=False)
+    return f"{FORMAT} {boot} {own.st_dev} {own.st_ino} {jobs.st_ino}\n".encode()
+
+
+def _read_stamp(folder: str, parent: int | None = None) -> bytes:
+    """Return what is different after a change of state.json or of the history; _NO_STAMP if one is missing.
+
+    `parent`: a descriptor of the directory that `folder` is relative to, which is quicker than an absolute path.
+    A stamp has the time of the last change of status, because nobody can set that, unlike the time of the last change of content.
+    """
+    try:
+        state = os.stat(f"{folder}/state.json", dir_fd=parent, follow_symlinks=False)
+        history = os.stat(f"{folder}/jobHistory.json", dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return _NO_STAMP
+    return _STAMP.pack(state.st_ino, state.st_size, state.st_ctime_ns, history.st_size, history.st_ctime_ns)
+
+
+def _read_entry(jobs_dir: str, job_id: str) -> _Entry | None:
+    """Read a job; None if it does not exist."""
+    folder = f"{jobs_dir}/{job_id}"
+    try:
+        if not is_job_id(job_id) or not stat.S_ISDIR(os.lstat(folder).st_mode):
+            return None
+    except OSError:
+        return None
+    stamp = _read_stamp(
+        folder
+    )  # before the files: if they change meanwhile, the stamp is old, and they are read again
+    glance = next(read_glances(jobs_dir, [job_id]))
+    try:
+        return _build_entry(folder, glance, stamp)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a stranger's; UnicodeEncodeError too
+        return _Entry(stamp, (job_id, stamp, 0, "?", 0, "", None, None, 0, 0, 0, None), None, ())
+
+
+def _build_entry(folder: str, glance: Glance, stamp: bytes) -> _Entry:
+    state = glance.state
+    if state is None:
+        raise ValueError(glance.problem)
+    row, brief = build_job_row(glance.id, state), build_brief(folder, state)
+    if not -_MOST_RANK <= brief.rank < _MOST_RANK:
+        raise ValueError("too large for SQLite")
+    tags = tuple({tag for tag in row["tags"] if isinstance(tag, str)})
+    for text in (brief.status, brief.created_at, row["parent"] or "", row["assignee"] or "", *tags):
+        text.encode()  # SQLite takes no lone surrogates
+    has_agent = brief.status in RUNNING and (brief.has_work_due or brief.wait is not None)
+    is_settled = bool(stamp) and not glance.behind and not has_agent
+    may_run = brief.status in (*RUNNING, "WAITING") or brief.has_work_due
+    job = (
+        *(glance.id, stamp, is_settled, brief.status, brief.rank, brief.created_at, row["parent"]),
+        *(row["assignee"], may_run, brief.has_work_due, brief.is_over),
+        json.dumps(brief.children) if brief.children else None,
+    )
+    shown = json.dumps(row, separators=(",", ":")), json.dumps(build_job_cells(row), separators=(",", ":"))
+    return _Entry(stamp, job, shown, tags)
+
+
+def build_brief(folder: str, state: dict[str, Any]) -> JobBrief:
+    """Return what the queue needs to know about the job in `folder`. A stranger's state may have any values."""
+    status, rank, stuck = str(state.get("status")), state.get("rank"), state.get("stuck")
+    has_no_attempts = isinstance(stuck, dict) and stuck.get("kind") == "attempts"
+    parent, children = state.get("parent"), state.get("children")
+    is_merge_due = status == "SUCCESS" and state.get("merge") == "due"
+    return JobBrief(
+        status,
+        rank if isinstance(rank, int) else 0,
+        str(state.get("created_at")),
+        parent if isinstance(parent, str) else None,
+        [str(child) for child in children] if isinstance(children, list) else [],
+        status in _ENDED or has_no_attempts,
+        is_merge_due or os.path.lexists(f"{folder}/inflight"),
+        read_wait(folder, state.get("revision")) if status in RUNNING else None,
+    )
+
+
+def _split(ids: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while chunk := list(islice(rest, BATCH)):
+        yield chunk

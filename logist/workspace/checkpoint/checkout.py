@@ -1,0 +1,63 @@
+"""Fills the workspace of a new job. Nobody else uses it yet, so git can write the files itself: that needs a third of
+the time that careful writing needs (`restore.py`), which never follows a link that an agent has made.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from logist.workspace.checkpoint import repository
+from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree, TreeEntry
+from logist.workspace.checkpoint.scan import WorkspaceScan
+from logist.workspace.checkpoint.snapshot import Snapshot, get_git_mode
+from logist.workspace.files import clones, file_names
+from logist.workspace.git import Git
+
+ATTRIBUTES = b"* !text !crlf !eol !ident !filter !working-tree-encoding\n"
+"""Files in a workspace have the same content as in git, whatever the `.gitattributes` in it say. These are stronger."""
+
+_UNKNOWN = TreeEntry("", "")
+
+
+def write_files(git: Git, root: Path, commit: str, target: Tree, twin: Path | None) -> None:
+    """Write the files of a commit to the new directory `root`, and the index of the repository `git`, which must be
+    new too. `target` is the tree of the commit.
+
+    Names that git can't store are not unescaped yet: `restore.apply_tree` does that. Files of the directory `twin`
+    are cloned, if the file system can do that and they have the right content.
+    """
+    info = git.git_dir / "info"
+    info.mkdir(0o700)
+    repository.write_file(info / "attributes", ATTRIBUTES)
+    work_tree = f"--work-tree={root}"
+    if twin is not None and clones.can_clone(twin, root, target):
+        clones.clone_files(twin, root, _list_wanted(git, commit))
+        git.run("read-tree", commit)
+        # git reads the clones now, and replaces those with another content below. The status is 1 if there are any.
+        git.run_for_status(work_tree, "update-index", "-q", "--refresh")
+    git.run(work_tree, "read-tree", "--reset", "-u", commit)
+    shutil.rmtree(info)
+
+
+def _list_wanted(git: Git, commit: str) -> Iterator[clones.WantedFile]:
+    """Yield the regular files of a commit, those of a directory together."""
+    for line in git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit).split(b"\0"):
+        described, _, path = line.partition(b"\t")
+        mode, *_, size = described.decode("ascii").split() or ("", "")
+        if mode in (FILE_MODE, PROGRAM_MODE):
+            yield clones.WantedFile(path, 0o700 if mode == PROGRAM_MODE else 0o600, int(size))
+
+
+def recognize_files(scanned: WorkspaceScan, target: Tree) -> Snapshot:
+    """Return what git has just written, without reading it: a file with the name and kind of one in `target` is that
+    one.
+    """
+    shot = Snapshot(directories=scanned.directories)
+    for raw, stamp in scanned.files.items():
+        path = file_names.to_stored(raw)
+        entry = target.get(path, _UNKNOWN)
+        # An escaped name in `target` is the name that git has written, so it isn't that file.
+        shot.tree[path] = entry if path == raw and get_git_mode(stamp) == entry.mode else _UNKNOWN
+    return shot

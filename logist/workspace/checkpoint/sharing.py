@@ -1,0 +1,122 @@
+"""Gives a new repository of checkpoints its first objects.
+
+From the user's repository, they are copied: a hard link would lead to the file of the user, and bring the complete
+history into the job. Jobs of a project share their packs as hard links, because agents can't reach the repositories of
+checkpoints: git never changes a pack, and it stays until the last job that uses it is deleted. References to the
+objects of another repository (alternates) would break when that repository is cleaned or deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from logist.errors import StorageError
+from logist.regular_files import read_regular
+from logist.workspace.checkpoint import objects, packs, repository
+from logist.workspace.files import clones
+from logist.workspace.git import Git, require_files
+
+PACKS = Path("objects", "pack")
+SHALLOW = "shallow"
+"""The file in which git lists the commits whose parents it doesn't have."""
+
+
+def copy_commit(git: Git, source: Path, commit: str) -> None:
+    """Copy a commit, without its ancestors, from the directory `source` with the objects of a repository.
+
+    git only reads there: it creates even its temporary files in the new repository.
+    """
+    _pack_objects(git, source, [f"--shallow {commit}", commit], "--revs")
+
+
+def link_objects(git: Git, original: Path, commits: Collection[str]) -> None:
+    """Share all objects of these commits and of their ancestors with the repository of another job.
+
+    Packs that have other objects too, for example of a later checkpoint, are not shared: what is needed of them is
+    copied. Raises StorageError if an object is missing.
+    """
+    _give_objects(git, original, _list_objects(git, original, commits), _link_file)
+
+
+def copy_objects(git: Git, original: Path, commit: str) -> None:
+    """Copy the objects of a commit, without its ancestors, from the repository of a job.
+
+    For a repository that an agent can change: a hard link would lead to the file of the job.
+    """
+    _give_objects(git, original, _list_objects(git, original, [commit], "--no-walk"), clones.copy_file)
+
+
+def copy_packs(git_dir: Path, target: Path) -> None:
+    """Copy all packs from one repository to another."""
+    for index in packs.list_indexes(git_dir):
+        _give_pack(index, target, clones.copy_file)
+
+
+def copy_shallow(git_dir: Path, target: Path) -> None:
+    """Copy the list of commits whose parents a repository doesn't have."""
+    if (git_dir / SHALLOW).exists():
+        repository.write_file(target / SHALLOW, read_regular(git_dir / SHALLOW))
+
+
+def cut_off_parents(git_dir: Path, commit: str, content: bytes) -> None:
+    """Tell git to ignore the parents of a commit, if its content names any."""
+    if b"\nparent " in content.partition(b"\n\n")[0]:
+        with open(git_dir / SHALLOW, "ab", opener=_open_private) as file:
+            file.write(f"{commit}\n".encode("ascii"))
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def require_repository(git_dir: Path) -> None:
+    """Raise StorageError if the repository of another job is missing, Damaged if git can't open its files."""
+    if not git_dir.is_dir():
+        message = "the checkpoint repository is missing"
+        raise StorageError(message, where=str(git_dir), fix="restore it from a backup")
+    require_files(git_dir)
+
+
+def _list_objects(git: Git, original: Path, commits: Collection[str], *options: str) -> set[str]:
+    """Return the names of all objects that these commits need, with their ancestors."""
+    require_repository(original)
+    source = Git(original, git.path)
+    revisions = "".join(f"{objects.require_commit(commit, source)}\n" for commit in commits).encode("ascii")
+    arguments = ("rev-list", "--objects", "--no-object-names", *options, "--stdin")
+    return set(source.run_with_input(revisions, *arguments).decode("ascii").split())
+
+
+def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Path, Path], None]) -> None:
+    missing = set(names)
+    for index in packs.list_indexes(original):
+        held = packs.list_names(index)
+        if held <= names and not held.isdisjoint(missing):
+            _give_pack(index, git.git_dir, give)
+            missing -= held
+    if missing:
+        _pack_objects(git, original / "objects", missing)
+
+
+def _pack_objects(git: Git, source: Path, wanted: Iterable[str], *options: str) -> None:
+    """Copy objects from a directory of objects into a new pack."""
+    git.borrow_objects(source).run_with_input(
+        "".join(f"{line}\n" for line in wanted).encode("ascii"),
+        # Don't search for similar files (window), which can take longer than everything else. What is stored as a
+        # difference in the other repository, is stored so here too.
+        *("pack-objects", "--quiet", "--window=0", "--delta-base-offset", *options),
+        git.git_dir / PACKS / "pack",
+    )
+
+
+def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:
+    for path in (index.with_suffix(".pack"), index):  # git uses a pack as soon as it has an index
+        give(path, target / PACKS / path.name)
+
+
+def _link_file(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # another file system, or more links than it allows
+        clones.copy_file(source, target)

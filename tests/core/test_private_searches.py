@@ -1,0 +1,64 @@
+"""The fast searches for private values find the same as the plain patterns that they replace."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logist.core.secrets.secrets_table import find_by_pattern
+from logist.core.share import private_values
+from logist.core.share.private_values import NameSearch, find_addresses, find_emails
+
+ESCAPE = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})"
+LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
+EMAIL = re.compile(
+    rf"(?:(?<![\w.+%\\-])|{ESCAPE})(?P<local>\w[\w.+-]{{0,63}}+)(?:@|%40)(?P<host>(?:{LABEL}\.){{1,8}})[A-Za-z]{{2,24}}(?![\w-])"
+)
+IPV4 = re.compile(rf"(?:(?<![\w.])|{ESCAPE})(?:[0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}(?!\w|\.[0-9])")
+IPV6 = re.compile(rf"(?:(?<![\w:.])|{ESCAPE})[23fF][0-9A-Fa-f]{{3}}:[0-9A-Fa-f:]{{1,35}}+(?!\w)")
+DISCORD = re.compile(
+    r"(?<![A-Za-z0-9_.-])(?:[MNO][A-Za-z0-9]{3}){6}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
+    r"(?![A-Za-z0-9_-])"
+)
+GITLAB = re.compile(
+    r"(?<![A-Za-z0-9_-])gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_.-]{20,}+"
+)
+
+
+def made_of(*pieces: str) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(pieces), max_size=14).map("".join)
+
+
+@given(made_of("ada", "@", "%40", "example", ".", "org", "\\n", "%3D", "-", " ", "ä", "x" * 70, "+", "_"))
+def test_emails(text: str) -> None:
+    assert [each.span() for each in find_emails(text)] == [each.span() for each in EMAIL.finditer(text)]
+
+
+@given(
+    made_of("10", ".", "0", "255", "999", ":", "2001", "fe80", "db8", "\\t", "%0A", "x", " ", "1.2.3.4", "٣")
+)
+def test_addresses(text: str) -> None:
+    for fast, plain in ((private_values._IPV4, IPV4), (private_values._IPV6, IPV6)):
+        assert [each.span() for each in fast.finditer(text)] == [each.span() for each in plain.finditer(text)]
+
+
+def test_an_address_is_found() -> None:
+    assert list(find_addresses("at 10.1.2.3, 2001:db8::1 and 127.0.0.1")) == [(3, 11), (13, 24)]
+
+
+@given(made_of("ada", "Ada", "ADA", "ſ", "s", "S", "\\n", "%0A", " ", "_", "-", "é", "K"))
+def test_names(text: str) -> None:
+    for names in (["ada", "s"], ["ſ"], ["k"], []):
+        either = "|".join(map(re.escape, sorted(names, key=lambda name: (-len(name), name))))
+        plain = re.compile(rf"(?:(?<![^\W_])|{ESCAPE})(?:{either})(?![^\W_])", re.IGNORECASE)
+        expected = [each.span() for each in plain.finditer(text)] if names else []
+        assert [each.span() for each in NameSearch(names).find(text)] == expected
+
+
+@given(made_of("Mabc" * 6, "Mabc", ".", "abcdef", "x" * 30, "-", " ", "glpat-", "gl", "1" * 20, "_", "\\n"))
+def test_tokens_with_another_beginning(text: str) -> None:
+    for kind, plain in (("Discord token", DISCORD), ("GitLab token", GITLAB)):
+        found = [(each.start, each.end) for each in find_by_pattern(text) if each.kind == kind]
+        assert found == [each.span() for each in plain.finditer(text)]

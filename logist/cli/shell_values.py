@@ -1,6 +1,6 @@
 """Values for shell completion: jobs, roles, models, files and so on.
 
-The shell waits for the result, so files are read directly: no pydantic models, no YAML parser, no package metadata.
+The shell waits for the result, so files are read directly: no models, no YAML parser, no package metadata.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merges settings as plain JSON. Doesn't import pydantic."""
+"""Merges settings as plain JSON. Doesn't import the models."""
 
 from __future__ import annotations
 

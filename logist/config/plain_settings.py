@@ -1,4 +1,4 @@
-"""Reads settings that need no checks by code, without pydantic and YAML: none, or values like limits and times.
+"""Reads settings that need no checks by code, without the models and YAML: none, or values like limits and times.
 
 Everything else is left to `config.settings`, which also reports what is wrong.
 """

@@ -49,7 +49,7 @@ def show(environment: Environment) -> Output:
 
 
 def _list_plain_rows(environment: Environment) -> list[Row] | None:
-    """Return the rows if neither the settings nor the roles need pydantic; see `config.plain_settings`."""
+    """Return the rows if neither the settings nor the roles need the models; see `config.plain_settings`."""
     home, _ = environment.home_name(get_current_directory())
     user = environment.user_config_dir_name()
     settings, roles = load_plain_settings(home, user), list_shipped_roles((user, home))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # `job status` shows the results of checks without loading pydantic
+if TYPE_CHECKING:  # `job status` shows the results of checks without loading the models
     from logist.core.model import CheckResult
 
 PASSED, NOT_RUN = "passed", "not_run"

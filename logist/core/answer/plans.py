@@ -1,6 +1,6 @@
 """Plans: a role that may not change files writes one, and another role carries it out after approval.
 
-Listings read plans from state.json, so this module doesn't need pydantic.
+Listings read plans from state.json, so this module doesn't need the models.
 """
 
 from __future__ import annotations

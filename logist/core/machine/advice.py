@@ -1,6 +1,6 @@
 """The next command for each state of a job, and the exit code for that state.
 
-States are plain strings here (a Status is a string too), so that listings don't need pydantic.
+States are plain strings here (a Status is a string too), so that listings don't need the models.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from logist.core.model import plain
 from logist.core.model.words import Actor, Kind
 from logist.core.text.json_object import JsonObject
 
-if TYPE_CHECKING:  # commands that only read JSON need the facts without pydantic
+if TYPE_CHECKING:  # commands that only read JSON need the facts without the models
     from logist.core.model.commands import RecordedCommand
     from logist.core.model.record import Interaction
 
@@ -125,7 +125,7 @@ def command_of(entry: Interaction) -> RecordedCommand:
 
 
 def plain_command_of(entry: Interaction) -> RecordedCommand:
-    """Return the same to be shown: with the attributes of the class of its kind, without pydantic if possible."""
+    """Return the same to be shown: with the attributes of the class of its kind, without the models if possible."""
     return plain.read_command(get_command_name(entry.kind), entry.command) or command_of(entry)
 
 

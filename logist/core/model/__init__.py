@@ -1,6 +1,6 @@
 """The data types of Logist: frozen values, with the same names as in the files.
 
-Names are loaded on first use: commands that only read JSON need none of the pydantic models, or only the words.
+Names are loaded on first use: commands that only read JSON need none of the models, or only the words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what a job records without pydantic, which takes five times as long to load as Python itself.
+"""Reads what a job records without the models, which take twice as long to load as Python itself.
 
 A `PlainRecord` has the attributes of the model whose JSON it holds: the same names, defaults, nested records and
 known words. It accepts only what its model would accept without changing or dropping anything; for everything else

@@ -1,4 +1,4 @@
-"""The closed sets of words, spelled like in the files. Doesn't import pydantic."""
+"""The closed sets of words, spelled like in the files. Doesn't import the models."""
 
 from __future__ import annotations
 

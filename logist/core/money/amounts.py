@@ -1,4 +1,4 @@
-"""Formats money for people. Doesn't import pydantic, so that commands start quickly."""
+"""Formats money for people. Doesn't import the models, so that commands start quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format of job ids and commit hashes. Doesn't import pydantic, so that commands start quickly."""
+"""The format of job ids and commit hashes. Doesn't import the models, so that commands start quickly."""
 
 from __future__ import annotations
 

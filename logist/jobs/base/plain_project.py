@@ -23,7 +23,7 @@ class JobFiles(Protocol):
 
 
 class PlainProject(NamedTuple):
-    """A project whose settings need no pydantic; see `config.plain_settings`."""
+    """A project whose settings need no models; see `config.plain_settings`."""
 
     jobs_dir: Path
     settings: dict[str, Any]

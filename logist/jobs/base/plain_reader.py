@@ -1,4 +1,4 @@
-"""Reads jobs to show them. Each part is read without pydantic if possible; otherwise `job_reader` and `session` read it,
+"""Reads jobs to show them. Each part is read without the models if possible; otherwise `job_reader` and `session` read it,
 with their messages. Writes nothing and takes no lock.
 """
 
@@ -32,7 +32,7 @@ def read_interaction(entry: JsonObject) -> Interaction:
 
 
 def _parse_interaction(entry: JsonObject) -> Interaction:
-    from logist.jobs.base.session import parse_interaction  # noqa: PLC0415 - loads pydantic
+    from logist.jobs.base.session import parse_interaction  # noqa: PLC0415 - loads the models
 
     return parse_interaction(entry)
 
@@ -51,7 +51,7 @@ def read_state(job: JobDir) -> State:
     loaded = job.load()
     state = _read_settled_state(loaded)
     if state is None:
-        from logist.jobs.base.session import build_current_state  # noqa: PLC0415 - loads pydantic
+        from logist.jobs.base.session import build_current_state  # noqa: PLC0415 - loads the models
 
         return build_current_state(job, loaded)
     return state
@@ -75,6 +75,6 @@ def read_job_spec(job: JobDir) -> JobSpec:
     spec = None if data is None else plain.read_job_spec(data)
     if spec is not None and spec.id in (None, job.id) and (not spec.workflow or job.workflow_file.exists()):
         return spec
-    from logist.jobs.base.specs import read_job_spec  # noqa: PLC0415 - loads pydantic
+    from logist.jobs.base.specs import read_job_spec  # noqa: PLC0415 - loads the models
 
     return read_job_spec(job, draft=True, accept_slips=True)

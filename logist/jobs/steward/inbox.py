@@ -1,6 +1,6 @@
 """The inbox: what waits for a person, read from the files of all jobs. Takes no lock and writes nothing.
 
-`logist inbox` is run often, so this module and what it imports load quickly: no pydantic.
+`logist inbox` is run often, so this module and what it imports load quickly: no models.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class PathDifference(NamedTuple):
 
     def to_change(self, *, cache: bool = False) -> Change:
         mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
-        from logist.core.model import Change  # noqa: PLC0415 - a workspace without changes needs no pydantic
+        from logist.core.model import Change  # noqa: PLC0415 - a workspace without changes needs no models
 
         return Change(path=file_names.to_display(self.path), kind=self.get_kind(), mode=mode, cache=cache)
 

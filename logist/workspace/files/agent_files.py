@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from logist.core.prompt.shown_files import FileText
 from logist.workspace.files import file_names, safe_open
 
-if TYPE_CHECKING:  # commands that only compare a workspace need no pydantic
+if TYPE_CHECKING:  # commands that only compare a workspace need no models
     from logist.core.model import Evidence
 
 

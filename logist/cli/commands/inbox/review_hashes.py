@@ -41,7 +41,7 @@ def find_review_hashes(
 
 
 def _open_plainly(project: PlainProject | None, item: InboxItem) -> tuple[JobFiles, JobDir, State] | None:
-    """Open a job of this project; None if its settings or the state of the job need pydantic."""
+    """Open a job of this project; None if its settings or the state of the job need the models."""
     if project is None or item.project is not None:
         return None
     job = project.open_job(item.job)

@@ -102,7 +102,7 @@ def diff(
 
 
 def _open_job(environment: Environment, jobs_dir: str | None, job_id: str) -> tuple[JobFiles, JobDir, State]:
-    """Return the project, the job and its state; without pydantic if the settings and the state don't need it."""
+    """Return the project, the job and its state; without the models if the settings and the state don't need them."""
     from logist.cli.context import open_plain_project, open_project
     from logist.jobs.base.plain_reader import read_settled_state
 

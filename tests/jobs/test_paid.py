@@ -317,18 +317,23 @@ def test_an_agent_that_is_ended_before_anything_is_sent_says_so(bench: MakeBench
         b.create()
         job = b.project.open_job("j")
 
-        def stopping() -> int:
-            holder = job.find_lock_holder()
-            if holder is not None and holder.courier is not None:
-                end_courier(holder.courier, job.path, seconds=0)
-            return 0
+        over = threading.Event()
 
-        b.change(stopping=stopping)
+        def end_at_once() -> None:  # the courier needs a tenth of a second to start
+            while not over.wait(0.005):
+                holder = job.find_lock_holder()
+                if holder is not None and holder.courier is not None:
+                    end_courier(holder.courier, job.path, seconds=0)
+                    return
+
+        ending = threading.Thread(target=end_at_once)
+        ending.start()
         with pytest.raises(ProviderError, match="before a request was sent; nothing was charged") as ended:
             b.step()
+        over.set()
+        ending.join()
         assert (ended.value.fix or "").startswith("to try again, run: logist job step --job j")
         assert (len(server.requests), len(b.history())) == (0, 1)
-        b.change(stopping=lambda: 0)
         assert b.step().state.status is Status.REVIEW_REQUIRED
 
 

@@ -128,7 +128,7 @@ def begin_call(b: Bench, job_id: str) -> None:
         job.begin_exchange(1, {"ask": "nothing"})
 
 
-LOGIST: dict[str, Callable[[Bench, str], object]] = {
+BY_LOGIST: dict[str, Callable[[Bench, str], object]] = {
     "create": create,
     "step": lambda b, job_id: b.step(job_id),
     "rank": lambda b, job_id: job_edits.set_rank(b.project, job_id, 7),
@@ -203,7 +203,7 @@ EVENTS = (
     "sqlite3.connect",
 )
 STEPS = st.tuples(
-    st.sampled_from([*LOGIST, *OUTSIDE]),
+    st.sampled_from([*BY_LOGIST, *OUTSIDE]),
     st.sampled_from(IDS),
     st.one_of(st.none(), st.none(), st.integers(0, 40)),
 )
@@ -223,9 +223,9 @@ def test_it_answers_what_the_files_say(steps: list[tuple[str, str, int | None]])
                     OUTSIDE[name](b, job_id)
             elif event is None:
                 with suppress(LogistError):
-                    LOGIST[name](b, job_id)
+                    BY_LOGIST[name](b, job_id)
             else:
-                run_killed(partial(LOGIST[name], b, job_id), event)
+                run_killed(partial(BY_LOGIST[name], b, job_id), event)
             require_index_answers(b, refresh=name in OUTSIDE)
             assert (b.project.jobs_dir / job_index.FOLDER).is_dir()
 
@@ -243,7 +243,7 @@ def test_a_command_that_is_killed_leaves_no_old_answer(tmp_path: Path, name: str
         job_id = "new" if name == "create" else "a"
         if name == "delete":
             record_decision(b.project, "a", Kind.CANCEL)
-        was_killed = run_killed(partial(LOGIST[name], b, job_id), event)
+        was_killed = run_killed(partial(BY_LOGIST[name], b, job_id), event)
         require_index_answers(b)
         event += 1
     assert event > 3

@@ -181,8 +181,7 @@ def save_baseline(git: Git, baseline: Baseline) -> None:
     temporary = git.git_dir / (FILE + ".new")
     temporary.unlink(missing_ok=True)
     with open(temporary, "xb", opener=_open_private) as file:
-        file.write(b"%s\n%s\n" % (MAGIC, hashlib.sha256(data).hexdigest().encode()))
-        file.write(data)
+        file.write(b"%s\n%s\n%s" % (MAGIC, hashlib.sha256(data).hexdigest().encode(), data))
     temporary.replace(git.git_dir / FILE)
 
 

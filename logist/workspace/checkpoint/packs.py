@@ -68,7 +68,7 @@ def _read_end(path: Path, count: int) -> bytes:
 def list_names(index: Path) -> set[str]:
     """Return the names of all objects in a pack; none if the file is not an index."""
     data, count = _read_index(index)
-    size = len(index.stem.removeprefix("pack-")) // 2
+    size = 32 if len(index.stem) == len("pack-") + 64 else 20  # SHA-256 or SHA-1, as in the name of the pack
     return {data[at : at + size].hex() for at in range(_START, _START + count * size, size)}
 
 

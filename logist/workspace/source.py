@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
-from logist.workspace.checkpoint import objects, repository, sharing
+from logist.workspace.checkpoint import checkout, objects, repository, sharing
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
@@ -91,7 +91,7 @@ def create_agent_git(git: Git, root: Path) -> None:
     with make_agent_git(git, root, base) as inner:
         sharing.copy_objects(inner, git.git_dir, base)
         sharing.copy_shallow(git.git_dir, inner.git_dir)
-        inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
+        checkout.write_index(inner, base, f"--work-tree={root}", "reset", "--quiet", "--mixed")
 
 
 @contextmanager

@@ -180,7 +180,8 @@ class Workspace(WorkspaceReader):
             borrowing = inner.borrow_objects(self.git.git_dir / "objects")
             checkout.write_files(borrowing, self.root, commit, target, twin)
             if base != commit:
-                borrowing.run("read-tree", "-m", base)
+                # With -i: otherwise git compares the changed names with files of the current directory.
+                checkout.write_index(borrowing, base, "read-tree", "-m", "-i", base)
             if is_alone:
                 sharing.copy_packs(self.git.git_dir, inner.git_dir)
             else:

@@ -119,3 +119,27 @@ def test_wrong_options_are_told(
     ran = cli("job", "merge", *more, *(["j"] if "--job" not in more else []))
     assert ran.code == code
     assert told in ran.err
+
+
+def test_a_merge_is_independent_of_the_root_directory(
+    cli: RunLogist, git_repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository may have files with the names of those in `/`."""
+    (git_repo / "etc").mkdir()
+    (git_repo / "etc" / "passwd").write_text("first\n")
+    git(git_repo, "add", "--all")
+    git(git_repo, "commit", "--quiet", "--message", "etc")
+    script = git_repo.parent / "answers.json"
+    answer = {"text": COMMAND, "files": {"etc/passwd": "second\n"}}
+    script.write_text(json.dumps({"answers": [answer, {"text": COMMAND}]}))
+    monkeypatch.setenv("LOGIST_AGENT", f"scripted:{script}")
+    monkeypatch.chdir(git_repo)
+    git(git_repo, "config", "user.name", "Grace")
+    git(git_repo, "config", "user.email", "grace@example.org")
+    assert cli("init").code == 0
+    assert cli("job", "create", "--id", "j", "--prompt", "Do it.", "--title", "Do it").code == 0
+    assert cli("job", "run", "j").code == 11
+    assert cli("job", "approve", "j").code == 0
+    assert cli("job", "merge", "j").code == 0
+    assert (git_repo / "etc" / "passwd").read_text() == "second\n"
+    assert git(git_repo, "status", "--porcelain", "--untracked-files=no") == ""

@@ -8,17 +8,21 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from logist.workspace.checkpoint import repository
-from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree, TreeEntry
+from logist.errors import StorageError
+from logist.workspace.checkpoint import objects, repository
+from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
+from logist.workspace.checkpoint.restore import require_sound_tree
 from logist.workspace.checkpoint.scan import WorkspaceScan
 from logist.workspace.checkpoint.snapshot import Snapshot, get_git_mode
 from logist.workspace.files import clones, file_names
-from logist.workspace.git import Git
+from logist.workspace.git import Argument, Git
 
 ATTRIBUTES = b"* !text !crlf !eol !ident !filter !working-tree-encoding\n"
 """Files in a workspace have the same content as in git, whatever the `.gitattributes` in it say. These are stronger."""
 
 _UNKNOWN = TreeEntry("", "")
+_LONGEST_PATH = 4095
+"""Maximum bytes of a path that one system call accepts."""
 
 
 def write_files(git: Git, root: Path, commit: str, target: Tree, twin: Path | None) -> None:
@@ -26,8 +30,14 @@ def write_files(git: Git, root: Path, commit: str, target: Tree, twin: Path | No
     new too. `target` is the tree of the commit.
 
     Names that git can't store are not unescaped yet: `restore.apply_tree` does that. Files of the directory `twin`
-    are cloned, if the file system can do that and they have the right content.
+    are cloned, if the file system can do that and they have the right content. Writes nothing if git can't write all
+    of the files: then `restore.apply_tree` does everything. Raises InvalidFile for a tree that a workspace can't
+    contain.
     """
+    require_sound_tree(target)
+    if any(len(path) > _LONGEST_PATH for path in target) or _is_refused(target):
+        write_index(git, commit, "read-tree", commit)
+        return
     info = git.git_dir / "info"
     info.mkdir(0o700)
     repository.write_file(info / "attributes", ATTRIBUTES)
@@ -39,6 +49,24 @@ def write_files(git: Git, root: Path, commit: str, target: Tree, twin: Path | No
         git.run_for_status(work_tree, "update-index", "-q", "--refresh")
     git.run(work_tree, "read-tree", "--reset", "-u", commit)
     shutil.rmtree(info)
+
+
+def write_index(git: Git, commit: str, *arguments: Argument) -> None:
+    """Run git to write the index of a commit. There is none if git can't have all names of the commit in an index."""
+    try:
+        git.run(*arguments)
+    except StorageError:
+        if not _is_refused(objects.read_tree(git, commit)):
+            raise
+        (git.git_dir / "index").unlink(missing_ok=True)
+
+
+def _is_refused(target: Tree) -> bool:
+    """Whether git refuses a name: an agent may leave a symbolic link `.gitmodules` in its workspace."""
+    return any(
+        entry.mode == LINK_MODE and b".gitmodules" in path.lower().split(b"/")
+        for path, entry in target.items()
+    )
 
 
 def _list_wanted(git: Git, commit: str) -> Iterator[clones.WantedFile]:

@@ -31,7 +31,7 @@ def apply_tree(git: Git, top: int, current: Snapshot, target: Tree) -> dict[byte
     Files get the mode 0600 or 0700, directories 0700. Files that no checkpoint holds are kept, unless they are in
     the way. Raises InvalidFile for a tree that a workspace can't contain.
     """
-    _require_sound_tree(target)
+    require_sound_tree(target)
     with safe_open.open_root(git.git_dir) as beside:
         work = Restoring(git, top, beside, current, target)
         work.remove_surplus()
@@ -41,7 +41,8 @@ def apply_tree(git: Git, top: int, current: Snapshot, target: Tree) -> dict[byte
     return work.stamps
 
 
-def _require_sound_tree(target: Tree) -> None:
+def require_sound_tree(target: Tree) -> None:
+    """Raise InvalidFile for a tree that a workspace can't contain: with names such as `..`, or a name used twice."""
     for path in target:
         raw = file_names.from_stored(path)
         if not file_names.is_sound(raw.removesuffix(b"/")):

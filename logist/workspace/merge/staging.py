@@ -84,8 +84,9 @@ def stage_move(move: Move, folder: Path) -> Staged:
     present = [path for path in move.changed_paths if path in move.before]
     _check_out(move, git, [path for path in present if path in _read_index(git)], staged.old)
     # git itself writes the new files, to a directory next to the work tree, because the user's rules for line
-    # endings, modes and links must apply.
-    git.run("read-tree", "-m", move.head, move.commit)
+    # endings, modes and links must apply. With -i: otherwise git compares the changed names with files of the current
+    # directory, which is not the work tree.
+    git.run("read-tree", "-m", "-i", move.head, move.commit)
     _check_out(move, git, [path for path in move.changed_paths if path in move.after], staged.new)
     return replace(staged, judged=_check_files(staged))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
 from pathlib import Path
 
 import pytest
@@ -337,6 +338,15 @@ def test_the_first_checkpoint_after_the_start_reads_no_file(tmp_path: Path, git_
         status = (workspace.root / name).lstat()
         # A file that was written in the last tick may have been changed in it.
         assert stamp == pack_stamp(make_stamp(status)) or clock - status.st_ctime_ns < 10**9
+
+
+def test_an_object_with_other_content_than_its_name_says_is_refused(tmp_path: Path, git_repo: Path) -> None:
+    name = support.git(git_repo, "rev-parse", "HEAD:README.md").strip()
+    forged = git_repo / ".git" / "objects" / name[:2] / name[2:]
+    forged.chmod(0o600)
+    forged.write_bytes(zlib.compress(b"blob 6\0forged"))
+    with pytest.raises(StorageError, match="index-pack failed"):
+        new(tmp_path).populate(git_repo)
 
 
 def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) -> None:

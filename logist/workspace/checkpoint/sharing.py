@@ -28,7 +28,9 @@ def copy_commit(git: Git, source: Path, commit: str) -> None:
 
     git only reads there: it creates even its temporary files in the new repository.
     """
-    _pack_objects(git, source, [f"--shallow {commit}", commit], "--revs")
+    pack = _pack_objects(git, source, [f"--shallow {commit}", commit], "--revs")
+    # git copies objects without comparing their content with their names, which a stranger's repository can forge.
+    git.run("index-pack", "--verify", pack)
 
 
 def link_objects(git: Git, original: Path, commits: Collection[str]) -> None:
@@ -99,15 +101,16 @@ def _give_objects(git: Git, original: Path, names: set[str], give: Callable[[Pat
         _pack_objects(git, original / "objects", missing)
 
 
-def _pack_objects(git: Git, source: Path, wanted: Iterable[str], *options: str) -> None:
-    """Copy objects from a directory of objects into a new pack."""
-    git.borrow_objects(source).run_with_input(
+def _pack_objects(git: Git, source: Path, wanted: Iterable[str], *options: str) -> Path:
+    """Copy objects from a directory of objects into a new pack, and return it."""
+    name = git.borrow_objects(source).run_with_input(
         "".join(f"{line}\n" for line in wanted).encode("ascii"),
         # Don't search for similar files (window), which can take longer than everything else. What is stored as a
         # difference in the other repository, is stored so here too.
         *("pack-objects", "--quiet", "--window=0", "--delta-base-offset", *options),
         git.git_dir / PACKS / "pack",
     )
+    return git.git_dir / PACKS / f"pack-{name.decode('ascii').strip()}.pack"
 
 
 def _give_pack(index: Path, target: Path, give: Callable[[Path, Path], None]) -> None:

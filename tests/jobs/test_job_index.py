@@ -410,6 +410,63 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(b: Bench, tmp_path: Pa
     assert list_status(b, "SUCCESS") == ["a"]
 
 
+@pytest.mark.parametrize("replacement", ["link", "file"])
+def test_a_link_or_a_file_in_the_place_of_a_job_is_no_job(b: Bench, tmp_path: Path, replacement: str) -> None:
+    b.folder("a").rename(tmp_path / "a")
+    if replacement == "link":
+        b.folder("a").symlink_to(tmp_path / "a")
+    else:
+        b.folder("a").write_bytes(b"")
+    assert [row["id"] for row in list_jobs(b, JobFilter())[0]] == ["b"]
+    require_index_answers(b, refresh=True)
+
+
+@pytest.mark.parametrize("part", ["jobs.sqlite", "changing"])
+def test_an_index_without_one_of_its_parts_is_made_again(
+    b: Bench, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    own = b.project.jobs_dir / job_index.FOLDER
+    remove = shutil.rmtree if (own / part).is_dir() else os.unlink
+    remove(own / part)
+    b.step("a")
+    require_answers_twice(b)
+    remove(own / part)
+    require_answers_twice(b)
+    assert os.listdir(own / "changing") == []
+
+
+def test_a_python_without_sqlite_reads_the_files(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    job_index._writer.clear()
+    for job_id in "ab":  # with an index of another Python, and without any
+        b.step(job_id)
+        assert job_id in [row["id"] for row in list_jobs(b, JobFilter())[0] if row["status"] != "PENDING"]
+        job_index.discard(str(b.project.jobs_dir))
+
+
+def test_listing_the_jobs_of_another_user_removes_no_index(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(b.project.jobs_dir).st_uid + 1)
+    (b.project.jobs_dir / job_index.FOLDER / "identity").write_text("unreadable for this user", "ascii")
+    assert list_status(b, "PENDING") == ["a", "b"]
+    assert get_database(b).exists()
+
+
+def test_whatever_happens_to_the_index_the_lock_is_released(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise MemoryError
+
+    job = b.project.open_job("a")
+    monkeypatch.setattr(job_index, "record_change", fail)
+    with pytest.raises(MemoryError), job.hold_lock(command="test", since="now"):
+        job.begin_exchange(1, {"ask": "nothing"})
+    assert job.find_lock_holder() is None
+
+
 def test_a_job_that_is_changed_while_the_index_is_made_is_read_from_its_files(b: Bench) -> None:
     job_index.discard(str(b.project.jobs_dir))
     job = b.project.open_job("a")

@@ -373,6 +373,7 @@ class JobDir:
 
     def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
         """Recreate inflight/ as it was after these paid calls, all at once and durably."""
+        self._mark_change()
         store.inflight.put_back_exchanges(self.inflight, turns)
 
     def read_exchanges(self) -> Exchanges:

@@ -278,6 +278,14 @@ def test_a_filter_finds_a_job_whose_agent_works(b: Bench) -> None:
         job.end_exchanges()
 
 
+def test_a_filter_finds_a_job_whose_agent_continues_after_its_paid_turns(b: Bench) -> None:
+    job = b.project.open_job("a")
+    with job.hold_lock(command="test", since="now"):
+        job.put_back_exchanges([({"ask": "nothing"}, {"text": ""}, {})])
+        assert list_status(b, "RUNNING") == ["a"]
+        job.end_exchanges()
+
+
 def test_few_jobs_have_none(tmp_path: Path) -> None:
     b = Bench(tmp_path, [answer()])
     create(b, "a")

@@ -195,6 +195,18 @@ def record_change(jobs_dir: str, job_id: str) -> None:
 _writing = threading.Lock()
 _writer: list[JobIndex] = []
 """The index that this process wrote to last. Opening it for each change would take longer than the change."""
+_inherited: list[JobIndex] = []
+
+
+def _forget_inherited() -> None:
+    """In a forked process: nobody would release the lock, and closing the database would undo what the other one writes."""
+    global _writing  # noqa: PLW0603 - a lock can't be reset
+    _writing = threading.Lock()
+    _inherited.extend(_writer)
+    _writer.clear()
+
+
+os.register_at_fork(after_in_child=_forget_inherited)
 
 
 def _get_writer(jobs_dir: str) -> JobIndex:
@@ -241,7 +253,6 @@ class JobIndex:
         self._database = database
         self.jobs_dir = jobs_dir
         self._file = os.stat(_join_database(jobs_dir))
-        self._pid = os.getpid()
 
     @classmethod
     def open(cls, jobs_dir: str) -> JobIndex | None:
@@ -299,7 +310,7 @@ class JobIndex:
 
     def is_open_for(self, jobs_dir: str) -> bool:
         """Return whether this is still the index of a directory, and not one that was replaced meanwhile."""
-        if self.jobs_dir != jobs_dir or self._pid != os.getpid():
+        if self.jobs_dir != jobs_dir:
             return False
         try:
             return os.path.samestat(os.stat(_join_database(jobs_dir)), self._file)

@@ -387,6 +387,29 @@ def test_a_locked_index_stops_nothing(b: Bench, monkeypatch: pytest.MonkeyPatch)
     assert list_status(b, "SUCCESS") == ["a"]
 
 
+def test_a_process_that_is_forked_during_a_write_neither_waits_for_it_nor_undoes_it(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b.step("a")
+    monkeypatch.setattr(job_index, "_PATIENCE_SECONDS", 0.01)
+    database = job_index._writer[0]._database
+    with job_index._writing:
+        database.execute("PRAGMA cache_size = 1")  # the transaction is on the disk before its end
+        database.execute("BEGIN IMMEDIATE")
+        database.executemany("INSERT INTO tags VALUES (?, 'a')", [(f"{n}" * 100,) for n in range(2_000)])
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            with suppress(BaseException):
+                b.step("b")
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        database.execute("COMMIT")
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert len(database.execute("SELECT * FROM tags WHERE id = 'a'").fetchall()) >= 2_000
+    assert list_status(b, "PENDING") == []
+
+
 @pytest.mark.parametrize("change", ["copy", "restart"])
 def test_a_copy_or_a_new_start_of_the_machine_makes_a_new_one(
     b: Bench, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch

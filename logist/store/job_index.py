@@ -239,8 +239,11 @@ def _remove(folder: str) -> None:
 
     from logist.store import files  # noqa: PLC0415
 
-    with suppress(StorageError):
-        files.remove_tree(Path(folder))
+    with suppress(StorageError, OSError):
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            files.remove_tree(Path(folder))
+        else:  # not Logist's: what a link leads to must stay
+            os.unlink(folder)
 
 
 # The index

@@ -437,8 +437,20 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(b: Bench, tmp_path: Pa
     own = b.project.jobs_dir / job_index.FOLDER
     own.rename(tmp_path / "elsewhere")
     own.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "mine").write_bytes(b"")
     edit_state(b, "a", {"status": "SUCCESS"})
     assert list_status(b, "SUCCESS") == ["a"]
+    job_edits.set_rank(b.project, "b", 5)
+    assert {"mine", "jobs.sqlite"} <= set(os.listdir(tmp_path / "elsewhere"))
+    assert sorted(os.listdir(b.project.jobs_dir)) == ["a", "b"]
+
+
+def test_a_file_in_the_place_of_the_index_is_removed(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    job_index.discard(str(b.project.jobs_dir))
+    (b.project.jobs_dir / job_index.FOLDER).write_bytes(b"")
+    assert list_status(b, "PENDING") == ["a", "b"]
+    assert sorted(os.listdir(b.project.jobs_dir)) == [job_index.FOLDER, "a", "b"]
 
 
 @pytest.mark.parametrize("replacement", ["link", "file"])

@@ -195,6 +195,18 @@ def record_change(jobs_dir: str, job_id: str) -> None:
 _writing = threading.Lock()
 _writer: list[JobIndex] = []
 """The index that this process wrote to last. Opening it for each change would take longer than the change."""
+_inherited: list[JobIndex] = []
+
+
+def _forget_inherited() -> None:
+    """In a forked process: nobody would release the lock, and closing the database would undo what the other one writes."""
+    global _writing  # noqa: PLW0603 - a lock can't be reset
+    _writing = threading.Lock()
+    _inherited.extend(_writer)
+    _writer.clear()
+
+
+os.register_at_fork(after_in_child=_forget_inherited)
 
 
 def _get_writer(jobs_dir: str) -> JobIndex:
@@ -227,8 +239,11 @@ def _remove(folder: str) -> None:
 
     from logist.store import files  # noqa: PLC0415
 
-    with suppress(StorageError):
-        files.remove_tree(Path(folder))
+    with suppress(StorageError, OSError):
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            files.remove_tree(Path(folder))
+        else:  # not Logist's: what a link leads to must stay
+            os.unlink(folder)
 
 
 # The index
@@ -241,15 +256,16 @@ class JobIndex:
         self._database = database
         self.jobs_dir = jobs_dir
         self._file = os.stat(_join_database(jobs_dir))
-        self._pid = os.getpid()
 
     @classmethod
     def open(cls, jobs_dir: str) -> JobIndex | None:
-        """Open the index; None if there is none that was made here and since the machine has started."""
+        """Open the index; None if there is none that is complete, and was made here and since the machine has started."""
         folder = f"{jobs_dir}/{FOLDER}"
         try:
             if read_regular(f"{folder}/{_IDENTITY}", 1_000) != _build_identity(jobs_dir, folder):
                 return None
+            os.stat(f"{folder}/{_CHANGING}/.")
+            os.stat(_join_database(jobs_dir))
         except OSError:
             return None
         with _convert_errors(jobs_dir):
@@ -262,12 +278,12 @@ class JobIndex:
 
         from logist.store.filesystem import describe_problem  # noqa: PLC0415
 
-        discard(jobs_dir)
         new = f"{jobs_dir}/.new-index-{os.urandom(6).hex()}"
         with _convert_errors(jobs_dir):
             # Another user's index could not be written, or not be marked, by the owner of the jobs.
             if os.stat(jobs_dir).st_uid != os.geteuid() or describe_problem(Path(jobs_dir)):
                 raise IndexUnusable("the jobs belong to another user, or are on a network file system")
+            discard(jobs_dir)
             os.mkdir(new, 0o700)
             try:
                 os.mkdir(f"{new}/{_CHANGING}", 0o700)
@@ -297,7 +313,7 @@ class JobIndex:
 
     def is_open_for(self, jobs_dir: str) -> bool:
         """Return whether this is still the index of a directory, and not one that was replaced meanwhile."""
-        if self.jobs_dir != jobs_dir or self._pid != os.getpid():
+        if self.jobs_dir != jobs_dir:
             return False
         try:
             return os.path.samestat(os.stat(_join_database(jobs_dir)), self._file)
@@ -392,7 +408,7 @@ class JobIndex:
     def _write_entry(self, job_id: str, entry: _Entry | None) -> None:
         # Another command may have changed the job since it was read. It writes the row after its change, so if the
         # files are still the same now, inside the transaction, its row comes after this one.
-        if entry is None and os.path.lexists(f"{self.jobs_dir}/{job_id}"):
+        if entry is None and _is_job(f"{self.jobs_dir}/{job_id}"):
             return
         if entry is not None and self._read_stamp(job_id) != entry.stamp:
             return
@@ -504,8 +520,10 @@ def _mark_locked_jobs(jobs_dir: str) -> None:
 
 @contextmanager
 def _convert_errors(jobs_dir: str) -> Iterator[None]:
-    import sqlite3  # noqa: PLC0415 - takes 5 ms, and projects with few jobs don't need it
-
+    try:
+        import sqlite3  # noqa: PLC0415 - takes 5 ms, and projects with few jobs don't need it
+    except ImportError as error:  # some builds of Python are without it
+        raise IndexUnusable(str(error)) from error
     try:
         yield
     except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
@@ -558,13 +576,18 @@ def _read_stamp(folder: str, parent: int | None = None) -> bytes:
     return _STAMP.pack(state.st_ino, state.st_size, state.st_ctime_ns, history.st_size, history.st_ctime_ns)
 
 
+def _is_job(folder: str) -> bool:
+    """Return whether this is the directory of a job: a file or a link in its place is none."""
+    try:
+        return stat.S_ISDIR(os.lstat(folder).st_mode)
+    except OSError:
+        return False
+
+
 def _read_entry(jobs_dir: str, job_id: str) -> _Entry | None:
     """Read a job; None if it does not exist."""
     folder = f"{jobs_dir}/{job_id}"
-    try:
-        if not is_job_id(job_id) or not stat.S_ISDIR(os.lstat(folder).st_mode):
-            return None
-    except OSError:
+    if not is_job_id(job_id) or not _is_job(folder):
         return None
     stamp = _read_stamp(
         folder

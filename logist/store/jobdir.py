@@ -182,9 +182,11 @@ class JobDir:
             self._remove_half_written_files()
             yield lock
         finally:
-            if self._is_marked:  # without a new state.json: a call was begun, or an error came in between
-                self._record_change()
-            lock.release()
+            try:
+                if self._is_marked:  # without a new state.json: a call was begun, or an error came in between
+                    self._record_change()
+            finally:
+                lock.release()
 
     def _remove_half_written_files(self) -> None:
         """Remove half-written files of a process that was killed: under the lock there is no other writer."""
@@ -371,6 +373,7 @@ class JobDir:
 
     def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
         """Recreate inflight/ as it was after these paid calls, all at once and durably."""
+        self._mark_change()
         store.inflight.put_back_exchanges(self.inflight, turns)
 
     def read_exchanges(self) -> Exchanges:

@@ -278,6 +278,14 @@ def test_a_filter_finds_a_job_whose_agent_works(b: Bench) -> None:
         job.end_exchanges()
 
 
+def test_a_filter_finds_a_job_whose_agent_continues_after_its_paid_turns(b: Bench) -> None:
+    job = b.project.open_job("a")
+    with job.hold_lock(command="test", since="now"):
+        job.put_back_exchanges([({"ask": "nothing"}, {"text": ""}, {})])
+        assert list_status(b, "RUNNING") == ["a"]
+        job.end_exchanges()
+
+
 def test_few_jobs_have_none(tmp_path: Path) -> None:
     b = Bench(tmp_path, [answer()])
     create(b, "a")
@@ -379,6 +387,29 @@ def test_a_locked_index_stops_nothing(b: Bench, monkeypatch: pytest.MonkeyPatch)
     assert list_status(b, "SUCCESS") == ["a"]
 
 
+def test_a_process_that_is_forked_during_a_write_neither_waits_for_it_nor_undoes_it(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b.step("a")
+    monkeypatch.setattr(job_index, "_PATIENCE_SECONDS", 0.01)
+    database = job_index._writer[0]._database
+    with job_index._writing:
+        database.execute("PRAGMA cache_size = 1")  # the transaction is on the disk before its end
+        database.execute("BEGIN IMMEDIATE")
+        database.executemany("INSERT INTO tags VALUES (?, 'a')", [(f"{n}" * 100,) for n in range(2_000)])
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            with suppress(BaseException):
+                b.step("b")
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        database.execute("COMMIT")
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert len(database.execute("SELECT * FROM tags WHERE id = 'a'").fetchall()) >= 2_000
+    assert list_status(b, "PENDING") == []
+
+
 @pytest.mark.parametrize("change", ["copy", "restart"])
 def test_a_copy_or_a_new_start_of_the_machine_makes_a_new_one(
     b: Bench, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
@@ -406,8 +437,77 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(b: Bench, tmp_path: Pa
     own = b.project.jobs_dir / job_index.FOLDER
     own.rename(tmp_path / "elsewhere")
     own.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "mine").write_bytes(b"")
     edit_state(b, "a", {"status": "SUCCESS"})
     assert list_status(b, "SUCCESS") == ["a"]
+    job_edits.set_rank(b.project, "b", 5)
+    assert {"mine", "jobs.sqlite"} <= set(os.listdir(tmp_path / "elsewhere"))
+    assert sorted(os.listdir(b.project.jobs_dir)) == ["a", "b"]
+
+
+def test_a_file_in_the_place_of_the_index_is_removed(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    job_index.discard(str(b.project.jobs_dir))
+    (b.project.jobs_dir / job_index.FOLDER).write_bytes(b"")
+    assert list_status(b, "PENDING") == ["a", "b"]
+    assert sorted(os.listdir(b.project.jobs_dir)) == [job_index.FOLDER, "a", "b"]
+
+
+@pytest.mark.parametrize("replacement", ["link", "file"])
+def test_a_link_or_a_file_in_the_place_of_a_job_is_no_job(b: Bench, tmp_path: Path, replacement: str) -> None:
+    b.folder("a").rename(tmp_path / "a")
+    if replacement == "link":
+        b.folder("a").symlink_to(tmp_path / "a")
+    else:
+        b.folder("a").write_bytes(b"")
+    assert [row["id"] for row in list_jobs(b, JobFilter())[0]] == ["b"]
+    require_index_answers(b, refresh=True)
+
+
+@pytest.mark.parametrize("part", ["jobs.sqlite", "changing"])
+def test_an_index_without_one_of_its_parts_is_made_again(
+    b: Bench, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    own = b.project.jobs_dir / job_index.FOLDER
+    remove = shutil.rmtree if (own / part).is_dir() else os.unlink
+    remove(own / part)
+    b.step("a")
+    require_answers_twice(b)
+    remove(own / part)
+    require_answers_twice(b)
+    assert os.listdir(own / "changing") == []
+
+
+def test_a_python_without_sqlite_reads_the_files(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    job_index._writer.clear()
+    for job_id in "ab":  # with an index of another Python, and without any
+        b.step(job_id)
+        assert job_id in [row["id"] for row in list_jobs(b, JobFilter())[0] if row["status"] != "PENDING"]
+        job_index.discard(str(b.project.jobs_dir))
+
+
+def test_listing_the_jobs_of_another_user_removes_no_index(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_index, "LEAST_JOBS", 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(b.project.jobs_dir).st_uid + 1)
+    (b.project.jobs_dir / job_index.FOLDER / "identity").write_text("unreadable for this user", "ascii")
+    assert list_status(b, "PENDING") == ["a", "b"]
+    assert get_database(b).exists()
+
+
+def test_whatever_happens_to_the_index_the_lock_is_released(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise MemoryError
+
+    job = b.project.open_job("a")
+    monkeypatch.setattr(job_index, "record_change", fail)
+    with pytest.raises(MemoryError), job.hold_lock(command="test", since="now"):
+        job.begin_exchange(1, {"ask": "nothing"})
+    assert job.find_lock_holder() is None
 
 
 def test_a_job_that_is_changed_while_the_index_is_made_is_read_from_its_files(b: Bench) -> None:

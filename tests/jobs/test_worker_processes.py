@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -70,6 +71,17 @@ def test_a_caller_that_stops_ends_the_processes() -> None:
 def test_a_killed_worker_is_an_error() -> None:
     with pytest.raises(StorageError, match="a worker process ended unexpectedly"):
         list(map_in_processes(lambda item: os.kill(os.getpid(), signal.SIGKILL), [0, 1, 2], 2))
+    assert multiprocessing.active_children() == []
+
+
+def test_more_processes_than_there_can_be_are_an_error() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, hard))
+    try:
+        with pytest.raises(StorageError, match=r"start worker process .*: Too many open files"):
+            list(map_in_processes(lambda item: item, range(200), 200))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert multiprocessing.active_children() == []
 
 

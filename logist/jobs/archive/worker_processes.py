@@ -28,12 +28,16 @@ def map_in_processes(
     """Yield `work(item)` for every item, in order; results are pickled, but neither the work nor the items.
 
     If the caller stops early, so do the processes. `work` raises nothing that anybody expects. Raises StorageError if a
-    process ends anyway, for example because it is killed for its memory.
+    process ends anyway, for example because it is killed for its memory, or if there can't be so many.
     """
     workers = [_Worker(work, items) for _ in range(min(processes, len(items)))]
     try:
         for number, worker in enumerate(workers):
-            worker.start(workers[:number])
+            try:
+                worker.start(workers[:number])
+            except OSError as error:  # too many open files or processes, no memory
+                message = f"can't start worker process {number + 1}: {error.strerror}"
+                raise StorageError(message, fix="use fewer --jobs") from error
         yield from _collect_in_order(workers, len(items), AHEAD * len(workers))
     finally:
         for worker in workers:

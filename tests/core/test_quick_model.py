@@ -221,9 +221,14 @@ def describe_problem(problem: Any) -> Any:
     return problem["type"], problem["loc"], problem["msg"], repr(problem["input"]), context
 
 
-def compare(model: type[BaseModel], data: Any) -> None:
+def compare_values(model: type[BaseModel], data: Any) -> None:
     twin = TWINS[model]
     assert describe(lambda: model.model_validate(data)) == describe(lambda: twin.model_validate(data))
+
+
+def compare(model: type[BaseModel], data: Any) -> None:
+    twin = TWINS[model]
+    compare_values(model, data)
     try:
         text = json.dumps(data)
     except (TypeError, ValueError):
@@ -250,6 +255,22 @@ def test_other_data(model: type[BaseModel]) -> None:
     others: list[Any] = [{}, [], None, "x", {"newer": None}, {"\ud800": 1}]
     for data in others:
         compare(model, data)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_names_that_are_no_texts(model: type[BaseModel]) -> None:
+    others: list[Any] = [{1: 2}, {None: 1, "newer": 2}, {"newer": 1, 2: 3, (1, 2): 4}]
+    for data in others:
+        compare_values(model, data)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_texts_that_look_like_integers(model: type[BaseModel]) -> None:
+    fields = model.model_fields.items()
+    integers = [str(field.validation_alias or name) for name, field in fields if field.annotation is int]
+    for text in ("9" * 4300, "-" + "9" * 4301, "1.", "1.00", "1_0", "1__0"):
+        for name in integers:
+            compare(model, {name: text})
 
 
 def read_recorded() -> Iterator[tuple[type[BaseModel], Any]]:

@@ -1,5 +1,8 @@
 """Files that people write, in YAML or JSON: read with positions, validated with a model, edited in place."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from logist.documents.checking import (
     find_document_faults,
     find_key_path,
@@ -11,7 +14,6 @@ from logist.documents.checking import (
     suggest_names,
     validate_document,
 )
-from logist.documents.editing import dump_yaml, edit_text
 from logist.documents.reading import (
     MAX_BYTES,
     MAX_DEPTH,
@@ -22,6 +24,9 @@ from logist.documents.reading import (
     read_document,
     read_document_text,
 )
+
+if TYPE_CHECKING:
+    from logist.documents.editing import dump_yaml, edit_text
 
 __all__ = [
     "MAX_BYTES",
@@ -44,3 +49,10 @@ __all__ = [
     "suggest_names",
     "validate_document",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load `editing` when it is needed: it loads a YAML library, which reading simple files does not."""
+    if name in ("dump_yaml", "edit_text"):
+        return getattr(import_module(f"{__name__}.editing"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

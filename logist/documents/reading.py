@@ -12,21 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
-from ruamel.yaml.reader import ReaderError
-
-from logist.core.text.simple_yaml import resolve_scalar
+from logist.core.text.simple_yaml import parse_with_lines
 from logist.errors import InvalidFile
 from logist.quick_dataclass import dataclass
 
@@ -119,7 +105,21 @@ def parse_document(text: str, name: str) -> Document:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise InvalidFile(f"must not be larger than {MAX_BYTES:,} bytes", where=name)
     body = text.removeprefix("\ufeff")
-    pieces = _parse_json_pieces(body, name) if is_json(body, name) else _parse_yaml_pieces(body, name)
+    if is_json(body, name):
+        return _build_document(_parse_json_pieces(body, name), name)
+    if simple := parse_with_lines(body):
+        return Document(name, *simple)
+    return parse_any_yaml(body, name)
+
+
+def parse_any_yaml(text: str, name: str) -> Document:
+    """Parse YAML with a YAML library, which finds every error."""
+    from logist.documents.yaml_pieces import parse_yaml_pieces  # noqa: PLC0415 - slow import: ruamel
+
+    return _build_document(parse_yaml_pieces(text, name), name)
+
+
+def _build_document(pieces: Iterator[ParsedPiece], name: str) -> Document:
     builder = _DocumentBuilder(name, pieces)
     data = builder.build_document()
     if not isinstance(data, dict):
@@ -281,73 +281,3 @@ def _to_json_piece(word: str, line: int, column: int, name: str) -> ParsedPiece:
         return ParsedPiece("scalar", json.loads(word), line, column)
     except ValueError as error:  # an integer with thousands of digits
         raise InvalidFile("the number has too many digits", where=f"{name}:{line}:{column}") from error
-
-
-def _parse_yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
-    documents = 0
-    try:
-        for event in YAML(typ="safe", pure=True).parse(text):
-            documents += isinstance(event, DocumentStartEvent)
-            if documents > 1:
-                raise InvalidFile("must contain only one YAML document", where=_format_place(event, name))
-            if piece := _to_yaml_piece(event, name):
-                yield piece
-    except ReaderError as error:
-        raise _build_character_error(error, text, name) from error
-    except YAMLError as error:
-        raise _build_syntax_error(error, name) from error
-    except (ValueError, OverflowError) as error:  # \U escapes beyond the last character
-        raise InvalidFile(f"invalid YAML: {error}", where=name) from error
-
-
-def _to_yaml_piece(event: Event, name: str) -> ParsedPiece | None:
-    if isinstance(event, AliasEvent):
-        raise InvalidFile(
-            "YAML aliases (`*name`) are not allowed: repeat the value instead",
-            where=_format_place(event, name),
-        )
-    if getattr(event, "anchor", None):
-        raise InvalidFile(
-            "YAML anchors (`&name`) are not allowed: repeat the value instead",
-            where=_format_place(event, name),
-        )
-    if getattr(event, "tag", None):
-        raise InvalidFile("YAML tags (`!name`) are not allowed", where=_format_place(event, name))
-    line, column = event.start_mark.line + 1, event.start_mark.column + 1
-    if isinstance(event, MappingStartEvent):
-        return ParsedPiece("mapping", None, line, column)
-    if isinstance(event, SequenceStartEvent):
-        return ParsedPiece("list", None, line, column)
-    if isinstance(event, MappingEndEvent | SequenceEndEvent):
-        return ParsedPiece("end", None, line, column)
-    if isinstance(event, ScalarEvent):
-        plain = event.implicit[0]
-        value = _resolve_scalar(event.value, _format_place(event, name)) if plain else event.value
-        return ParsedPiece("scalar", value, line, column)
-    return None
-
-
-def _resolve_scalar(word: str, where: str) -> Any:
-    try:
-        return resolve_scalar(word)
-    except ValueError as error:
-        raise InvalidFile(str(error), where=where) from error
-
-
-def _format_place(event: Event, name: str) -> str:
-    return f"{name}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
-
-
-def _build_syntax_error(error: YAMLError, name: str) -> InvalidFile:
-    mark = getattr(error, "problem_mark", None)
-    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    problem = error.problem if isinstance(error, MarkedYAMLError) else str(error)
-    fix = "indent with spaces, not tabs" if "\\t" in str(problem) else None
-    return InvalidFile(f"invalid YAML: {problem}", where=where, fix=fix)
-
-
-def _build_character_error(error: ReaderError, text: str, name: str) -> InvalidFile:
-    before = text[: error.position]
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    message = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
-    return InvalidFile(message, where=f"{name}:{line}:{column}")

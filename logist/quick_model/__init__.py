@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         model_serializer,
         model_validator,
     )
+
+    def build_checks(*models: type[BaseModel]) -> None: ...
 else:
     from collections.abc import Callable
 
@@ -36,7 +38,7 @@ else:
         model_serializer,
         model_validator,
     )
-    from logist.quick_model.model import BaseModel
+    from logist.quick_model.model import BaseModel, build_checks
     from logist.quick_model.problems import ValidationError
 
     ConfigDict = dict
@@ -50,6 +52,7 @@ __all__ = [
     "SerializerFunctionWrapHandler",
     "StringConstraints",
     "ValidationError",
+    "build_checks",
     "field_serializer",
     "model_serializer",
     "model_validator",

@@ -316,6 +316,28 @@ class BaseModel:
         return " ".join(f"{name}={value!r}" for name, value in self)
 
 
+def build_checks(*models: Any) -> None:
+    """Build the checks of all fields of these models, and of the models in them, so that the processes that this one
+    forks don't have to.
+    """
+    for model in models:
+        plan = model._plans.get(LAX) or model._build_plan(LAX)
+        for key, (name, _, run) in [*plan.fields.items()]:
+            if isinstance(run, partial):  # its check is not built yet
+                _, _, _, field, strict = run.args
+                check = build_check(field.constrained, strict=strict)
+                plan.fields[key] = name, check.exact, check.run
+                build_checks(*_find_models(field.annotation))
+            model._find_float(name)
+
+
+def _find_models(annotation: Any) -> Iterator[Any]:
+    if hasattr(annotation, "_check_nested"):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _find_models(argument)
+
+
 def _is_class_variable(written: Any) -> bool:
     return "ClassVar" in (written if isinstance(written, str) else repr(written))
 

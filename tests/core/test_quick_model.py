@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from logist.core.machine.kinds import read_command
 from logist.core.model import EffectiveSpec, Interaction, Limits, Place, Request, Response, State, Status
 from logist.jobs.archive.job_fixture import Manifest
-from logist.quick_model import BaseModel, ValidationError
+from logist.quick_model import BaseModel, ValidationError, build_checks
 from tests.over_pydantic import LAYER, pydantic_below
 from tests.support import ROOT, examples
 
@@ -382,3 +382,25 @@ class Unsupported(BaseModel):
 def test_an_annotation_that_is_not_supported_is_named() -> None:
     with pytest.raises(TypeError, match=re.escape("frozenset[int]")):
         Unsupported.model_validate({"numbers": [1]})
+
+
+class Inner(BaseModel):
+    number: int = 0
+
+
+class Outer(BaseModel):
+    name: str
+    inner: list[Inner] | None = None
+
+
+def list_unbuilt(model: Any) -> list[str]:
+    plan = model._plans.get(0) or model._build_plan(0)
+    return [name for name, _, run in plan.fields.values() if isinstance(run, partial)]
+
+
+def test_checks_can_be_built_before_they_are_needed() -> None:
+    """A fork server does it, once for all its couriers."""
+    assert (list_unbuilt(Outer), list_unbuilt(Inner)) == (["name", "inner"], ["number"])
+    build_checks(Outer)
+    assert (list_unbuilt(Outer), list_unbuilt(Inner)) == ([], [])
+    assert Outer.model_validate({"name": "x", "inner": [{"number": "5"}]}).inner == [Inner(number=5)]

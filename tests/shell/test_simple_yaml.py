@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from logist.core.text.simple_yaml import parse_simple_yaml
+from logist.core.text.simple_yaml import parse_simple_yaml, parse_with_lines
 from logist.documents import dump_yaml, parse_document
+from logist.documents.reading import parse_any_yaml
 from logist.errors import InvalidFile
 
 READ = {
@@ -37,6 +38,7 @@ READ = {
         "a": "one\n\n  two: 2\n# three\n",
         "b": "end",
     },
+    "a: >-\n  one\n  two\nb: >\n  - x\n  # y\n\n\nc: 1\n": {"a": "one two", "b": "- x # y\n", "c": 1},
     "endpoint: http://127.0.0.1:8000/v1\ntitle: Größe: klein\n": None,
     "endpoint: http://127.0.0.1:8000/v1\ntitle: Größe\n": {
         "endpoint": "http://127.0.0.1:8000/v1",
@@ -44,7 +46,17 @@ READ = {
     },
 }
 LEFT = [
-    *("a: x\n  y\n", "a: &x 1\n", "a: *x\n", "a: !t x\n", "a: >\n  x\n", "a: {b: 1}\n", "- a\n", "a\n"),
+    *(
+        "a: x\n  y\n",
+        "a: &x 1\n",
+        "a: *x\n",
+        "a: !t x\n",
+        "a: >\n  x\n\n  y\n",
+        "a: {b: 1}\n",
+        "- a\n",
+        "a\n",
+    ),
+    *("a: >\n  x\n    y\n", "a: >+\n  x\n", "a: >\n  x \n  y\n", "a: >\n  x"),
     *("a: 1\na: 2\n", "true: 1\n", "a: .inf\n", "a:\tx\n", "---\na: 1\n", '{"a": 1}', "'a': 1\n"),
     *('a: "\\u00e9"\n', "a: x: y\n", "a: |+\n  x\n", "a: |2\n  x\n", "a: |\n  x", "a:\n  - b: 1\n", "? a\n"),
     *("\ufeffa: 1\n", "a: x\u2028\n", "a: x\r\n", "  a: 1\nb: 2\n", "a: %x\n", "a: @x\n", "a: 'x\n", "a:b\n"),
@@ -54,7 +66,26 @@ LEFT = [
 
 KEYS = ("a", "b", "key", "c-d", "true", "null", "x_1")
 VALUES = (
-    *("", "x", "1", '"q"', "'s'", "|", "|-", "[a, b]", "[]", "a b c", "a: b", "x #y", "x#y", "true", "- z"),
+    *("⚡", "🧭 x", "½", "x ⚡", "é: ü"),
+    *(
+        "",
+        "x",
+        "1",
+        '"q"',
+        "'s'",
+        "|",
+        "|-",
+        ">",
+        ">-",
+        "[a, b]",
+        "[]",
+        "a b c",
+        "a: b",
+        "x #y",
+        "x#y",
+        "true",
+        "- z",
+    ),
     *("a, b", "{}", '"a" b', "-x", "\\", "a\\n", "1 2", "http://x/y", "x:", "a:b:c", "a ]", ".", "..a", "/x"),
     *("./x y", ".5", "é", "Do it: now", "ends ", '"', "5 %", 'a"b', "it's", "(x)", "x  y", "1.", "[a,b] # c"),
     *(
@@ -111,7 +142,10 @@ def make_text(chance: random.Random) -> str:
 def test_what_is_simple_is_read(text: str, values: object) -> None:
     assert parse_simple_yaml(text) == values
     if values is not None:
-        assert repr(parse_document(text, "a.yaml").data) == repr(values)
+        by_library = parse_any_yaml(text, "a.yaml")
+        assert repr(by_library.data) == repr(values)
+        assert parse_with_lines(text) == (values, by_library.lines)
+        assert parse_document(text, "a.yaml") == by_library
 
 
 @pytest.mark.parametrize("text", LEFT, ids=lambda text: repr(text[:30]))
@@ -138,12 +172,13 @@ def test_nothing_is_read_differently(seed: int) -> None:
     read = 0
     for _ in range(3000):
         text = make_text(chance)
-        values = parse_simple_yaml(text)
-        if values is not None:
+        parsed = parse_with_lines(text)
+        if parsed is not None:
             read += 1
             try:
-                expected = repr(parse_document(text, "a.yaml").data)
+                by_library = parse_any_yaml(text, "a.yaml")
+                expected = repr((by_library.data, dict(sorted(by_library.lines.items()))))
             except InvalidFile as error:
                 expected = error.message
-            assert repr(values) == expected, text
+            assert repr((parsed[0], dict(sorted(parsed[1].items())))) == expected, text
     assert read > 100

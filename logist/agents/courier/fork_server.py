@@ -121,10 +121,14 @@ def _load(kind: Kind) -> None:
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from logist.agents.clients import direct, loading
     from logist.agents.courier import exchange
+    from logist.config.working import SandboxRules, ToolRules
+    from logist.core.model import EffectiveSpec, Model, Provider, Reply, Request
     from logist.core.secrets import secrets_table
+    from logist.quick_model import build_checks
 
     assert exchange is not None
     secrets_table.compile_patterns()
+    build_checks(EffectiveSpec, Model, Provider, Reply, Request, SandboxRules, ToolRules)
     if kind == "litellm":
         with suppress(ImportError):  # the courier reports it
             loading.preload_litellm()

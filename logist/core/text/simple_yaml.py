@@ -2,7 +2,7 @@
 load as a short command takes altogether.
 
 Simple are mappings with plain names as keys, lists of values, values on one line (plain or quoted), literal blocks
-(`|`, `|-`) and comments. Everything else is left to `documents.reading`, which also finds all errors: what is read here
+(`|`, `|-`), folded blocks (`>`, `>-`) without empty lines, and comments. Everything else is left to `documents.reading`, which also finds all errors: what is read here
 has the same values there.
 """
 
@@ -24,7 +24,7 @@ _NOT_FINITE = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 MAX_DIGITS = 1000
 
 _LINE = r"( *)(?:([A-Za-z][A-Za-z0-9_-]*):|(-))(?: +(.*))?"
-_PLAIN = r"[^\W_][^#:]*(?::(?=[^\s#:])[^#:]*)*|[./][A-Za-z0-9_./-]*|[-+][0-9][0-9.]*"
+_PLAIN = r"(?:[^\W_]|[^\x00-\x7f])[^#:]*(?::(?=[^\s#:])[^#:]*)*|[./][A-Za-z0-9_./-]*|[-+][0-9][0-9.]*"
 """A value without quotes that means the same wherever it is: no `: ` and no `#`, and no sign of YAML at its beginning."""
 _ITEM = r"""(?:[A-Za-z0-9_./][A-Za-z0-9_./-]*|-[A-Za-z][A-Za-z0-9_-]*|"[^"\\]*")"""
 _DELIMITED = {
@@ -63,8 +63,17 @@ def resolve_scalar(word: str) -> Any:
 
 def parse_simple_yaml(text: str) -> dict[str, Any] | None:
     """Parse a mapping; None if the text is not simple, which may be an error."""
+    parsed = parse_with_lines(text)
+    return parsed[0] if parsed else None
+
+
+def parse_with_lines(text: str) -> tuple[dict[str, Any], dict[str, int]] | None:
+    """Parse a mapping; also return the line (from 1) of each field by its path, such as `limits.cost_threshold`, and
+    that of the first field as "".
+    """
     try:
-        return _SimpleYamlParser(text).parse()
+        parser = _SimpleYamlParser(text)
+        return parser.parse(), parser.field_lines
     except ValueError:
         return None
 
@@ -73,13 +82,16 @@ class _SimpleYamlParser:
     def __init__(self, text: str) -> None:
         self._lines = text.split("\n")
         self._at = 0
+        self.field_lines: dict[str, int] = {}
         if not all(line.isprintable() for line in self._lines) or "\ufeff" in text:
             raise NotSimpleError  # other line breaks, tabs, surrogates
 
     def parse(self) -> dict[str, Any]:
         if self._peek_indent() not in (0, -1):
             raise NotSimpleError
-        data = self._read_mapping(0, 0)
+        if self._at < len(self._lines):
+            self.field_lines[""] = self._at + 1
+        data = self._read_mapping(0, 0, "")
         if self._peek_indent() != -1:
             raise NotSimpleError
         return data
@@ -94,7 +106,7 @@ class _SimpleYamlParser:
             self._at += 1
         return -1
 
-    def _read_mapping(self, indent: int, depth: int) -> dict[str, Any]:
+    def _read_mapping(self, indent: int, depth: int, path: str) -> dict[str, Any]:
         if depth > _MAX_DEPTH:
             raise NotSimpleError
         mapping: dict[str, Any] = {}
@@ -106,34 +118,49 @@ class _SimpleYamlParser:
             if key is None or key in mapping or not isinstance(resolve_scalar(key), str):
                 raise NotSimpleError
             self._at += 1
-            mapping[key] = self._read_value(match[4] or "", indent, depth)
+            field = f"{path}.{key}" if path else key
+            self.field_lines[field] = self._at
+            mapping[key] = self._read_value(match[4] or "", indent, depth, field)
         if self._peek_indent() > indent:
             raise NotSimpleError
         return mapping
 
-    def _read_value(self, written: str, indent: int, depth: int) -> Any:
+    def _read_value(self, written: str, indent: int, depth: int, path: str) -> Any:
         written = written.rstrip(" ")
         if written in ("|", "|-"):
             return self._read_literal(written, indent)
+        if written in (">", ">-"):
+            return self._read_folded(written, indent)
         is_absent = not written or written.startswith("#")
         following = self._peek_indent()
         is_list = following >= indent and self._lines[self._at].lstrip(" ").startswith("-")
         if is_absent and is_list:
-            return self._read_list(following)
+            return self._read_list(following, path)
         if is_absent and following > indent:
-            return self._read_mapping(following, depth + 1)
+            return self._read_mapping(following, depth + 1, path)
         if following > indent or is_list:
             raise NotSimpleError  # the value continues on the next line
-        return _read_scalar(written)
+        value = _read_scalar(written)
+        self._add_lines(path, value)
+        return value
 
-    def _read_list(self, indent: int) -> list[Any]:
-        items = []
+    def _add_lines(self, path: str, value: Any) -> None:
+        """Add the lines of the items of a list that is written on one line."""
+        if isinstance(value, list):
+            line = self.field_lines[path]
+            self.field_lines |= {f"{path}[{number}]": line for number in range(len(value))}
+
+    def _read_list(self, indent: int, path: str) -> list[Any]:
+        items: list[Any] = []
         while self._peek_indent() == indent and self._lines[self._at].lstrip(" ").startswith("-"):
             match = re.fullmatch(_LINE, self._lines[self._at])
             if match is None or match[3] is None or not match[4]:
                 raise NotSimpleError
             self._at += 1
+            item = f"{path}[{len(items)}]"
+            self.field_lines[item] = self._at
             items.append(_read_scalar(match[4].rstrip(" ")))
+            self._add_lines(item, items[-1])
             if self._peek_indent() > indent:
                 raise NotSimpleError
         return items
@@ -161,6 +188,14 @@ class _SimpleYamlParser:
         ):  # no line break at the end
             raise NotSimpleError
         return text if written == "|-" else f"{text}\n"
+
+    def _read_folded(self, written: str, above: int) -> str:
+        """Read a block of lines that are joined by spaces."""
+        lines = self._read_literal("|-", above).split("\n")
+        if any(not line or line[0] == " " or line[-1] == " " for line in lines):
+            raise NotSimpleError  # line breaks that stay
+        text = " ".join(lines)
+        return text if written == ">-" else f"{text}\n"
 
 
 def _read_scalar(written: str) -> Any:

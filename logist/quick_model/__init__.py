@@ -3,46 +3,28 @@
 Importing pydantic and building its schemas takes 0.16 s, which is ten times the start of Python. Here, a class costs
 microseconds until data is first read with it; then its annotations are evaluated and become functions that check
 values. The names, conversions, errors and dumps are those of pydantic, as far as Logist uses them, and type checkers
-see pydantic itself; `tests/core/test_quick_model.py` compares the two for each of Logist's classes.
+read `__init__.pyi`; `tests/core/test_quick_model.py` compares the two for each of Logist's classes.
 
 Annotations that no class uses yet are a TypeError: add them to `checks.py`, and to the comparison.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from pydantic import (
-        AfterValidator,
-        BaseModel,
-        ConfigDict,
-        Field,
-        SerializerFunctionWrapHandler,
-        StringConstraints,
-        ValidationError,
-        field_serializer,
-        model_serializer,
-        model_validator,
-    )
+from logist.quick_model.fields import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    field_serializer,
+    model_serializer,
+    model_validator,
+)
+from logist.quick_model.model import BaseModel, build_checks
+from logist.quick_model.problems import ValidationError
 
-    def build_checks(*models: type[BaseModel]) -> None: ...
-else:
-    from collections.abc import Callable
-
-    from logist.quick_model.fields import (
-        AfterValidator,
-        Field,
-        StringConstraints,
-        field_serializer,
-        model_serializer,
-        model_validator,
-    )
-    from logist.quick_model.model import BaseModel, build_checks
-    from logist.quick_model.problems import ValidationError
-
-    ConfigDict = dict
-    SerializerFunctionWrapHandler = Callable
+ConfigDict = dict
+SerializerFunctionWrapHandler = Callable
 
 __all__ = [
     "AfterValidator",

@@ -37,7 +37,7 @@ two literals are equal if only the order of their words differs, which errors na
 """
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
-_INTEGER = re.compile(r"\s*([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0*)?\s*")
+_INTEGER = re.compile(r"\s*([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?\s*")
 _DOLLAR = re.compile(r"\\.|\[[^\]]*\]|\$")
 NOTHING: frozenset[type] = frozenset()
 
@@ -112,10 +112,18 @@ def _check_int(value: Any) -> Any:
         return _convert_float_to_int(value)
     if isinstance(value, str):
         if match := _INTEGER.fullmatch(value):
-            return int(match[1])
+            return _parse_int(match[1], value)
         message = "Input should be a valid integer, unable to parse string as an integer"
         raise Misfit(Problem("int_parsing", message, value))
     return _check_strict_int(value)
+
+
+def _parse_int(digits: str, value: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python converts
+        message = "Unable to parse input string as an integer, exceeded maximum size"
+        raise Misfit(Problem("int_parsing_size", message, value)) from None
 
 
 def _convert_float_to_int(value: float) -> int:

@@ -164,12 +164,12 @@ class BaseModel:
         policy = cls.model_config.get("extra", "ignore")
         if policy == "ignore":
             return None
-        for key in unknown:
-            _require_unicode(key)
-        if policy == "allow":
-            return unknown
-        wrong[""] = [*map(_forbid, unknown, unknown.values())]
-        return None
+        problems = [
+            problem for key, value in unknown.items() if (problem := _judge_unknown(key, value, policy))
+        ]
+        if problems:
+            wrong[""] = problems
+        return unknown if policy == "allow" else None
 
     @classmethod
     def _build_plan(cls, strict: int) -> _Plan:
@@ -411,7 +411,13 @@ def _make_default(field: FieldInfo, data: Any) -> Any:
     return field.get_default(call_default_factory=True)
 
 
-def _forbid(key: str, value: Any) -> Problem:
+def _judge_unknown(key: Any, value: Any, policy: str) -> Problem | None:
+    if not isinstance(key, str):
+        place = key if isinstance(key, int) else str(key)
+        return Problem("invalid_key", "Keys should be strings", key, None, (place,))
+    _require_unicode(key)
+    if policy == "allow":
+        return None
     return Problem("extra_forbidden", "Extra inputs are not permitted", value, None, (key,))
 
 

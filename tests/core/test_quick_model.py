@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib
+import inspect
 import json
+import operator
 import pickle
 import re
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -19,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logist import quick_model
 from logist.core.machine.kinds import read_command
 from logist.core.model import EffectiveSpec, Interaction, Limits, Place, Request, Response, State, Status
 from logist.jobs.archive.job_fixture import Manifest
@@ -221,9 +226,14 @@ def describe_problem(problem: Any) -> Any:
     return problem["type"], problem["loc"], problem["msg"], repr(problem["input"]), context
 
 
-def compare(model: type[BaseModel], data: Any) -> None:
+def compare_values(model: type[BaseModel], data: Any) -> None:
     twin = TWINS[model]
     assert describe(lambda: model.model_validate(data)) == describe(lambda: twin.model_validate(data))
+
+
+def compare(model: type[BaseModel], data: Any) -> None:
+    twin = TWINS[model]
+    compare_values(model, data)
     try:
         text = json.dumps(data)
     except (TypeError, ValueError):
@@ -250,6 +260,22 @@ def test_other_data(model: type[BaseModel]) -> None:
     others: list[Any] = [{}, [], None, "x", {"newer": None}, {"\ud800": 1}]
     for data in others:
         compare(model, data)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_names_that_are_no_texts(model: type[BaseModel]) -> None:
+    others: list[Any] = [{1: 2}, {None: 1, "newer": 2}, {"newer": 1, 2: 3, (1, 2): 4}]
+    for data in others:
+        compare_values(model, data)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_texts_that_look_like_integers(model: type[BaseModel]) -> None:
+    fields = model.model_fields.items()
+    integers = [str(field.validation_alias or name) for name, field in fields if field.annotation is int]
+    for text in ("9" * 4300, "-" + "9" * 4301, "1.", "1.00", "1_0", "1__0"):
+        for name in integers:
+            compare(model, {name: text})
 
 
 def read_recorded() -> Iterator[tuple[type[BaseModel], Any]]:
@@ -383,3 +409,35 @@ def test_checks_can_be_built_before_they_are_needed() -> None:
     build_checks(Outer)
     assert (list_unbuilt(Outer), list_unbuilt(Inner)) == ([], [])
     assert Outer.model_validate({"name": "x", "inner": [{"number": "5"}]}).inner == [Inner(number=5)]
+
+
+STUB = PACKAGE / "quick_model" / "__init__.pyi"
+
+
+def test_type_checkers_need_no_pydantic() -> None:
+    tree = ast.parse(STUB.read_text("utf-8"))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= sys.stdlib_module_names | {"collections.abc"}
+
+
+def test_type_checkers_see_the_parameters_that_there_are() -> None:
+    seen = {
+        f"{owner}{node.name}": [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
+        for owner, body in list_bodies(ast.parse(STUB.read_text("utf-8")))
+        for node in body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert {name.partition(".")[0] for name in seen} >= {"BaseModel", "Field", "ValidationError"}
+    assert "BaseModel.model_dump" in seen
+    for name, parameters in seen.items():
+        function = operator.attrgetter(name)(quick_model)
+        if callable(function) and name != "Field":  # which takes any constraint
+            own = inspect.getfullargspec(function)
+            assert parameters == [*own.args, *own.kwonlyargs], name
+
+
+def list_bodies(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt]]]:
+    yield "", tree.body
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in quick_model.__all__:
+            yield f"{node.name}.", node.body

@@ -134,7 +134,7 @@ class SpecCommand(RecordedCommand):
 
 
 class ForkCommand(RecordedCommand):
-    from_job: str | None = Field(None, validation_alias="from", serialization_alias="from")
+    from_job: str | None = Field(default=None, validation_alias="from", serialization_alias="from")
     at: int | None = None
     """The last interaction that both jobs share."""
     head: str | None = None
@@ -145,7 +145,7 @@ class ForkCommand(RecordedCommand):
 class RoleCommand(RecordedCommand):
     """The old and the new role, and how listings show the new one."""
 
-    from_role: str | None = Field(None, validation_alias="from", serialization_alias="from")
+    from_role: str | None = Field(default=None, validation_alias="from", serialization_alias="from")
     to: str | None = None
     source: str | None = None
     badge: str | None = None

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -305,8 +305,28 @@ def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> Non
             return 130 if asked else 0
 
         b.change(stopping=stopping)
+        job, over = b.project.open_job("j"), threading.Event()
+
+        def hold_courier_back() -> None:  # else it could send before the step looks whether to stop
+            while not over.wait(0.005):
+                holder = job.find_lock_holder()
+                if holder is not None and holder.courier is not None:
+                    break
+            else:
+                return
+            os.kill(holder.courier.pid, signal.SIGSTOP)
+            while not asked and not over.wait(0.005):
+                pass
+            over.wait(0.2)
+            with suppress(ProcessLookupError):
+                os.kill(holder.courier.pid, signal.SIGCONT)
+
+        holding = threading.Thread(target=hold_courier_back)
+        holding.start()
         with pytest.raises(Stopped, match="stopped before a request was sent"):
             b.step()
+        over.set()
+        holding.join()
         assert (len(server.requests), len(b.history())) == (0, 1)
         assert not (b.folder() / "inflight").exists()
 

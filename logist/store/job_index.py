@@ -324,15 +324,14 @@ class JobIndex:
         """Return whether all jobs have been indexed once."""
         return bool(self._select("PRAGMA user_version")[0][0])
 
-    def refresh(self, ids: Sequence[str] | None = None) -> None:
+    def refresh(self) -> None:
         """Compare all jobs with their files, and index again those that were changed without Logist.
 
-        `ids`: all ids, sorted, if the caller has listed them. Reads only files that are not those of the row.
+        Reads only files that are not those of the row.
         """
         with _convert_errors(self.jobs_dir):
             markers = self._list_markers()
-            ids = list_job_ids(self.jobs_dir) if ids is None else ids
-            self.update(list(self._find_changed(ids)))
+            self.update(list(self._find_changed(list_job_ids(self.jobs_dir))))
             self._settle_markers(markers)
             if not self.is_complete():
                 self._database.execute("PRAGMA user_version = 1")

@@ -506,11 +506,17 @@ def _list_rows(data: object) -> Iterable[object]:
 def _write_streamed_document(rows: StreamedRows, diagnostics: tuple[Diagnostic, ...]) -> None:
     """Write the same document as for a list of the rows, with one row in memory at a time."""
     count = sum(1 for _ in rows.read())  # raises the error of an unreadable row before anything is printed
-    before, after = _dump_json(_build_document([], diagnostics)).split("[]", 1)
-    _write_text(sys.stdout, f"{before}[")
+    before, after = _split_document(diagnostics)
+    _write_text(sys.stdout, before)
     for number, row in enumerate(islice(rows.read(), count)):
         _write_text(sys.stdout, ("," if number else "") + _dump_json(row))
-    _write_text(sys.stdout, f"]{after}\n")
+    _write_text(sys.stdout, after)
+
+
+def _split_document(diagnostics: tuple[Diagnostic, ...]) -> tuple[str, str]:
+    """Return the document of a listing up to its rows, and the rest of it."""
+    head, _, tail = _dump_json(_build_document([], diagnostics)).partition("[]")
+    return f"{head}[", f"]{tail}\n"
 
 
 def _write_json(value: object) -> None:
@@ -526,9 +532,8 @@ def _write_encoded_rows(rows: EncodedRows, mode: str, diagnostics: tuple[Diagnos
     """Write the same as for a list of rows, but some at a time, so that all of them are never in memory."""
     before, between, after = "", "\n", "\n"
     if mode == "json":
-        document = json.dumps(_build_document([], diagnostics), ensure_ascii=True, separators=(",", ":"))
-        head, _, tail = document.partition("[]")
-        before, between, after = f"{head}[", ",", f"]{tail}\n"
+        before, after = _split_document(diagnostics)
+        between = ","
     texts = iter(rows)
     sys.stdout.write(before)
     is_first = True

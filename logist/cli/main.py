@@ -132,6 +132,9 @@ ROOT = {
     "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
     "run": CommandEntry("commands.run:run", "Run every ready job, lowest rank first."),
     "inbox": CommandEntry("commands.inbox.list:inbox", "List what waits for you, and decide one by one."),
+    "serve": CommandEntry(
+        "commands.serve:serve", "Show the inbox, jobs and decisions on a local page, for your browser."
+    ),
     "watch": CommandEntry("commands.watch:watch", "Watch all jobs while agents work."),
     "replay": CommandEntry("commands.replay:replay", "Replay recorded histories with the current rules."),
     "stats": CommandEntry("commands.stats:stats", "Show statistics about agents from recorded jobs."),

@@ -85,7 +85,8 @@ def _read_rows(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return all jobs in the order in which they are shown, each with the progress of its agent, and a problem for
     each job that can't be read.
     """
-    from logist.cli.show.agent_progress import build_progress_data, format_progress
+    from logist.cli.show.agent_progress import build_progress_data
+    from logist.store.progress_text import format_progress
 
     listing = job_rows.read_listing(folder, JobFilter())
     rows, waits = list(listing.iter_rows()), dict(listing.waits)

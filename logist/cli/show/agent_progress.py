@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from logist.cli.show import render
 from logist.config.environment import Environment
-from logist.core.money import amounts
 from logist.store.progress import Activity, ActivityRecord
+from logist.store.progress_text import format_progress
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -26,60 +26,12 @@ WORDS_SECONDS = 10.0
 """Seconds between two lines about the output of an agent program, where each line is printed."""
 SHORT_WORDS = 50
 """Characters of the last words on a live line."""
-_VERBS = {
-    Activity.BEGUN: "starting",
-    Activity.ASKED: "waiting for the answer",
-    Activity.ANSWERING: "answering",
-    Activity.ANSWERED: "answered",
-    Activity.FAILED: "no answer",
-    Activity.RETRYING: "trying again",
-    Activity.WAITING: "waiting for",
-}
-
-
-def format_progress(record: ActivityRecord, seconds: float, *, short: bool = False) -> str:
-    """Return what an agent does on one line; `seconds`: how long it has worked."""
-    who = ", turn ".join(filter(None, (record.role or "agent", str(record.turn or ""))))
-    return f"{who} ({_describe_amounts(record, seconds, short=short)}): {_describe_activity(record)}"
 
 
 def _format_short(record: ActivityRecord, now: float) -> str:
     is_output = record.activity in (Activity.ANSWERING, Activity.WORKING)  # its end is new, not its beginning
     short = record._replace(words=record.words[-SHORT_WORDS:]) if is_output else record
     return format_progress(short, record.count_elapsed(now), short=True)
-
-
-def _describe_activity(record: ActivityRecord) -> str:
-    quoted = f'"{record.words}"' if record.words else ""
-    if record.tool:
-        return f"{record.tool} {record.target}".rstrip()
-    if record.activity == Activity.WAITING:
-        return f"waiting for {record.words or 'its provider'}"
-    if record.activity == Activity.RETRYING:
-        return f"trying again {record.words}".rstrip()
-    if not record.turn and record.activity in (Activity.ASKED, Activity.WORKING):  # an agent program
-        return f"working {quoted}".rstrip()
-    verb = _VERBS.get(Activity(record.activity)) if record.activity in list(Activity) else record.activity
-    return f"{verb} {quoted}".rstrip()
-
-
-def _describe_amounts(record: ActivityRecord, seconds: float, *, short: bool) -> str:
-    parts = [_format_seconds(seconds)]
-    tokens = record.input_tokens + record.output_tokens
-    if tokens and short:
-        parts.append(f"{tokens:,} tokens")
-    elif tokens:
-        parts.append(f"{record.input_tokens:,} tokens in, {record.output_tokens:,} out")
-    if record.cost_microcents:
-        parts.append(amounts.format_money(record.cost_microcents))
-    if record.in_flight_microcents and not short:
-        parts.append(f"up to {amounts.format_money(record.in_flight_microcents)} in flight")
-    return ", ".join(parts)
-
-
-def _format_seconds(seconds: float) -> str:
-    minutes, rest = divmod(int(min(seconds, 1e9)), 60)
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 def build_progress_data(record: ActivityRecord | None, now: float) -> dict[str, Any] | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from logist.cli.show import glance, inbox_table, render
 from logist.cli.show.output import Line, StyledText
-from logist.core.answer import findings, plans
+from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
 from logist.core.text.counts import format_count
 
@@ -27,27 +26,6 @@ PLAN_LINES = 40
 _WIDEST = 100
 """Columns of wrapped text, which is hard to read in longer lines."""
 
-KIND_TEXTS = {
-    "question": "the agent asks you something",
-    "agent": "the agent could not finish",
-    "attempts": "all attempts are used",
-    "permission": "the role does not allow what the agent did or needs",
-    "in_doubt": "a call was lost; it may have been charged",
-    "no_branch": "no branch of the workflow matches",
-    "share": "too few child jobs succeeded",
-    "conflict": "the work of the child jobs conflicts",
-    "merge": "the work conflicts with later commits in the repository",
-    "approval": "the work waits for your approval",
-    "plan": "a plan waits for your approval",
-    "manual": "you have to do this step",
-    "cost": "the cost limit is reached",
-    "time": "the time limit is reached",
-    "iterations": "the limit of runs is reached",
-    "provider": "the provider was not available",
-    "damaged": "its files are damaged",
-}
-"""What each kind means, for a person who does not know Logist."""
-
 
 def format_head(item: InboxItem, number: int, count: int) -> list[Line]:
     """Return the job, why it waits, since when, and what it has cost."""
@@ -55,7 +33,7 @@ def format_head(item: InboxItem, number: int, count: int) -> list[Line]:
     mark = f"-- {number} of {count} "
     lines: list[Line] = ["", (StyledText(mark + "-" * max(0, width - len(mark)), "dim"),)]
     status = (glance.status_span(item.status), ", ") if item.status else ()
-    meaning = KIND_TEXTS.get(item.kind, item.kind)
+    meaning = waiting.KIND_TEXTS.get(item.kind, item.kind)
     project = f" in {item.project}" if item.project else ""
     lines.append((StyledText(item.job, "bold"), f"{project}: ", *status, meaning))
     facts = []
@@ -129,22 +107,8 @@ def _format_answer(state: State, last_ask: Interaction | None) -> Iterator[Line]
 
 def _format_question(question: dict[str, Any]) -> Iterator[Line]:
     yield from _format_text("Question", str(question.get("question") or ""))
-    for number, (text, more) in enumerate(list_options(question), 1):
+    for number, (text, more) in enumerate(questions.list_options(question), 1):
         yield f"  {number}. {text}{more}"
-
-
-def list_options(question: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the options of a question: each value as text, and what else is shown of it."""
-    options = question.get("options")
-    listed: list[tuple[str, str]] = []
-    for option in options if isinstance(options, list) else []:
-        choice = option if isinstance(option, dict) else {"value": option}
-        value = choice.get("value")
-        text = _to_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        label = f": {_to_line(str(choice['label']))}" if choice.get("label") else ""
-        mark = " (default)" if "default" in question and value == question["default"] else ""
-        listed.append((text, label + mark))
-    return listed
 
 
 def _format_checks(results: Iterable[CheckResult]) -> Iterator[Line]:

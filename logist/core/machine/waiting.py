@@ -19,6 +19,27 @@ PROVIDER, DAMAGED = "provider", "damaged"
 KINDS = (*STUCK_KINDS, "approval", "plan", "manual", *LIMIT_KINDS.values(), PROVIDER, DAMAGED)
 """All kinds of waiting, as a person filters them."""
 
+KIND_TEXTS = {
+    "question": "the agent asks you something",
+    "agent": "the agent could not finish",
+    "attempts": "all attempts are used",
+    "permission": "the role does not allow what the agent did or needs",
+    "in_doubt": "a call was lost; it may have been charged",
+    "no_branch": "no branch of the workflow matches",
+    "share": "too few child jobs succeeded",
+    "conflict": "the work of the child jobs conflicts",
+    "merge": "the work conflicts with later commits in the repository",
+    "approval": "the work waits for your approval",
+    "plan": "a plan waits for your approval",
+    "manual": "you have to do this step",
+    "cost": "the cost limit is reached",
+    "time": "the time limit is reached",
+    "iterations": "the limit of runs is reached",
+    "provider": "the provider was not available",
+    "damaged": "its files are damaged",
+}
+"""What each kind means, for a person who does not know Logist."""
+
 FIRST_OF = (10, 3, 7, 11, 5, 6)
 """The exit code of an inbox is the first of these that one of its jobs has, else 0."""
 

@@ -254,7 +254,7 @@ class Steward(Recorded):
 
     name: str
     note: str | None = None
-    via: Open[Literal["terminal", "pipe", "python"]] | None = None
+    via: Open[Literal["terminal", "pipe", "python", "page"]] | None = None
     """How a decision was made; None in earlier versions."""
 
 

@@ -663,7 +663,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {
             "name": ("str",),
             "note": (("optional", "str"), None),
-            "via": (("optional", ("choice", "terminal", "pipe", "python")), None),
+            "via": (("optional", ("choice", "terminal", "pipe", "python", "page")), None),
         },
     ),
     "Stuck": (

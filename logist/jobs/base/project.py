@@ -102,7 +102,7 @@ class ProjectContext:
     """Which providers are not available, in a run over many jobs."""
     turns: Turns = field(default_factory=Turns)
     """In what order the jobs of a run compute."""
-    via: Literal["terminal", "pipe", "python"] | None = None
+    via: Literal["terminal", "pipe", "python", "page"] | None = None
     """How the steward gives commands, as decisions record it."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""

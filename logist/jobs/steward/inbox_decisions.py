@@ -24,6 +24,12 @@ from logist.quick_dataclass import dataclass
 CARRIER = "Actor"
 """The role that carries out a plan, as `job status` suggests it."""
 
+PAID_TEXT = (
+    "The request was sent, but its answer is lost. Did the provider charge it? Its web page shows that. "
+    "If yes, or if you don't know, the highest possible cost stays booked; if no, it is released."
+)
+"""What to ask where a person has to say whether a lost call was charged."""
+
 
 class Input(StrEnum):
     """What a person has to enter for a decision."""

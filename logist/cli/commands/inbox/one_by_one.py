@@ -19,6 +19,7 @@ from logist.cli.show.glance import status_span
 from logist.cli.show.output import Diagnostic, Line, StyledText, make_notes, make_warnings
 from logist.cli.show.patch_view import show_patch, show_patch_start
 from logist.cli.stops import get_stop_code
+from logist.core.answer import questions
 from logist.core.machine import waiting
 from logist.core.model import Interaction, Kind, Phase, State
 from logist.errors import LogistError, Refused, UsageError
@@ -28,6 +29,7 @@ from logist.jobs.base.session import load_session
 from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.inbox import list_inbox, read_step_task
 from logist.jobs.steward.inbox_decisions import (
+    PAID_TEXT,
     DecisionChoice,
     Input,
     list_decisions,
@@ -52,10 +54,6 @@ FILES = 12
 """Changed files that are listed; the diff has all."""
 PATCH_LINES = 30
 """Lines of the diff that are shown without asking for it."""
-PAID_TEXT = (
-    "The request was sent, but its answer is lost. Did the provider charge it? Its web page shows that. "
-    "If yes, or if you don't know, the highest possible cost stays booked; if no, it is released."
-)
 _BACK = "Enter: back"
 _REPLY = "r"
 
@@ -368,7 +366,7 @@ def _reread(item: InboxItem) -> InboxItem | None:
 def _list_options(state: State) -> dict[str, str]:
     """Return the options of the agent's question, by their number on the screen; {} for other jobs."""
     question = waiting.find_question(state.model_dump(mode="json"))
-    options = inbox_page.list_options(question) if question is not None else []
+    options = questions.list_options(question) if question is not None else []
     return {str(number): text for number, (text, _) in enumerate(options, 1)}
 
 

@@ -155,8 +155,8 @@ def _read_progress(folder: str) -> dict[str, Any] | None:
 
 
 def _format_progress(progress: dict[str, Any]) -> str:
-    from logist.cli.show.agent_progress import format_progress
     from logist.store.progress import ActivityRecord
+    from logist.store.progress_text import format_progress
 
     return format_progress(ActivityRecord(**progress), progress["seconds"])
 

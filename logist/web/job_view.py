@@ -1,0 +1,179 @@
+"""Gathers what the page shows of one job. Takes no lock and writes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logist.core.answer import findings, plans, questions
+from logist.core.machine import waiting
+from logist.core.model import Interaction, Kind, State
+from logist.errors import LogistError, Refused
+from logist.jobs.base import specs
+from logist.jobs.base.job_reader import read_interactions
+from logist.jobs.base.project import ProjectContext
+from logist.jobs.base.session import load_session
+from logist.jobs.steward.inbox import InboxItem, read_step_task
+from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, list_decisions
+from logist.jobs.steward.job_diff import Scope, compare_job
+from logist.quick_dataclass import dataclass
+from logist.store import JobDir
+from logist.web.served_project import ServedProject
+from logist.web.sessions import WebSession
+from logist.workspace.comparison import FileDifference
+
+
+@dataclass(frozen=True)
+class JobHead:
+    """What every page of a job shows, and what decisions need."""
+
+    project: ProjectContext
+    job: JobDir
+    state: State
+    item: InboxItem | None
+    """Why it waits for a person; None if it doesn't."""
+    row: dict[str, Any]
+    """As in a listing."""
+    choices: list[DecisionChoice]
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    def find_choice(self, name: str) -> DecisionChoice | None:
+        """Return a decision that is possible now."""
+        return next((each for each in self.choices if each.name == name), None)
+
+    def list_options(self) -> list[tuple[str, str]]:
+        """Return the options that the agent's question offers: each value, and what else is known of it."""
+        question = waiting.find_question(self.state.model_dump(mode="json"))
+        return questions.list_options(question) if question is not None else []
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The files that agents changed."""
+
+    files: list[FileDifference]
+    seen: str | None
+    """The review hash of the work with these files."""
+    problem: str | None = None
+    """Why they are not known."""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> int:
+        return sum(file.added or 0 for file in self.files)
+
+    @property
+    def deleted(self) -> int:
+        return sum(file.deleted or 0 for file in self.files)
+
+
+def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHead:
+    """Load a job as it is now. Raises UsageError if there is none, Damaged if its files don't verify."""
+    project = served.open(session)
+    job = project.open_job(job_id)
+    state = load_session(project, job).state
+    seen = served.look()
+    item = next((each for each in seen.inbox if each.job == job_id), None)
+    row = seen.rows.get(job_id) or {"status": state.status.value, "merged": None, "next_command": ""}
+    waits_for_provider = item is not None and item.kind == waiting.PROVIDER
+    return JobHead(
+        project, job, state, item, row, list_decisions(state, waits_for_provider=waits_for_provider)
+    )
+
+
+def find_changes(head: JobHead) -> Changes:
+    """Compare the workspace, as it is now, with where the job began."""
+    try:
+        with compare_job(head.project, head.job, head.state, Scope()) as compared:
+            files = compared.comparison.list_files()
+            return Changes(files, compared.compute_review_hash(), left_out=compared.comparison.left_out)
+    except Refused:
+        return Changes([], None, "no agent has worked on this job yet")
+    except LogistError as error:
+        return Changes([], None, error.message)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a person reads before deciding."""
+
+    task: str
+    criteria: list[str]
+    step_task: str
+    answer: Interaction | None
+    """The last answer of an agent."""
+    is_valid: bool
+    """False if that answer had no valid exit command."""
+    question: dict[str, Any] | None
+    reason: str
+    """Why the job waits, if the answer doesn't say that already."""
+    plan: list[str]
+    checks: list[dict[str, Any]]
+    findings: list[str]
+    evidence: list[dict[str, Any]]
+    """Each file that the agent named: path, whether it exists now, and whether it was changed."""
+    notes: list[Interaction]
+
+
+def build_overview(head: JobHead, changes: Changes) -> Overview:
+    """Gather what a person reads before deciding."""
+    state, data = head.state, head.state.model_dump(mode="json")
+    spec = specs.read_job_spec(head.job, draft=True, accept_slips=True)
+    answer, notes = None, []
+    for entry in read_interactions(head.job):
+        if entry.kind is Kind.ASK:
+            answer = entry
+        if entry.kind is Kind.NOTE:
+            notes.append(entry)
+    said = " ".join(state.last.summary.split()) if state.last is not None else ""
+    reason = head.item.reason if head.item is not None else " ".join(state.reason.split())
+    plan = plans.find_waiting_plan(data)
+    criteria = spec.acceptance_criteria or []
+    return Overview(
+        task=spec.prompt or state.title,
+        criteria=[criteria] if isinstance(criteria, str) else list(criteria),
+        step_task=read_step_task(str(head.job.path), state.step),
+        answer=answer,
+        is_valid=answer is not None and bool(answer.response.actions),
+        question=waiting.find_question(data),
+        reason="" if reason == said else reason,
+        plan=plans.render_plan_lines(plan["output"]) if plan and plans.is_plan(plan.get("output")) else [],
+        checks=[
+            {**check.model_dump(mode="json"), "is_failed": findings.is_failed_check(check.outcome)}
+            for check in state.checks or ()
+        ],
+        findings=[findings.format_finding(each) for each in state.findings or ()],
+        evidence=list(_list_evidence(head, changes)),
+        notes=notes,
+    )
+
+
+def _list_evidence(head: JobHead, changes: Changes) -> list[dict[str, Any]]:
+    workspace = head.project.open_workspace(head.job)
+    changed = {file.path for file in changes.files}
+    found = []
+    for path in head.state.artefacts:
+        try:
+            exists = bool(workspace.hash_evidence(path)["exists"])
+        except (LogistError, OSError):
+            exists = False
+        found.append({"path": path, "exists": exists, "is_changed": path in changed})
+    return found
+
+
+def get_default_answer(head: JobHead) -> str:
+    """Return the form of an answer, for a person who answers instead of an agent."""
+    verdict = '  "output": {"verdict": "PASS", "issues": [], "suggestions": []},\n'
+    stuck = head.state.place.stuck
+    is_review = stuck is not None and stuck.phase.value == "reviewer"
+    return (
+        '{\n  "action": "COMPLETED",\n  "evidence_files": [],\n'
+        f'{verdict if is_review else ""}  "summary_for_supervisor": ""\n}}\n'
+    )
+
+
+def needs_text(choice: DecisionChoice) -> bool:
+    """Whether a person has to enter something, so that one key can't decide it."""
+    return choice.input not in (Input.NOTHING, Input.OUTPUT, Input.OPTIONAL_NOTE)

@@ -1,0 +1,7 @@
+"""One module for each page. `ROUTES` are all of them, below the prefix of the sessions."""
+
+from __future__ import annotations
+
+from logist.web.pages import decisions, events, inbox, job, jobs
+
+ROUTES = [*inbox.ROUTES, *jobs.ROUTES, *job.ROUTES, *decisions.ROUTES, *events.ROUTES]

@@ -1,0 +1,78 @@
+"""One job: why it waits, what was asked and done, and what a person can decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from logist.jobs.steward.inbox_decisions import PAID_TEXT
+from logist.web.job_view import (
+    JobHead,
+    build_overview,
+    find_changes,
+    get_default_answer,
+    load_head,
+    needs_text,
+)
+from logist.web.site import get_session, get_site
+
+
+def show_job(request: Request) -> Response:
+    """Show what a person reads before deciding, and the decisions."""
+    return render_job(request, load_job(request))
+
+
+def load_job(request: Request) -> JobHead:
+    """Load the job of a request."""
+    return load_head(get_site(request).project, get_session(request), request.path_params["job"])
+
+
+def render_job(
+    request: Request,
+    head: JobHead,
+    status: int = 200,
+    *,
+    problem: str = "",
+    entered: dict[str, str] | None = None,
+) -> Response:
+    """Return the page of a job. `problem`: why a decision was not made; `entered`: what a person had typed for it."""
+    changes = find_changes(head)
+    return get_site(request).render(
+        request,
+        "job.html",
+        status,
+        overview=build_overview(head, changes),
+        changes=changes,
+        problem=problem,
+        entered=entered or {},
+        default_answer=get_default_answer(head),
+        paid_text=PAID_TEXT,
+        **build_common(request, head, "overview"),
+    )
+
+
+TABS = [("overview", "Overview")]
+"""The pages of a job: the end of the path, and the label."""
+
+
+def build_common(request: Request, head: JobHead, tab: str) -> dict[str, Any]:
+    """Return what all pages of a job show. `tab`: which of them this is."""
+    following = [item.job for item in get_site(request).project.look().inbox if item.snoozed_until is None]
+    place = following.index(head.id) if head.id in following else -1
+    others = following[place + 1 :] + following[: max(place, 0)]
+    return {
+        "head": head,
+        "job": head.id,
+        "state": head.state,
+        "item": head.item,
+        "tab": tab,
+        "tabs": TABS,
+        "needs_text": needs_text,
+        "next_job": others[0] if others else None,
+    }
+
+
+ROUTES = [Route("/jobs/{job}", show_job)]

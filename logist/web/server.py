@@ -1,0 +1,202 @@
+"""Puts the page together, and runs it on 127.0.0.1 until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from logist.errors import LogistError, Refused, StorageError, UsageError
+from logist.jobs.base.project import ProjectContext
+from logist.web import pages, site
+from logist.web.guard import Guard
+from logist.web.served_project import ServedProject
+from logist.web.sessions import Sessions, create_link, remove_links
+from logist.web.site import Form, Site, get_session, get_site, post_handler
+
+HOST = "127.0.0.1"
+FOLDER = "serve"
+"""In the `.logist` directory; one directory for each port."""
+STOP_SECONDS = 0.2
+CLOSE_SECONDS = 2
+
+
+def build_app(project: ServedProject, sessions: Sessions, port: int) -> ASGIApp:
+    """Return the application with all its pages, behind the guard."""
+    static = StaticFiles(directory=Path(__file__).parent / "static")
+    app = Starlette(
+        routes=[
+            Route("/enter", _show_entrance),
+            Route("/enter", post_handler(_enter), methods=["POST"]),
+            Route("/leave", post_handler(_leave), methods=["POST"]),
+            Mount("/static", static),
+            Mount(sessions.prefix, routes=pages.ROUTES),
+            Route("/", _show_root),
+        ],
+        exception_handlers={LogistError: site.show_error, 404: _show_missing},
+    )
+    app.state.site = Site(project, sessions)
+    return Guard(app, sessions, port)
+
+
+def _show_root(request: Request) -> Response:
+    # The cookie is not sent to this path, so the guard answers all others with 401.
+    return get_site(request).redirect("/")
+
+
+def _show_entrance(request: Request) -> Response:
+    """A GET uses up no link, because chat programs and browsers open links by themselves."""
+    return get_site(request).render(request, "enter.html", key=request.query_params.get("key", ""))
+
+
+def _enter(request: Request, form: Form) -> Response:
+    its_site = get_site(request)
+    cookie = its_site.sessions.start(form.get("key", ""))
+    if cookie is None:
+        return its_site.render(
+            request,
+            "error.html",
+            403,
+            title="This link can't be used any more",
+            text="A link works once, for an hour. If you have not used it yourself, somebody else may have: stop the "
+            "server with Ctrl-C, and start it again.",
+            advice="to get another link: logist serve --link",
+        )
+    response = its_site.redirect("/")
+    response.set_cookie(
+        its_site.sessions.cookie, cookie, path=its_site.sessions.prefix, httponly=True, samesite="strict"
+    )
+    return response
+
+
+def _leave(request: Request, form: Form) -> Response:
+    get_site(request).sessions.end(get_session(request))
+    return PlainTextResponse("You are signed out.\n")
+
+
+def _show_missing(request: Request, error: Exception) -> Response:
+    return get_site(request).render(
+        request, "error.html", 404, title="Not found", text="There is no such page.", advice=None
+    )
+
+
+def open_socket(port: int) -> socket.socket:
+    """Return a socket that listens on 127.0.0.1. Raises Refused if the port is in use."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        fix = "choose another one with --port, or 0 for any free one"
+        raise Refused(f"can't listen on port {port}: {error.strerror}", fix=fix) from error
+    listening.listen(128)
+    return listening
+
+
+@contextmanager
+def claim_folder(home: Path, port: int) -> Iterator[Path]:
+    """Keep the directory of a server at this port for this process; `find_servers` finds it as long as it runs."""
+    folder = home / FOLDER / str(port)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageError(f"can't create the directory: {error.strerror}", where=str(folder)) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_links(folder)
+        yield folder
+    finally:
+        os.close(descriptor)
+
+
+def find_servers(home: Path) -> list[tuple[int, Path]]:
+    """Return the ports of the servers of a project that run now, each with its directory."""
+    found = []
+    try:
+        names = sorted(name for name in os.listdir(home / FOLDER) if name.isascii() and name.isdigit())
+    except OSError:
+        return []
+    for name in names:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(home / FOLDER / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.append((int(name), home / FOLDER / name))
+            finally:
+                os.close(descriptor)
+    return found
+
+
+def print_further_link(home: Path, port: int | None, steward: str | None) -> str:
+    """Return a further one-time link to a running server. Raises UsageError if it is not clear to which one."""
+    servers = [each for each in find_servers(home) if port is None or each[0] == port]
+    if not servers:
+        raise UsageError("no server runs for this project", fix="to start one: logist serve")
+    if len(servers) > 1:
+        ports = ", ".join(str(each[0]) for each in servers)
+        raise UsageError(f"several servers run, at the ports {ports}", fix="choose one with --port")
+    return create_link(servers[0][1], servers[0][0], steward)
+
+
+def serve(
+    open_context: Callable[[], ProjectContext],
+    port: int,
+    *,
+    show_link: Callable[[str, int], None],
+    is_stopped: Callable[[], int],
+) -> None:
+    """Serve the page until `is_stopped` returns a signal. `show_link` gets the first link and the port."""
+    project = ServedProject(open_context)
+    owner = open_context().steward
+    with contextlib.closing(open_socket(port)) as listening:
+        port = listening.getsockname()[1]
+        with claim_folder(project.home, port) as folder:
+            sessions = Sessions(folder, port, owner)
+            config = uvicorn.Config(
+                build_app(project, sessions, port),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                http="h11",
+                ws="none",
+                lifespan="off",
+                timeout_graceful_shutdown=CLOSE_SECONDS,
+            )
+            server = _Server(config)
+            show_link(create_link(folder, port), port)
+            asyncio.run(_serve_until_stopped(server, listening, is_stopped))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the command line."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve_until_stopped(
+    server: uvicorn.Server, listening: socket.socket, is_stopped: Callable[[], int]
+) -> None:
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    while not serving.done():
+        if is_stopped():
+            server.should_exit = True
+        await asyncio.wait([serving], timeout=STOP_SECONDS)
+    await serving

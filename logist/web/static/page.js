@@ -1,0 +1,143 @@
+// Everything works without this file. It adds keys, live updates, and notes that survive a reload.
+"use strict";
+
+const base = document.body.dataset.base;
+const jobId = document.body.dataset.job;
+const news = document.getElementById("news");
+
+document.getElementById("enter")?.requestSubmit();
+
+// Keys
+
+let chosen = -1;
+
+function choose(step) {
+  const entries = [...document.querySelectorAll(".entries .entry, tbody .entry")].filter((each) => each.offsetParent);
+  if (!entries.length) return;
+  chosen = Math.min(Math.max(chosen + step, 0), entries.length - 1);
+  entries.forEach((each, place) => each.classList.toggle("chosen", place === chosen));
+  const link = entries[chosen].querySelector("a.open");
+  link.focus({ preventScroll: true });
+  entries[chosen].scrollIntoView({ block: "nearest" });
+}
+
+function useForm(key) {
+  const forms = [...document.querySelectorAll(`form[data-key="${key}"]`)];
+  if (!forms.length) return false;
+  const form = forms.find((each) => each.querySelector("textarea, input:not([type=hidden])")) || forms[0];
+  const details = form.closest("details");
+  for (let outer = details; outer; outer = outer.parentElement.closest("details")) outer.open = true;
+  const field = form.querySelector("textarea, input:not([type=hidden])");
+  if (field || details) {
+    (field || form.querySelector("button")).focus();
+  } else {
+    form.requestSubmit();
+  }
+  return true;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const target = event.target;
+  if (target.closest("input, textarea, select, dialog")) {
+    if (event.key === "Escape") target.blur();
+    return;
+  }
+  if (event.repeat && !"jk".includes(event.key)) return;
+  switch (event.key) {
+    case "j": choose(1); break;
+    case "k": choose(-1); break;
+    case "/": document.getElementById("q").focus(); break;
+    case "?": document.getElementById("keys").showModal(); break;
+    case "i": location.href = `${base}/`; break;
+    case ".": location.reload(); break;
+    case "s": if (!document.body.dataset.next) return; location.href = document.body.dataset.next; break;
+    case "a": case "r": {
+      const open = document.querySelector(".entry.chosen a.open");
+      if (!useForm(event.key) && open) location.href = `${open.href}#${event.key}`;
+      break;
+    }
+    default:
+      if (!/^[a-z]$/.test(event.key) || !useForm(event.key)) return;
+  }
+  event.preventDefault();
+});
+
+// The inbox opens a job with #a or #r: the form of that key gets the focus, so that nothing is decided unseen.
+if (/^#[ar]$/.test(location.hash)) {
+  const form = document.querySelector(`form[data-key="${location.hash[1]}"]`);
+  const field = form?.querySelector("textarea, input:not([type=hidden]), button");
+  if (field) {
+    const details = form.closest("details");
+    if (details) details.open = true;
+    field.focus();
+  }
+}
+
+// A decision is sent once, however often a person presses the button.
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "yes";
+});
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+
+// Notes that were not sent yet
+
+for (const field of document.querySelectorAll("[data-draft]")) {
+  const name = `draft ${field.dataset.draft}`;
+  const kept = localStorage.getItem(name);
+  if (kept !== null && kept !== field.defaultValue) {
+    field.value = kept;
+    const details = field.closest("details");
+    if (details) details.open = true;
+  }
+  field.addEventListener("input", () => localStorage.setItem(name, field.value));
+  field.form.addEventListener("submit", () => localStorage.removeItem(name));
+}
+
+// Live updates. They never move what a person reads: entries change in place, and new ones are announced.
+
+function announce(text) {
+  news.replaceChildren(text + " ", Object.assign(document.createElement("a"), { href: location.href.split("#")[0], textContent: "Show" }));
+  news.hidden = false;
+}
+
+async function updateList() {
+  const answer = await fetch(location.href);
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const now = new Map([...fresh.querySelectorAll("[data-job].entry")].map((each) => [each.dataset.job, each]));
+  let added = now.size;
+  for (const entry of document.querySelectorAll("[data-job].entry")) {
+    const other = now.get(entry.dataset.job);
+    entry.classList.toggle("gone", !other);
+    if (!other) continue;
+    added -= 1;
+    if (other.innerHTML !== entry.innerHTML && !entry.contains(document.activeElement)) entry.innerHTML = other.innerHTML;
+  }
+  if (added > 0) announce(`${added} new.`);
+}
+
+function listen() {
+  const live = document.body.dataset.live;
+  const stream = new EventSource(`${base}/events${jobId ? `?job=${encodeURIComponent(jobId)}` : ""}`);
+  stream.addEventListener("change", (event) => {
+    const data = JSON.parse(event.data);
+    document.getElementById("waiting").textContent = data.waiting;
+    if (live === "list") updateList();
+    if (live === "job" && (data.jobs === null || data.jobs.includes(jobId))) announce("This job has changed.");
+  });
+  stream.addEventListener("progress", (event) => {
+    const line = document.getElementById("progress");
+    const data = JSON.parse(event.data);
+    if (!line) return;
+    line.hidden = data.text === null;
+    line.textContent = data.text || "";
+  });
+  addEventListener("pagehide", () => stream.close());
+}
+
+if (document.getElementById("waiting") && window.EventSource) listen();

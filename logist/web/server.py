@@ -71,8 +71,8 @@ def _enter(request: Request, form: Form) -> Response:
             "error.html",
             403,
             title="This link can't be used any more",
-            text="A link works once, for an hour. If you have not used it yourself, somebody else may have: stop the "
-            "server with Ctrl-C, and start it again.",
+            text="A link works once, for an hour. If you have not used it yourself, another person may have: stop "
+            "the server with Ctrl-C, and start it again.",
             advice="to get another link: logist serve --link",
         )
     response = its_site.redirect("/")

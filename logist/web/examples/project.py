@@ -59,15 +59,20 @@ class ExampleProject:
         """Open the project, for example to serve it."""
         return open_project(self.environment, self.directory, say=say, stopping=stopping)
 
+    def make_job(self, job_id: str) -> None:
+        """Make one of the example jobs."""
+        hours_ago, story = STORIES[job_id]
+        story(self.start_job(job_id, hours_ago))
+
     def start_job(self, job_id: str, hours_ago: float) -> ExampleJob:
         """Return a job that is not created yet."""
         return ExampleJob(self.open(), job_id, self.began - timedelta(hours=hours_ago))
 
 
-def make_example_project(
+def create_example_project(
     folder: Path, variables: Mapping[str, str], *, now: datetime | None = None
 ) -> ExampleProject:
-    """Make the project in an empty folder. Takes some seconds; calls no model.
+    """Create the project without jobs in an empty folder.
 
     `variables`: the environment of this process. `now`: when the examples end; by default, now.
     """
@@ -80,14 +85,17 @@ def make_example_project(
     for name, text in WORKFLOWS.items():
         _write(directory / ".logist" / "workflows" / name, text)
     (folder / "config").mkdir()
+    return project
 
-    def make(job_id: str) -> None:
-        hours_ago, story = STORIES[job_id]
-        story(project.start_job(job_id, hours_ago))
 
+def make_example_project(
+    folder: Path, variables: Mapping[str, str], *, now: datetime | None = None
+) -> ExampleProject:
+    """Create the project with all its jobs; see `create_example_project`. Takes some seconds, and calls no model."""
+    project = create_example_project(folder, variables, now=now)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for done in [pool.submit(make, job_id) for job_id in STORIES]:
-            done.result()
+        for made in [pool.submit(project.make_job, job_id) for job_id in STORIES]:
+            made.result()
     merge_and_conflict(project.start_job(MERGED, 25), project.start_job(LATE, 25.5))
     project.start_job(RUNNING, 0.1).create(
         "Make the search faster: it reads every article again for each word.",

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from measure import LOGIST, clean_environment, table
 
 from logist.core.model import Kind
-from logist.jobs.base.session import dump_interaction
+from logist.jobs.base.stored_records import dump_interaction
 from logist.jobs.steward import steward_decisions
 from logist.store.entries import CLOSING, format_header, seal_entry
 from tests.jobs.bench import Bench, answer, command

@@ -126,8 +126,16 @@ def _build_standard(cls: type) -> Any:
         for name, spec in specs
     ]
     kw_only, frozen = any(spec.kw_only for _, spec in specs), vars(cls).get("__setattr__") is _refuse_to_set
+    # Without a docstring, the standard library writes one from the signature, which takes longer than all else.
     return dataclasses.make_dataclass(
-        cls.__name__, fields, init=False, repr=False, eq=False, frozen=frozen, kw_only=kw_only
+        cls.__name__,
+        fields,
+        namespace={"__doc__": cls.__name__},
+        init=False,
+        repr=False,
+        eq=False,
+        frozen=frozen,
+        kw_only=kw_only,
     )
 
 

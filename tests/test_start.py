@@ -15,6 +15,7 @@ from tests.torture.lab import command
 HEAVY = {
     "asyncio",
     "email",
+    "hashlib",
     "http",
     "importlib.metadata",
     "jsonschema",
@@ -138,6 +139,59 @@ def test_what_only_reads_loads_no_pydantic(run_logist: RunLogist, tmp_path: Path
     assert ran.out
     assert heavy(ran.err) == set()
     assert tree(tmp_path) == before
+
+
+_PARSERS = ("lark", "regex", "ruamel", "logist.core.mermaid", "logist.workflows.", "logist.core.condition")
+"""What reads workflow files."""
+
+
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize(
+    ("args", "unused"),
+    [
+        (
+            ["job", "verify", "j1"],
+            (
+                *_PARSERS,
+                "hashlib",
+                "logist.cli.checkup",
+                "logist.config.settings",
+                "logist.agents.",
+                "logist.core.machine.routing",
+                "logist.core.template",
+                "logist.core.prompt",
+                "logist.roles",
+            ),
+        ),
+        (["job", "diff", "j1", "--stat"], ("logist.core.history.fold", "logist.workspace.workspace")),
+        (["inbox", "--json"], ("subprocess", "tempfile", "logist.core.history.fold")),
+        (
+            ["job", "replay", "j1"],
+            (
+                *_PARSERS,
+                "email",
+                "importlib.metadata",
+                "logist.agents.programs",
+                "logist.workspace.workspace",
+                "logist.cli.checkup.project_checks",
+                "logist.jobs.doctor",
+            ),
+        ),
+        (
+            ["doctor"],
+            (*_PARSERS, "email", "importlib.metadata", "socket", "logist.jobs.turn.answer_recording"),
+        ),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+@pytest.mark.usefixtures("answered_job")
+def test_a_command_loads_only_what_it_uses(
+    run_logist: RunLogist, args: list[str], unused: tuple[str, ...]
+) -> None:
+    ran = run_logist(*args, env=TIMED)
+    assert "error: " not in talk(ran.err), talk(ran.err)
+    assert ran.out
+    assert [name for name in sorted(loaded(ran.err)) if name.startswith(unused)] == []
 
 
 def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def open_plain_project(environment: Environment, jobs_dir: str | None) -> PlainP
     jobs = Path(environment.jobs_dir_name(jobs_dir, cwd))
     if settings is None or environment.agent_name() or describe_problem(jobs) or not str(jobs).isprintable():
         return None
-    return PlainProject(jobs, settings.data)
+    return PlainProject(jobs, settings.data, environment)
 
 
 def open_project(

@@ -18,7 +18,8 @@ from logist.core.model import HALTED, Kind, State, Status
 from logist.errors import Busy, LogistError, ProviderError, Stopped, StorageError
 from logist.jobs.base import family, hooks
 from logist.jobs.base.breakers import ProviderBreakers
-from logist.jobs.base.session import load_session, read_current_state
+from logist.jobs.base.session import load_session
+from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.step_job import do_step, is_provider_failing
 from logist.jobs.steward.steward_decisions import record_decision
 from logist.jobs.turn import outages

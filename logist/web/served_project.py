@@ -146,7 +146,7 @@ def _read_rows(folder: str, ids: list[str]) -> Iterable[Row]:
 
 
 def _rebuild_state(folder: str, job_id: str) -> dict[str, Any]:
-    from logist.jobs.base.session import read_current_state  # noqa: PLC0415 - few jobs need it
+    from logist.jobs.base.stored_records import read_current_state  # noqa: PLC0415 - few jobs need it
 
     job = JobDir.open(Path(folder), job_id)
     job.load()

@@ -6,7 +6,6 @@ because the programs of a virtual environment contain its path.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import os
@@ -20,6 +19,7 @@ from urllib.parse import quote
 
 from logist.core.text import lock_files
 from logist.core.text.cache_patterns import VOLATILE_CACHES
+from logist.digests import start_hash
 from logist.errors import StorageError
 from logist.quick_dataclass import dataclass
 from logist.workspace.checkpoint import baseline, undoing
@@ -140,21 +140,21 @@ def hash_lock_files(top: int, rules: ScanRules, patterns: Sequence[str]) -> dict
 
 
 def _hash_content(top: int, raw: bytes) -> str:
-    digest = hashlib.sha256()
     parts = raw.split(b"/")
     try:
         with safe_open.open_regular_below(top, parts) as descriptor:
             status = os.fstat(descriptor)
             if status.st_size > MOST_LOCK_BYTES:
                 return f"{status.st_size} {status.st_mtime_ns}"
+            digest = start_hash("sha256", status.st_size)
             for piece in safe_open.read_exactly(descriptor, status.st_size):
                 digest.update(piece)
+            return digest.hexdigest()
     except OSError as error:
         if error.errno not in safe_open.GONE:
             raise
         with safe_open.open_below(top, parts[:-1]) as parent:
             return f"link to {file_names.to_json(safe_open.read_link(parent, parts[-1]))}"
-    return digest.hexdigest()
 
 
 def find_products(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
@@ -195,6 +195,8 @@ def compute_digest(top: int, outputs: Sequence[str]) -> str:
 
     Only the kernel sets the change time, so every change is noticed.
     """
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, which pays for the many files of a setup
+
     hashed = hashlib.sha256()
     for output in outputs:
         for line in _iter_stamps(top, file_names.from_json(output)):

@@ -293,12 +293,6 @@ class Workspace(WorkspaceReader):
         with self._wrap_os_errors():
             return changes.compute_checkpoint_digest(self.git, commit)
 
-    def list_checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
-        """Return every checkpoint in the repository, by its commit."""
-        with self._wrap_os_errors():
-            require_directory(self.git.git_dir, NO_GIT)
-            return objects.list_checkpoints(self.git)
-
     def holds_any(self, commit: str, paths: Sequence[str]) -> bool:
         """Whether a checkpoint holds one of these files."""
         with self._wrap_os_errors():

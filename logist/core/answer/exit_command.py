@@ -24,6 +24,7 @@ from logist.core.answer import answer_faults, thinking
 from logist.core.answer.answer_faults import UnreadableError
 from logist.core.model import ExitAction, JsonObject
 from logist.core.text import outermost_json, surrogates
+from logist.lazy_patterns import compile_on_use
 from logist.quick_dataclass import dataclass
 
 MAX_CHARACTERS = 1 << 18
@@ -50,16 +51,16 @@ EXAMPLE_COPIED = (
     "expected `action` to be exactly one of COMPLETED, STUCK, RETRY"
 )
 
-_KEY = re.compile(r'"action"|\\u')  # without either of these, no object has the key
-_LOOKS_LIKE_ONE = re.compile(
+_KEY = compile_on_use(r'"action"|\\u')  # without either of these, no object has the key
+_LOOKS_LIKE_ONE = compile_on_use(
     r"""["“”]action["“”]\s*["“”:]"""
     r"""|(?:['‘’]action['‘’]|(?<!["'\w])action)\s*:\s*["'“”‘’]?(?:COMPLETED|STUCK|RETRY)\b""",
     re.IGNORECASE,
 )
-_OTHER_KEYS = re.compile(r'"(?:evidence_files|summary_for_supervisor)"\s*:')
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_FENCE_LINE = re.compile(rf"{outermost_json.FENCE}[\w+-]*\s*")
-_SENTENCE_END = re.compile(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
+_OTHER_KEYS = compile_on_use(r'"(?:evidence_files|summary_for_supervisor)"\s*:')
+_SURROGATE = compile_on_use("[\ud800-\udfff]")
+_FENCE_LINE = compile_on_use(rf"{outermost_json.FENCE}[\w+-]*\s*")
+_SENTENCE_END = compile_on_use(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from functools import cached_property
@@ -13,6 +12,7 @@ from logist.core.permissions.tools import select_permitted_tools
 from logist.core.prompt import archived_request
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.step.model_choice import ROLE, SHIPPED, ChosenModel
+from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def find_asked_role(entry: Interaction) -> str:
 def schema_hash(schema: JsonObject) -> str:
     """Return the sha256 (hex) of a schema as canonical JSON, as in the metadata of a request."""
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return compute_sha256(text.encode("utf-8"))
 
 
 def describe_part(source: str) -> str:

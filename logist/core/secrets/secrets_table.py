@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from logist.lazy_patterns import compile_on_use
+
 SHORT_TEXT = 4_000
 """Characters of a text whose matches are kept for the next search."""
 
@@ -89,7 +91,7 @@ _PLACEHOLDERS = frozenset(
         "false",
     ]
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = compile_on_use(
     r"(?i)(?:your|my|some|the|an?|insert|enter|put|replace|example|sample|dummy|fake|test|placeholder)[-_.]|"
     r".*(?:example|placeholder|changeme|your[-_]|[-_]here\Z|\[redacted)|[x*.•#0_-]+\Z"
 )
@@ -110,8 +112,8 @@ def _is_password(value: str) -> bool:
 
 
 _WORD = r"(?:[A-Za-z]+[0-9]{0,2}_+)*(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,2})"
-_IDENTIFIER = re.compile(rf"{_WORD}(?:(?:\.|::|->){_WORD})*\Z")
-_LOCATION = re.compile(r"[a-z][a-z0-9+.-]*://|[~.]{0,2}/")
+_IDENTIFIER = compile_on_use(rf"{_WORD}(?:(?:\.|::|->){_WORD})*\Z")
+_LOCATION = compile_on_use(r"[a-z][a-z0-9+.-]*://|[~.]{0,2}/")
 
 
 def _is_value(value: str) -> bool:

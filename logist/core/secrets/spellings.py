@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from logist.core.text import invisible_characters
+from logist.lazy_patterns import compile_on_use
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 # Unnecessary escapes: only written to hide something, or by a very careful library.
-_ODD_ESCAPE = re.compile(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
+_ODD_ESCAPE = compile_on_use(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
 # Escapes of invisible characters, at any depth of JSON; and those that split a word, which `\b` in a pattern does not.
 # The backslash comes first, so that the search can skip ahead.
 _UNSEEN = (
@@ -23,24 +24,24 @@ _UNSEEN = (
     r"|u(?:034[fF]|061[cC]|115[fF]|1160|17[bB][45]|180[b-fB-F]|3164|[fF][eE]0[0-9A-Fa-f]|[fF]{2}[aA]0|20(?:0[b-fB-F]|2[89a-eA-E]|6[0-9a-fA-F])|[fF][eE][fF]{2}|[fF]{3}[9abAB]|[eE][0-9A-Fa-f]{3}"
     r"|[dD][bB](?:40|[89a-fA-F][0-9A-Fa-f])\\++u[dD][c-fC-F][0-9A-Fa-f]{2}))"
 )
-_UNSEEN_ESCAPE = re.compile(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
-_SPLIT_WORD = re.compile(
+_UNSEEN_ESCAPE = compile_on_use(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
+_SPLIT_WORD = compile_on_use(
     rf"\\(?<=[A-Za-z0-9_+/=-]\\)\\*+{_UNSEEN}(?:\\++{_UNSEEN}){{0,8}}+(?=[A-Za-z0-9_+/=-])"
 )
 # Escapes of JSON and of a shell. The two halves of a surrogate pair are one character.
-_ESCAPE = re.compile(
+_ESCAPE = compile_on_use(
     r"\\(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
     r"|u(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<letter>[bfnrt])|(?P<itself>[ -/:-@\[-`{-~]))"
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # What a shell quotes (see shlex) and JSON may escape.
-_UNSAFE = re.compile(r"[^A-Za-z0-9_@%+=:,./-]+")
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_UNSAFE = compile_on_use(r"[^A-Za-z0-9_@%+=:,./-]+")
+_NOT_UTF8 = compile_on_use("[\udc80-\udcff]")
 DEEPEST = 3
 """The maximum depth of unescaping: JSON in JSON in JSON."""
-_PERCENT = re.compile(r"%([0-9A-Fa-f]{2})")
+_PERCENT = compile_on_use(r"%([0-9A-Fa-f]{2})")
 # A line break, also as in JSON or a shell, and the indentation or quote marks on the next line.
-_BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
+_BREAK = compile_on_use(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
 
 
 def list_forms(secret: str) -> frozenset[str]:

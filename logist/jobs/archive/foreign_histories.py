@@ -18,7 +18,7 @@ from logist.core.replay.old_entry import is_logist_interaction
 from logist.core.replay.old_shapes import Notes, OldShapesSurvey
 from logist.core.text import surrogates
 from logist.errors import Damaged
-from logist.jobs.base.session import dump_interaction, parse_interaction
+from logist.jobs.base.stored_records import dump_interaction, parse_interaction
 from logist.resources import load_schema
 from logist.store import foreign, history
 from logist.store.entries import seal_entry

@@ -23,7 +23,7 @@ from logist.core.workflow import limit_checks
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import hooks, job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import ProjectContext
-from logist.jobs.base.session import dump_interaction, dump_state, parse_interaction
+from logist.jobs.base.stored_records import dump_interaction, dump_state, parse_interaction
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, Position, replace_file
 

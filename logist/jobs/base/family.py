@@ -18,7 +18,8 @@ from logist.core.model import (
     StuckKind,
 )
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs.base.session import load_session, read_current_state
+from logist.jobs.base.session import load_session
+from logist.jobs.base.stored_records import read_current_state
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:

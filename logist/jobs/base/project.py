@@ -154,12 +154,9 @@ class ProjectContext:
     @property
     def key_names(self) -> frozenset[str]:
         """The environment variables that hold the keys of the models and of the providers."""
-        models, providers = self.settings.models.values(), self.settings.providers.values()
-        names = {model.api_key_env for model in models}
-        names |= {
-            provider.api_key_env for provider in (*known_providers.SHIPPED_PROVIDERS.values(), *providers)
-        }
-        return frozenset(name for name in names if name)
+        named = [model.api_key_env for model in self.settings.models.values()]
+        named += [provider.api_key_env for provider in self.settings.providers.values()]
+        return known_providers.list_key_names(named)
 
     def choose_agent(self, role: Role) -> str:
         """The agent for a role: the local one if there is one, else the role's own

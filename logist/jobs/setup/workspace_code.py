@@ -14,7 +14,7 @@ from logist.agents import outside_code, sandbox
 from logist.agents.protocol import CodePaths
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
-from logist.jobs.base.session import read_current_state
+from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.setup.setup_cache import SetupCache
 from logist.quick_dataclass import dataclass
 from logist.workspace.prepared import SetupStamp

@@ -25,7 +25,8 @@ from logist.agents.protocol import AgentWork, CodePaths
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text import lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
-from logist.jobs.base.session import Session, make_process_marker, read_current_state
+from logist.jobs.base.session import Session, make_process_marker
+from logist.jobs.base.stored_records import read_current_state
 from logist.jobs.setup import commands, setup_cache, workspace_code
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir, replace_file

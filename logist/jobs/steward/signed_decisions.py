@@ -15,7 +15,8 @@ from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, Signature
 from logist.errors import InvalidFile, LogistError, Refused
-from logist.jobs.base.session import Session, dump_interaction
+from logist.jobs.base.session import Session
+from logist.jobs.base.stored_records import dump_interaction
 from logist.quick_dataclass import dataclass
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ compared at once; an object for each file is only made where something has chang
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import struct
@@ -17,6 +16,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
+from logist.digests import compute_sha256
 from logist.quick_dataclass import dataclass
 from logist.workspace.files import file_names, safe_open
 
@@ -306,4 +306,4 @@ def _hash_directory(descriptor: int, path: bytes, *, unlocking: bool) -> str:
     lines = [b"%s\0%o %d %d\n" % (path, mode, size, mtime) for path, (size, mtime, _, _, mode) in stamps]
     lines += [b"%s/\n" % path for path in scanned.table.list_directories()]
     lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in scanned.unstored.items()]
-    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+    return compute_sha256(b"".join(sorted(lines)))

@@ -12,6 +12,7 @@ from typing import Any
 
 from logist.core.machine.job_row import RUNNING, build_job_row
 from logist.errors import LogistError
+from logist.jobs.archive.daily_statistics import DailyStatistics
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.steward.inbox import InboxItem, list_inbox
 from logist.quick_dataclass import dataclass
@@ -56,6 +57,7 @@ class ServedProject:
         self.jobs_dir: Path = context.jobs_dir
         self.home: Path = context.home
         self.name = context.home.parent.name
+        self.costs = DailyStatistics()
         self._lock = Lock()
         self._seen = SeenJobs(0, {}, {}, [])
         self._seen_at = 0.0

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from logist.cli.show import workflow_standing
-from logist.cli.show.workflow_lines import Followed
 from logist.core.machine import advice
 from logist.core.model import Edge, EffectiveSpec, Place, State, Status, Step, Workflow
+from logist.jobs.followed_workflow import Followed
 from logist.jobs.workflow_progress import ProgressRecord, Way
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from logist.cli.show import glance, workflow_lines
 from logist.cli.show.output import Command, Line, StyledText
-from logist.cli.show.workflow_lines import Followed
 from logist.core.machine import advice
 from logist.core.model import TERMINAL, Status, StuckKind
-from logist.jobs import workflow_progress
+from logist.jobs import followed_workflow, workflow_progress
+from logist.jobs.followed_workflow import Followed
 from logist.jobs.workflow_progress import SeenChild
 
 SHOWN = 20
@@ -63,7 +63,7 @@ def progress_lines(found: Followed, *, answered: bool = False) -> Iterator[Line]
     if step is not None:
         name = f", {_to_one_line(step.name)}" if step.name != step.id else ""
         place = f"{workflow_progress.find_step_number(found.flow, step.id)} of {len(found.flow.steps)}"
-        yield "  step: ", StyledText(step.id, "bold"), f"{name} ({place}, {workflow_lines.get_kind(step)})"
+        yield "  step: ", StyledText(step.id, "bold"), f"{name} ({place}, {followed_workflow.get_kind(step)})"
     yield from (f"  {_to_one_line(line)}" for line in workflow_progress.list_fallbacks(found.told.way))
     yield from _request_lines(found)
     yield from _child_lines(found)
@@ -104,7 +104,7 @@ def _onward_lines(found: Followed) -> Iterator[Line]:
     for edge in edges:
         target = found.flow.find_step(edge.target)
         name = f"{target.id} ({_to_one_line(target.name)})" if target else "the end"
-        yield f"    {_to_one_line(workflow_lines.format_condition(edge))}: {name}"
+        yield f"    {_to_one_line(followed_workflow.format_condition(edge))}: {name}"
 
 
 def _child_lines(found: Followed) -> Iterator[Line]:
@@ -132,7 +132,7 @@ def _single_child_lines(child: SeenChild, found: Followed, indent: str) -> Itera
     name = f" ({_to_one_line(child.name)})" if child.name else ""
     yield indent, f"{child.id}{name}", " is ", glance.status_span(child.status), f"{kind_text}{reason}"
     if workflow_progress.needs_steward(child.status):
-        yield f"{indent}  ", StyledText(workflow_lines.suggest_command(child, found), "dim")
+        yield f"{indent}  ", StyledText(followed_workflow.suggest_command(child, found), "dim")
     for below in child.children:
         if below.waiting_for_steward:
             yield from _single_child_lines(below, found, f"{indent}  ")
@@ -145,7 +145,7 @@ def _stuck_lines(found: Followed) -> Iterator[Line]:
         decision = found.told.way.decisions[lost]
         yield f"  no branch of {lost} matches:"
         yield from (
-            f"    {_to_one_line(workflow_lines.format_condition(edge))}"
+            f"    {_to_one_line(followed_workflow.format_condition(edge))}"
             for edge in found.flow.find_edges_from(lost)
         )
         for name, value in (decision.get("values") or {}).items():

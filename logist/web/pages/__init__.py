@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from logist.web.pages import decisions, events, inbox, job, jobs
+from logist.web.pages import costs, decisions, events, inbox, job, jobs, workflow
 
-ROUTES = [*inbox.ROUTES, *jobs.ROUTES, *job.ROUTES, *decisions.ROUTES, *events.ROUTES]
+ROUTES = [
+    *inbox.ROUTES,
+    *jobs.ROUTES,
+    *job.ROUTES,
+    *decisions.ROUTES,
+    *events.ROUTES,
+    *workflow.ROUTES,
+    *costs.ROUTES,
+]

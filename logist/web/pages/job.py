@@ -54,7 +54,7 @@ def render_job(
     )
 
 
-TABS = [("overview", "Overview")]
+TABS = [("overview", "Overview"), ("workflow", "Workflow")]
 """The pages of a job: the end of the path, and the label."""
 
 
@@ -69,7 +69,7 @@ def build_common(request: Request, head: JobHead, tab: str) -> dict[str, Any]:
         "state": head.state,
         "item": head.item,
         "tab": tab,
-        "tabs": TABS,
+        "tabs": [each for each in TABS if each[0] != "workflow" or head.state.workflow is not None],
         "needs_text": needs_text,
         "next_job": others[0] if others else None,
     }

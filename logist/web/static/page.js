@@ -130,6 +130,8 @@ async function updateList() {
   if (added > 0) announce(`${added} new.`);
 }
 
+// The job of this page, and the child jobs that are on it
+const shown = [jobId, ...(document.body.dataset.follows || "").split(" ")];
 let seen = Number(document.body.dataset.seen);
 let stream = null;
 
@@ -138,7 +140,7 @@ function showChange(data) {
   seen = data.seen;
   document.getElementById("waiting").textContent = data.waiting;
   if (live === "list") updateList();
-  if (live === "job" && (data.jobs === null || data.jobs.includes(jobId))) updateJob();
+  if (live === "job" && (data.jobs === null || data.jobs.some((each) => shown.includes(each)))) updateJob();
 }
 
 function listen() {

@@ -20,8 +20,8 @@ from logist.core.money import amounts
 from logist.errors import Refused
 
 if TYPE_CHECKING:
-    from logist.cli.show.workflow_lines import Followed
     from logist.core.model import Interaction, State
+    from logist.jobs.followed_workflow import Followed
     from logist.store import JobDir
 
 ENDED = ("SUCCESS", "FAILED", "CANCELED")
@@ -171,11 +171,11 @@ def _read_followed(job: JobDir, state: State) -> Followed | None:
     """Return the workflow of a job that does not follow the built-in one, if this Logist can read it."""
     if state.workflow is None:
         return None
-    from logist.cli.show import workflow_lines
+    from logist.jobs import followed_workflow
 
-    running = workflow_lines.is_running(job, state.status.value)
+    running = followed_workflow.is_running(job, state.status.value)
     try:
-        return workflow_lines.read_followed(job, state.model_dump(mode="json"), running=running)
+        return followed_workflow.read_followed(job, state.model_dump(mode="json"), running=running)
     except ValueError:  # a newer Logist's
         return None
 

@@ -99,11 +99,12 @@ def _read_followed(
     from pathlib import Path
 
     from logist.cli.show import workflow_lines, workflow_standing
+    from logist.jobs.followed_workflow import read_followed
     from logist.store import JobDir
 
     running = data["status"] in RUNNING.values()
     try:
-        workflow_progress = workflow_lines.read_followed(JobDir(Path(folder), chosen), state, running=running)
+        workflow_progress = read_followed(JobDir(Path(folder), chosen), state, running=running)
     except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
         fix = f"logist job verify --job {chosen}"
         message = f"can't read the workflow: {str(error).splitlines()[0]}"

@@ -31,6 +31,8 @@ class ChangesQuery(NamedTuple):
 
     def build_scope(self) -> Scope:
         """Return what to compare. Raises UsageError if the address makes no sense."""
+        if "\0" in self.path:
+            raise UsageError("not a path", where="path")
         paths = (self.path,) if self.path else ()
         if self.first:
             last = _read_number(self.last) if self.last else None

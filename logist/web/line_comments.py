@@ -29,7 +29,9 @@ from logist.web.job_view import JobHead
 MOST_COMMENTS = 50
 """Drafts of one steward for one job."""
 MOST_CHARACTERS = 2_000
-"""Of one comment: all of them become part of a prompt."""
+"""Of one comment."""
+MOST_ALTOGETHER = 20_000
+"""Characters of all comments: they become part of a prompt, of which a note is never cut."""
 MOST_QUOTED = 200
 MOST_PATH = 4_096
 MOST_SEARCHED = 2_000_000
@@ -131,15 +133,20 @@ class CommentDrafts:
                 raise UsageError(f"too long: {len(value):,} characters, at most {most:,}", where=name)
         if not _ID.fullmatch(comment.id) or not 0 < comment.line < 10**9 or not comment.path:
             raise UsageError("not a comment on a line", where=f"{comment.path[:60]}:{comment.line}")
-        names = self._list_files()
-        if len(names) >= MOST_COMMENTS and comment.id not in names:
-            raise Refused(
-                f"there are {len(names)} comments already, at most {MOST_COMMENTS} go with one note",
-                fix="send them with a decision, or remove some",
-            )
+        self._require_room([each for each in self.load() if each.id != comment.id], comment)
         with files.convert_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.replace_file(self.folder / comment.id, files.dump_json(comment.model_dump(mode="json")))
+
+    def _require_room(self, others: Sequence[LineComment], comment: LineComment) -> None:
+        characters = sum(len(each.text) for each in (*others, comment))
+        if len(others) < MOST_COMMENTS and characters <= MOST_ALTOGETHER:
+            return
+        raise Refused(
+            f"too much for one note: {format_count(len(others) + 1, 'comment')} with {characters:,} characters, at most "
+            f"{MOST_COMMENTS} with {MOST_ALTOGETHER:,}",
+            fix="send those that there are with a decision, or remove some",
+        )
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove comments; those that are not there any more are no problem."""

@@ -185,6 +185,47 @@ def test_a_job_without_changes_says_so(page: Page, bench: Bench) -> None:
     assert "No files changed." in page.get("/jobs/k/changes")
 
 
+def test_files_of_every_kind(page: Page, bench: Bench) -> None:
+    workspace = bench.workspace()
+    (workspace / "app.py").chmod(0o755)
+    (workspace / "app.py").write_text(BEFORE)
+    (workspace / "empty").touch()
+    (workspace / "binary").write_bytes(b"\0\1")
+    (workspace / "link").symlink_to("app.py")
+    (workspace / "returns").write_bytes(b"a\r\nb\r\n")
+    (workspace / "mixed").write_bytes(b"a\r\nb\n")
+    (workspace / "moved").write_text("bye\n")
+    (workspace / 'quo"te\n\u202e').write_text("q")
+    text = page.get("/jobs/j/changes")
+    for path, note in {
+        "app.py": "(mode 100644 → 100755)",
+        "empty": "(empty file)",
+        "binary": "binary",
+        "link": "(symbolic link)",
+        "returns": "(lines end with CR LF)",
+        "moved": "(renamed from old.txt)",
+    }.items():
+        [summary] = re.findall(rf"<summary>(?:(?!</summary>).)*<code>{path}</code>.*?</summary>", text)
+        assert note in summary
+    rows = read_rows(text)
+    assert ("", "1+added: aU+000D") in rows
+    assert ("", "2+added: b") in rows
+    assert 'quo&#34;te <span class="hidden">U+202E</span>' in text
+
+
+def test_an_address_that_makes_no_sense_is_no_server_error(page: Page) -> None:
+    page.get("/jobs/j/changes?path=a%00b", 400)
+    for query in (
+        "path=../../x",
+        "path=/etc",
+        "path=%ff",
+        "comment=%ff:1",
+        "file=a%00&line=1",
+        "from=2&to=1",
+    ):
+        page.get(f"/jobs/j/changes?{query}")
+
+
 def test_limits_per_file_and_page_name_the_command(page: Page, bench: Bench) -> None:
     for number in range(12):
         (bench.workspace() / f"many {number:02}.txt").write_text("line\n" * 500)
@@ -284,10 +325,18 @@ def test_comments_have_limits_and_what_was_typed_is_kept(page: Page, bench: Benc
     fields = page.read_fields(page.get("/jobs/j/changes?comment=app.py:11"), "/jobs/j/comments")
     for number in range(MOST_COMMENTS):
         page.post("/jobs/j/comments", {**fields, "id": f"{number:016x}", "entered": "One."})
-    assert "at most 50 go with one note" in page.comment("app.py:11", "More.", status=409)
+    assert "51 comments" in page.comment("app.py:11", "More.", status=409)
     for wrong in ({"id": "../x"}, {"comment": ""}, {"comment": "app.py:0"}):
         page.post("/jobs/j/comments", {**fields, "entered": "One.", **wrong}, 400)
     assert len(list_drafts(bench)) == MOST_COMMENTS
+
+
+def test_all_comments_together_have_a_limit(page: Page, bench: Bench) -> None:
+    fields = page.read_fields(page.get("/jobs/j/changes?comment=app.py:11"), "/jobs/j/comments")
+    for number in range(10):
+        page.post("/jobs/j/comments", {**fields, "id": f"{number:016x}", "entered": "x" * MOST_CHARACTERS})
+    assert "too much for one note" in page.comment("app.py:11", "y", status=409)
+    assert len(list_drafts(bench)) == 10
 
 
 def test_a_comment_for_another_revision_is_a_conflict_that_keeps_the_text(page: Page, bench: Bench) -> None:

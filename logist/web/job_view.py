@@ -7,7 +7,7 @@ from typing import Any
 from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
 from logist.core.model import Interaction, Kind, State
-from logist.errors import LogistError, Refused
+from logist.errors import LogistError, UsageError
 from logist.jobs.base import specs
 from logist.jobs.base.job_reader import read_interactions
 from logist.jobs.base.project import ProjectContext
@@ -59,6 +59,13 @@ class Changes:
     problem: str | None = None
     """Why they are not known."""
     left_out: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    """What the two sides are, such as `start of the job` and `workspace`."""
+    notes: tuple[str, ...] = ()
+    patch: bytes = b""
+    is_whole: bool = True
+    """Whether that is all of the patch."""
 
     @property
     def added(self) -> int:
@@ -76,21 +83,51 @@ def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHea
     state = load_session(project, job).state
     seen = served.look()
     item = next((each for each in seen.inbox if each.job == job_id), None)
-    row = seen.rows.get(job_id) or {"status": state.status.value, "merged": None, "next_command": ""}
+    row = seen.rows.get(job_id) or {
+        "status": state.status.value,
+        "merged": None,
+        "stuck_kind": None,
+        "next_command": "",
+    }
     waits_for_provider = item is not None and item.kind == waiting.PROVIDER
     return JobHead(
         project, job, state, item, row, list_decisions(state, waits_for_provider=waits_for_provider)
     )
 
 
-def find_changes(head: JobHead) -> Changes:
-    """Compare the workspace, as it is now, with where the job began."""
-    try:
-        with compare_job(head.project, head.job, head.state, Scope()) as compared:
-            files = compared.comparison.list_files()
-            return Changes(files, compared.compute_review_hash(), left_out=compared.comparison.left_out)
-    except Refused:
+MOST_PATCH = 8_000_000
+"""Bytes of a patch that are read for a page."""
+
+
+def find_changes(head: JobHead, scope: Scope = Scope(), *, most_lines: int | None = None) -> Changes:  # noqa: B008 - it can't change
+    """Compare the workspace, as it is now, with where the job began, or what `scope` says.
+
+    `most_lines`: leave the patch out if more lines differ. All of it comes from one reading of the files, so the review
+    hash names exactly the files whose lines are shown. Raises UsageError for an unknown interaction.
+    """
+    if head.state.start_checkpoint is None:
         return Changes([], None, "no agent has worked on this job yet")
+    try:
+        with compare_job(head.project, head.job, head.state, scope) as compared:
+            files = compared.comparison.list_files()
+            patch, is_whole = b"", True
+            if (
+                most_lines is None
+                or sum((each.added or 0) + (each.deleted or 0) for each in files) <= most_lines
+            ):
+                patch, is_whole = compared.comparison.read_patch(MOST_PATCH)
+            return Changes(
+                files,
+                compared.compute_review_hash(),
+                left_out=compared.comparison.left_out,
+                before=compared.before,
+                after=compared.after,
+                notes=compared.notes,
+                patch=patch,
+                is_whole=is_whole,
+            )
+    except UsageError:
+        raise
     except LogistError as error:
         return Changes([], None, error.message)
 

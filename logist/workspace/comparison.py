@@ -30,6 +30,8 @@ NAMED = 50
 """Maximum number of listed paths that a comparison leaves out."""
 _ATTRIBUTES = "* !diff !text !eol !working-tree-encoding\n"
 """These take precedence over all files `.gitattributes`: an agent could declare its changes to be binary."""
+_QUICK = "[core]\n\tcompression = 1\n[pack]\n\tdepth = 0\n"
+"""What is written to a scratch repository is read once and removed: git would need longer to compress it well than to compare it."""
 _PLAIN = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color")
 
 Kind = Literal["created", "modified", "deleted", "renamed", "mode"]
@@ -142,6 +144,8 @@ def _create_scratch(git_dir: Path, sources: Sequence[WorkspaceReader], *, long_n
     repository.create_repository(git_dir, bare=True, long_names=long_names)
     for folder in ("info", "objects/info"):
         (git_dir / folder).mkdir(mode=0o700)
+    with (git_dir / "config").open("a", encoding="ascii") as config:
+        config.write(_QUICK)
     borrowed = dict.fromkeys(workspace.git.git_dir / "objects" for workspace in sources)
     repository.write_file(git_dir / "objects/info/alternates", b"".join(map(quote_alternate, borrowed)))
     repository.write_file(git_dir / "info/attributes", _ATTRIBUTES.encode("ascii"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from logist.web.pages import costs, decisions, events, inbox, job, jobs, workflow
+from logist.web.pages import changes, costs, decisions, events, inbox, job, jobs, workflow
 
 ROUTES = [
     *inbox.ROUTES,
     *jobs.ROUTES,
     *job.ROUTES,
+    *changes.ROUTES,
     *decisions.ROUTES,
     *events.ROUTES,
     *workflow.ROUTES,

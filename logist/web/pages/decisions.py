@@ -15,6 +15,7 @@ from logist.jobs.step_job import GivenAnswer, do_poststep
 from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, make_decision, require_unchanged
 from logist.jobs.turn.next_request import Choice
 from logist.web.job_view import JobHead
+from logist.web.line_comments import CommentDrafts, add_to_note, describe_kept, takes_comments
 from logist.web.pages.job import load_job, render_job
 from logist.web.site import Form, describe_error, get_session, get_site, get_status, post_handler
 
@@ -29,10 +30,19 @@ def decide(request: Request, form: Form) -> Response:
     choice = head.find_choice(name)
     if form.get("revision") != str(head.state.revision) or choice is None:
         return render_conflict(request, head, form)
+    drafts = CommentDrafts(head)
+    placed = drafts.place()
+    is_with_comments = takes_comments(head, choice)
+    if is_with_comments:
+        entered = add_to_note(placed, entered)
     try:
         result = _make(head, choice, entered, form.get("seen") or None)
     except LogistError as error:
         return show_failure(request, head, form, error)
+    if is_with_comments:
+        drafts.remove(each.comment.id for each in placed)
+    elif placed:
+        get_session(request).messages.append(describe_kept(placed))
     return finish(request, head.id, result)
 
 

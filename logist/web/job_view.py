@@ -6,7 +6,8 @@ from typing import Any
 
 from logist.core.answer import findings, plans, questions
 from logist.core.machine import waiting
-from logist.core.model import Interaction, Kind, State
+from logist.core.machine.job_row import build_job_row
+from logist.core.model import Interaction, Kind, Phase, State, Status
 from logist.errors import LogistError, Refused
 from logist.jobs.base import specs
 from logist.jobs.base.job_reader import read_interactions
@@ -76,7 +77,8 @@ def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHea
     state = load_session(project, job).state
     seen = served.look()
     item = next((each for each in seen.inbox if each.job == job_id), None)
-    row = seen.rows.get(job_id) or {"status": state.status.value, "merged": None, "next_command": ""}
+    # A job that was just created may not be in the list yet.
+    row = seen.rows.get(job_id) or build_job_row(job_id, state.model_dump(mode="json"), running=False)
     waits_for_provider = item is not None and item.kind == waiting.PROVIDER
     return JobHead(
         project, job, state, item, row, list_decisions(state, waits_for_provider=waits_for_provider)
@@ -167,7 +169,9 @@ def get_default_answer(head: JobHead) -> str:
     """Return the form of an answer, for a person who answers instead of an agent."""
     verdict = '  "output": {"verdict": "PASS", "issues": [], "suggestions": []},\n'
     stuck = head.state.place.stuck
-    is_review = stuck is not None and stuck.phase.value == "reviewer"
+    is_review = head.state.status is Status.REVIEW_REQUIRED or (
+        stuck is not None and stuck.phase is Phase.REVIEWER
+    )
     return (
         '{\n  "action": "COMPLETED",\n  "evidence_files": [],\n'
         f'{verdict if is_review else ""}  "summary_for_supervisor": ""\n}}\n'

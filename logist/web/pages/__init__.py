@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from logist.web.pages import decisions, events, inbox, job, jobs
+from logist.web.pages import actions, decisions, events, inbox, job, jobs
 
-ROUTES = [*inbox.ROUTES, *jobs.ROUTES, *job.ROUTES, *decisions.ROUTES, *events.ROUTES]
+ROUTES = [*inbox.ROUTES, *jobs.ROUTES, *job.ROUTES, *decisions.ROUTES, *actions.ROUTES, *events.ROUTES]

@@ -9,6 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from logist.jobs.steward.inbox_decisions import PAID_TEXT
+from logist.web.checked_answer import CheckedAnswer
+from logist.web.job_actions import list_actions
 from logist.web.job_view import (
     JobHead,
     build_overview,
@@ -18,6 +20,7 @@ from logist.web.job_view import (
     needs_text,
 )
 from logist.web.site import get_session, get_site
+from logist.web.typed_commands import are_decisions_signed
 
 
 def show_job(request: Request) -> Response:
@@ -37,8 +40,14 @@ def render_job(
     *,
     problem: str = "",
     entered: dict[str, str] | None = None,
+    typed_command: str = "",
+    checked: CheckedAnswer | None = None,
 ) -> Response:
-    """Return the page of a job. `problem`: why a decision was not made; `entered`: what a person had typed for it."""
+    """Return the page of a job.
+
+    `problem`: why a decision was not made; `entered`: what a person had typed for it; `typed_command`: what does the
+    same in a terminal; `checked`: what an answer would do.
+    """
     changes = find_changes(head)
     return get_site(request).render(
         request,
@@ -50,6 +59,10 @@ def render_job(
         entered=entered or {},
         default_answer=get_default_answer(head),
         paid_text=PAID_TEXT,
+        typed_command=typed_command,
+        must_type=are_decisions_signed(head.project) and not head.project.may_sign,
+        checked=checked,
+        actions=list_actions(head),
         **build_common(request, head, "overview"),
     )
 

@@ -53,7 +53,7 @@ def _find_line(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return f" (line {error.lineno}, column {error.colno})"
+        return f"; its JSON is not valid at line {error.lineno}, column {error.colno}"
     except (ValueError, RecursionError):
         return ""
     return ""

@@ -15,8 +15,8 @@ from httpx import Response
 from logist.config.environment import Environment
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.project_opening import open_project
-from logist.web.server import build_app
 from logist.web.served_project import ServedProject
+from logist.web.server import build_app
 from logist.web.sessions import Sessions, create_link
 from tests.cli.desk import Desk
 

@@ -35,16 +35,18 @@ def reach_agent(socket: str) -> dict[str, str]:
     return dict(os.environ) | {"SSH_AUTH_SOCK": socket}
 
 
+def is_reachable(socket: str) -> bool:
+    ran = subprocess.run(["ssh-add", "-l"], env=reach_agent(socket), capture_output=True, check=False)
+    return ran.returncode != 2
+
+
 @pytest.fixture
 def agent_socket(tmp_path: Path) -> Iterator[str]:
     """The socket of an ssh-agent."""
     socket = f"{tmp_path}/socket"
     with subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL) as agent:
         try:
-            while (
-                subprocess.run(["ssh-add", "-l"], env=reach_agent(socket), capture_output=True).returncode
-                == 2
-            ):
+            while not is_reachable(socket):
                 assert agent.poll() is None
             yield socket
         finally:

@@ -113,6 +113,7 @@ def claim_folder(home: Path, port: int) -> Iterator[Path]:
     folder = home / FOLDER / str(port)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (home / FOLDER / ".gitignore").write_text("*\n", "utf-8")  # nothing in it is for others
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise StorageError(f"can't create the directory: {error.strerror}", where=str(folder)) from error

@@ -18,6 +18,7 @@ from logist.jobs.steward.inbox_decisions import DecisionChoice, Input, list_deci
 from logist.jobs.steward.job_diff import Scope, compare_job
 from logist.quick_dataclass import dataclass
 from logist.store import JobDir
+from logist.web.agent_tail import AgentEvent, read_tail
 from logist.web.served_project import ServedProject
 from logist.web.sessions import WebSession
 from logist.workspace.comparison import FileDifference
@@ -35,6 +36,10 @@ class JobHead:
     row: dict[str, Any]
     """As in a listing."""
     choices: list[DecisionChoice]
+    progress: str | None = None
+    """What its agent does at the moment; None if none works."""
+    events: tuple[AgentEvent, ...] = ()
+    """The last of what that agent has done."""
 
     @property
     def id(self) -> str:
@@ -80,9 +85,9 @@ def load_head(served: ServedProject, session: WebSession, job_id: str) -> JobHea
     # A job that was just created may not be in the list yet.
     row = seen.rows.get(job_id) or build_job_row(job_id, state.model_dump(mode="json"), running=False)
     waits_for_provider = item is not None and item.kind == waiting.PROVIDER
-    return JobHead(
-        project, job, state, item, row, list_decisions(state, waits_for_provider=waits_for_provider)
-    )
+    choices = list_decisions(state, waits_for_provider=waits_for_provider)
+    progress, events = read_tail(job)
+    return JobHead(project, job, state, item, row, choices, progress, tuple(events))
 
 
 def find_changes(head: JobHead) -> Changes:

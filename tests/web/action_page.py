@@ -37,11 +37,11 @@ class ActionPage:
         self._env = desk.env | dict(env or {})
         folder = desk.home / "serve" / str(PORT)
         folder.mkdir(parents=True, exist_ok=True)
-        served = ServedProject(self._open)
+        self.served = ServedProject(self._open)
         self.sessions = Sessions(folder, PORT, "ada")
         self.base = self.sessions.prefix
         self.client = TestClient(
-            build_app(served, self.sessions, PORT),
+            build_app(self.served, self.sessions, PORT),
             base_url=f"http://127.0.0.1:{PORT}",
             headers={"Origin": f"http://127.0.0.1:{PORT}"},
             follow_redirects=False,

@@ -10,7 +10,7 @@ from logist.core.machine.job_row import build_job_row
 from logist.core.model import Interaction, Kind, Phase, State, Status
 from logist.errors import LogistError, Refused
 from logist.jobs.base import specs
-from logist.jobs.base.job_reader import read_interactions
+from logist.jobs.base.plain_reader import read_interaction
 from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import load_session
 from logist.jobs.steward.inbox import InboxItem, read_step_task
@@ -128,12 +128,13 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
     """Gather what a person reads before deciding."""
     state, data = head.state, head.state.model_dump(mode="json")
     spec = specs.read_job_spec(head.job, draft=True, accept_slips=True)
-    answer, notes = None, []
-    for entry in read_interactions(head.job):
-        if entry.kind is Kind.ASK:
-            answer = entry
-        if entry.kind is Kind.NOTE:
-            notes.append(entry)
+    asked, noted = None, []
+    for entry in head.job.read_entries():  # without the models: there may be thousands
+        if entry["kind"] == Kind.ASK:
+            asked = entry
+        elif entry["kind"] == Kind.NOTE:
+            noted.append(entry)
+    answer = read_interaction(asked) if asked is not None else None
     said = " ".join(state.last.summary.split()) if state.last is not None else ""
     reason = head.item.reason if head.item is not None else " ".join(state.reason.split())
     plan = plans.find_waiting_plan(data)
@@ -153,7 +154,7 @@ def build_overview(head: JobHead, changes: Changes) -> Overview:
         ],
         findings=[findings.format_finding(each) for each in state.findings or ()],
         evidence=list(_list_evidence(head, changes)),
-        notes=notes,
+        notes=[read_interaction(entry) for entry in noted],
     )
 
 

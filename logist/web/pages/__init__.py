@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from logist.web.pages import actions, decisions, events, inbox, job, jobs
+from logist.web.pages import actions, decisions, events, history, inbox, job, jobs
 
-ROUTES = [*inbox.ROUTES, *jobs.ROUTES, *job.ROUTES, *decisions.ROUTES, *actions.ROUTES, *events.ROUTES]
+ROUTES = [
+    *inbox.ROUTES,
+    *jobs.ROUTES,
+    *job.ROUTES,
+    *decisions.ROUTES,
+    *actions.ROUTES,
+    *history.ROUTES,
+    *events.ROUTES,
+]

@@ -12,7 +12,7 @@ from typing import Any, cast
 from logist.core.answer import findings, plans
 from logist.core.answer.failed_calls import has_failed
 from logist.core.machine.kinds import plain_command_of
-from logist.core.model import Interaction
+from logist.core.model import Interaction, Request
 from logist.core.model.commands import (
     ApproveCommand,
     AskCommand,
@@ -260,10 +260,10 @@ def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def list_parts(entry: Interaction) -> Iterator[tuple[str, str]]:
-    """Yield the parts of the prompt: the source of each, and its text; the whole prompt if it has no parts."""
-    prompt, end = entry.request.prompt, 0
-    for part in entry.request.parts:
+def list_parts(request: Request) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a prompt: the source of each, and its text; the source of text between them is empty."""
+    prompt, end = request.prompt, 0
+    for part in request.parts:
         if part.start > end:
             yield "", prompt[end : part.start]
         yield part.source, prompt[part.start : part.end]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logist.web.pages import actions, decisions, events, history, inbox, job, jobs
+from logist.web.pages import actions, decisions, events, history, inbox, job, jobs, prompt
 
 ROUTES = [
     *inbox.ROUTES,
@@ -11,5 +11,6 @@ ROUTES = [
     *decisions.ROUTES,
     *actions.ROUTES,
     *history.ROUTES,
+    *prompt.ROUTES,
     *events.ROUTES,
 ]

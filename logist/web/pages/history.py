@@ -47,7 +47,7 @@ def show_interaction(request: Request) -> Response:
         "interaction.html",
         entry=entry,
         view=history_view.build_view(head, entry),
-        parts=list(history_view.list_parts(entry)),
+        parts=list(history_view.list_parts(entry.request)),
         returns=list_returns(head, number),
         most=WHOLE if "whole" in request.query_params else MOST_CHARACTERS,
         last=head.state.revision,

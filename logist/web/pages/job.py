@@ -67,7 +67,7 @@ def render_job(
     )
 
 
-TABS = [("overview", "Overview"), ("history", "History")]
+TABS = [("overview", "Overview"), ("history", "History"), ("prompt", "Next prompt")]
 """The pages of a job: the end of the path, and the label."""
 
 

@@ -33,7 +33,7 @@ def _describe(result: CommandResult, text: str) -> CheckedAnswer:
     entry = result.entries[-1]
     would = f"{result.job_id} would be {result.state.status.value}"
     if not entry.response.actions:
-        return CheckedAnswer(False, (f"Not valid: {entry.reason}{_find_line(text)}", would))
+        return CheckedAnswer(False, (f"{entry.reason}{_find_line(text)}", would))
     missing = [each.path for each in entry.observed.evidence if not each.exists] if entry.observed else []
     lines = [f"Valid: {', '.join(entry.response.actions)}. {would}{_describe_reason(entry, result.state)}"]
     lines += [f"Evidence file not found: {path}" for path in missing]
@@ -53,7 +53,7 @@ def _find_line(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return f"; its JSON is not valid at line {error.lineno}, column {error.colno}"
+        return f" (see line {error.lineno}, column {error.colno})"
     except (ValueError, RecursionError):
         return ""
     return ""

@@ -97,7 +97,7 @@ def build_row(entry: Interaction) -> HistoryRow:
 def _combine_reasons(summary: str, reason: str) -> list[str]:
     """Return the summary of an answer, and the reason of the next state if it says more."""
     said, why = " ".join(summary.split()), " ".join(reason.split())
-    return [text for text in ("" if why.endswith(said) else said, why) if text]
+    return [text for text in ("" if said in why else said, why) if text]
 
 
 def describe_result(entry: Interaction) -> str:

@@ -46,8 +46,8 @@ def test_the_history_lists_who_did_what_the_latest_first(desk: Desk) -> None:
     assert "verified: 6 interactions" in text
     assert "Ask <b>Bob</b>." in text
     assert "role Worker → Planner" in text
-    assert "Supervisor COMPLETED, verdict FAIL" in text
-    assert "Worker no valid answer" in text
+    assert re.search(r"Supervisor \d{4}-\d\d-\d\d \d\d:\d\d COMPLETED, verdict FAIL", text)
+    assert re.search(r"Worker [-0-9]+ [:0-9]+ no valid answer", text)
     assert "pending → review required" in text
     assert 'aria-current="page">History' in shown
 

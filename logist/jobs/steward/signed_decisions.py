@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from logist.config.layering import require_owner
 from logist.core.history import fold
@@ -17,9 +15,13 @@ from logist.core.machine import kinds
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.model.commands import CreateCommand, Signature
 from logist.errors import InvalidFile, LogistError, Refused
-from logist.jobs.base.project import ProjectContext
 from logist.jobs.base.session import Session, dump_interaction
 from logist.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from logist.jobs.base.project import ProjectContext
 
 NAMESPACE = "logist"
 """So that a signature for another purpose, such as a commit, is not accepted here."""
@@ -195,6 +197,8 @@ def _sign(project: ProjectContext, text: bytes) -> str:
         raise InvalidFile("can't sign the decision: key not found", where=str(key), fix=fix)
     if project.via == "terminal":
         project.say(f"signing with {key}: enter its passphrase, or touch it, if it asks")
+    import subprocess  # noqa: PLC0415 - most decisions are not signed
+
     try:
         ended = _run(
             project,
@@ -220,6 +224,8 @@ def _verify(
     project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
 ) -> str | None:
     """Return who has signed, by the file of allowed signers; None if the signature is not valid."""
+    import subprocess  # noqa: PLC0415 - most decisions are not signed
+
     try:
         return _find_signer(project, allowed, signature, text, timestamp)
     except subprocess.TimeoutExpired as error:
@@ -229,6 +235,8 @@ def _verify(
 def _find_signer(
     project: ProjectContext, allowed: Path, signature: str, text: bytes, timestamp: str
 ) -> str | None:
+    import tempfile  # noqa: PLC0415 - most decisions are not signed
+
     at = "".join(character for character in timestamp if character.isdigit())
     common = ("-n", NAMESPACE, "-f", str(allowed), f"-Overify-time={at}")
     with tempfile.TemporaryDirectory(prefix="logist-signature-") as folder:
@@ -255,6 +263,9 @@ def _run(
     may_ask: bool = True,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ssh-keygen. `may_ask`: whether it may ask the person at the terminal for a passphrase. Raises TimeoutExpired."""
+    import shutil  # noqa: PLC0415 - most decisions are not signed
+    import subprocess  # noqa: PLC0415
+
     # The times in a history are UTC, and ssh-keygen reads them as local time.
     environment = project.environment.build_signing_environment() | {"TZ": "UTC", "LC_ALL": "C"}
     if not may_ask:

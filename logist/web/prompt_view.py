@@ -39,7 +39,7 @@ class PartDifference:
 
 
 @dataclass(frozen=True)
-class PromptDrift:
+class PromptDifferences:
     """What differs from the last prompt of the role."""
 
     sequence: int
@@ -59,7 +59,7 @@ class NextPrompt:
     command: str = ""
     """What helps, in a terminal."""
     notes: tuple[str, ...] = ()
-    drift: PromptDrift | None = None
+    drift: PromptDifferences | None = None
     """None for the first prompt of a role."""
     facts: tuple[tuple[str, str], ...] = ()
 
@@ -129,7 +129,7 @@ def _list_facts(plan: StepPlan) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _find_drift(head: JobHead, plan: StepPlan) -> PromptDrift | None:
+def _find_drift(head: JobHead, plan: StepPlan) -> PromptDifferences | None:
     last: dict[str, Any] | None = None
     for entry in head.job.read_entries():
         if entry["kind"] == Kind.ASK and _is_of_role(entry, plan):
@@ -142,7 +142,7 @@ def _find_drift(head: JobHead, plan: StepPlan) -> PromptDrift | None:
     compared = drift.compare_prompts(then, now, names)
     settings = drift.find_setting_differences(then.request, plan.request)
     parts = tuple(_build_difference(each, names) for each in compared.drifts)
-    return PromptDrift(then.sequence, compared.equal, parts, settings)
+    return PromptDifferences(then.sequence, compared.equal, parts, settings)
 
 
 def _is_of_role(entry: dict[str, Any], plan: StepPlan) -> bool:

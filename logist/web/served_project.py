@@ -64,7 +64,7 @@ class ServedProject:
 
     def open(self, session: WebSession) -> ProjectContext:
         """Return the project for the decisions of a person. Config and roles are read again, since they may have changed."""
-        return replace(self._open_context(), steward=session.steward, via="page")
+        return replace(self._open_context(), steward=session.steward, via="page", may_sign=session.is_owner)
 
     def open_job(self, job_id: str) -> JobDir:
         """Open a job. Raises UsageError if there is no such job."""
@@ -77,6 +77,11 @@ class ServedProject:
                 self._look_again()
                 self._seen_at = time.monotonic()
             return self._seen
+
+    def expect_change(self) -> None:
+        """Have the next `look` read what is there then, so that a person sees what they have just done."""
+        with self._lock:
+            self._seen_at = 0.0
 
     def _look_again(self) -> None:
         folder = str(self.jobs_dir)

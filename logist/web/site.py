@@ -96,7 +96,9 @@ def post_handler(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             return get_site(request).render(
                 request, "error.html", 400, title="The form can't be read", text=str(error), advice=None
             )
-        return await run_in_threadpool(handler, request, form)
+        response = await run_in_threadpool(handler, request, form)
+        get_site(request).project.expect_change()
+        return response
 
     return endpoint
 

@@ -107,6 +107,8 @@ class ProjectContext:
     """In what order the jobs of a run compute."""
     via: Literal["terminal", "pipe", "python", "page"] | None = None
     """How the steward gives commands, as decisions record it."""
+    may_sign: bool = True
+    """Whether decisions may be signed with this user's key: on the page, other people can decide too."""
     function: FunctionAgent | None = None
     """A Python function that answers instead of any other agent."""
 

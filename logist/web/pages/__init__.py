@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from logist.web.pages import changes, costs, decisions, events, inbox, job, jobs, workflow
+from logist.web.pages import (
+    actions,
+    changes,
+    costs,
+    decisions,
+    events,
+    history,
+    inbox,
+    job,
+    jobs,
+    prompt,
+    workflow,
+)
 
 ROUTES = [
     *inbox.ROUTES,
@@ -10,6 +22,9 @@ ROUTES = [
     *job.ROUTES,
     *changes.ROUTES,
     *decisions.ROUTES,
+    *actions.ROUTES,
+    *history.ROUTES,
+    *prompt.ROUTES,
     *events.ROUTES,
     *workflow.ROUTES,
     *costs.ROUTES,

@@ -67,6 +67,7 @@ def render_changes(
         typed=typed,
         most_characters=line_comments.MOST_CHARACTERS,
         entered={},
+        checked=None,
         default_answer=get_default_answer(head),
         paid_text=PAID_TEXT,
         **common,

@@ -10,7 +10,9 @@ from starlette.routing import Route
 
 from logist.jobs.steward.inbox_decisions import PAID_TEXT
 from logist.web.changes_query import ChangesQuery
+from logist.web.checked_answer import CheckedAnswer
 from logist.web.diff_view import DiffOptions, build_diff
+from logist.web.job_actions import list_actions
 from logist.web.job_view import (
     JobHead,
     build_overview,
@@ -21,6 +23,7 @@ from logist.web.job_view import (
 )
 from logist.web.line_comments import CommentDrafts, takes_comments
 from logist.web.site import get_session, get_site
+from logist.web.typed_commands import are_decisions_signed
 
 MOST_DIFF_LINES = 400
 """Lines of the diff on this page; more are on the page with the changes."""
@@ -43,8 +46,14 @@ def render_job(
     *,
     problem: str = "",
     entered: dict[str, str] | None = None,
+    typed_command: str = "",
+    checked: CheckedAnswer | None = None,
 ) -> Response:
-    """Return the page of a job. `problem`: why a decision was not made; `entered`: what a person had typed for it."""
+    """Return the page of a job.
+
+    `problem`: why a decision was not made; `entered`: what a person had typed for it; `typed_command`: what does the
+    same in a terminal; `checked`: what an answer would do.
+    """
     changes = find_changes(head, most_lines=MOST_DIFF_LINES)
     common = build_common(request, head, "overview")
     return get_site(request).render(
@@ -57,6 +66,10 @@ def render_job(
         entered=entered or {},
         default_answer=get_default_answer(head),
         paid_text=PAID_TEXT,
+        typed_command=typed_command,
+        must_type=are_decisions_signed(head.project) and not head.project.may_sign,
+        checked=checked,
+        actions=list_actions(head),
         diff=build_diff(changes, DiffOptions(MOST_DIFF_LINES, MOST_DIFF_LINES, common["comments"])),
         query=ChangesQuery(),
         form=None,
@@ -64,7 +77,13 @@ def render_job(
     )
 
 
-TABS = [("overview", "Overview"), ("changes", "Changes"), ("workflow", "Workflow")]
+TABS = [
+    ("overview", "Overview"),
+    ("changes", "Changes"),
+    ("workflow", "Workflow"),
+    ("history", "History"),
+    ("prompt", "Next prompt"),
+]
 """The pages of a job: the end of the path, and the label."""
 
 

@@ -146,13 +146,7 @@ function showChange(data) {
 function listen() {
   stream = new EventSource(`${base}/events?seen=${seen}${jobId ? `&job=${encodeURIComponent(jobId)}` : ""}`);
   stream.addEventListener("change", (event) => showChange(JSON.parse(event.data)));
-  stream.addEventListener("progress", (event) => {
-    const line = document.getElementById("progress");
-    const data = JSON.parse(event.data);
-    if (!line) return;
-    line.hidden = data.text === null;
-    line.textContent = data.text || "";
-  });
+  stream.addEventListener("progress", (event) => showProgress(JSON.parse(event.data)));
 }
 
 function stopListening() {
@@ -166,4 +160,55 @@ if (document.getElementById("waiting") && window.EventSource) {
   document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : stream || listen()));
   addEventListener("pagehide", stopListening);
   addEventListener("pageshow", (event) => { if (event.persisted && !stream) listen(); });
+}
+
+// What an agent does. Lines are added in a box of fixed height, so nothing else moves; the box scrolls with them only if
+// its end is in view. Where no agent was working, nothing appears: it is announced.
+
+const tail = document.getElementById("tail");
+const MOST_LINES = 300;
+if (tail) tail.scrollTop = tail.scrollHeight;
+
+function showProgress(data) {
+  const line = document.getElementById("progress");
+  if (!line) return;
+  if (line.hidden) {
+    if (data.text !== null && news.hidden) announce("An agent works on this job now.");
+    return;
+  }
+  line.textContent = data.text ?? "The agent has ended.";
+  if (!tail) return;
+  const isAtEnd = tail.scrollHeight - tail.scrollTop - tail.clientHeight < 40;
+  for (const each of data.lines) {
+    if ([...tail.children].some((child) => child.dataset.id === each.id)) continue;
+    const item = Object.assign(document.createElement("li"), { textContent: each.text });
+    item.dataset.id = each.id;
+    tail.append(item);
+    // While a person reads above, lines are removed only later: removing would move what they read.
+    while (isAtEnd && tail.children.length > MOST_LINES) tail.firstElementChild.remove();
+  }
+  if (isAtEnd) tail.scrollTop = tail.scrollHeight;
+}
+
+// An answer by hand is checked while a person types it. Only the last check counts.
+
+const CHECK_DELAY = 400;
+
+for (const field of document.querySelectorAll("[data-validate]")) {
+  const place = document.getElementById(field.getAttribute("aria-describedby"));
+  let timer = 0;
+  let latest = 0;
+  const check = async () => {
+    const number = (latest += 1);
+    const body = new URLSearchParams(new FormData(field.form));
+    const answer = await fetch(field.dataset.validate, { method: "POST", headers: { Accept: "application/json" }, body });
+    if (!answer.ok || number !== latest) return;
+    const data = await answer.json();
+    const lines = data.lines.map((text) => Object.assign(document.createElement("p"), { textContent: text, className: data.is_valid ? "good" : "bad" }));
+    place.replaceChildren(...lines);
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(check, CHECK_DELAY);
+  });
 }

@@ -180,7 +180,7 @@ def serve(
             )
             server = _Server(config)
             show_link(create_link(folder, port), port)
-            asyncio.run(_serve_until_stopped(server, listening, is_stopped))
+            asyncio.run(_serve_until_stopped(server, listening, project, is_stopped))
 
 
 class _Server(uvicorn.Server):
@@ -192,11 +192,12 @@ class _Server(uvicorn.Server):
 
 
 async def _serve_until_stopped(
-    server: uvicorn.Server, listening: socket.socket, is_stopped: Callable[[], int]
+    server: uvicorn.Server, listening: socket.socket, project: ServedProject, is_stopped: Callable[[], int]
 ) -> None:
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     while not serving.done():
         if is_stopped():
+            project.is_closing = True
             server.should_exit = True
         await asyncio.wait([serving], timeout=STOP_SECONDS)
     await serving

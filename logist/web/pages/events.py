@@ -37,7 +37,7 @@ async def _iter_events(project: ServedProject, job_id: str | None) -> AsyncItera
     yield _format_event("hello", {"seen": seen.number})
     quiet = 0.0
     progress = None
-    while True:
+    while not project.is_closing:
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(LOOK_SECONDS)
         now = await run_in_threadpool(project.look)

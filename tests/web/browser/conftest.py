@@ -1,0 +1,68 @@
+"""A real Chromium. All tests here are marked `deep`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Playwright, sync_playwright
+
+from tests.web.browser.person import Person
+from tests.web.running_server import RunningServer
+
+HERE = Path(__file__).parent
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = (
+    "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP other.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+"""Two names that an attacker has pointed to this machine; all others are unknown, so no test reaches the network."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("deep")
+
+
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    # Not for the whole session: while it runs, this thread counts as one with a running event loop.
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    """The browser; each test gets its own context from it."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.fail(
+            "no Chromium on this machine: apt-get install --no-install-recommends chromium", pytrace=False
+        )
+    browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def sit(chromium: Browser) -> Iterator[Callable[..., Person]]:
+    """Starts a person's browser: `sit(server)`, with options of Playwright's `new_context`."""
+    people: list[Person] = []
+
+    def begin(server: RunningServer, link: str | None = None, **options: object) -> Person:
+        person = Person(chromium, server, link or server.link, **options)
+        people.append(person)
+        return person
+
+    yield begin
+    for person in people:
+        person.leave()
+
+
+@pytest.fixture
+def person(server: RunningServer, sit: Callable[..., Person]) -> Person:
+    """A person at the page of the examples, as its owner."""
+    return sit(server)

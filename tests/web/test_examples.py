@@ -12,7 +12,7 @@ def test_each_example_is_in_its_state(examples: Desk) -> None:
     for job_id, (_, status, kind) in EXAMPLES.items():
         assert examples.state(job_id)["status"] == status, job_id
         assert listed.get(job_id, "") == kind, job_id
-    assert examples("job", "verify").code == 0
+        assert examples("job", "verify", job_id).code == 0, job_id
 
 
 def test_each_job_has_a_page(visitor: Visitor) -> None:

@@ -71,8 +71,8 @@ def _enter(request: Request, form: Form) -> Response:
             "error.html",
             403,
             title="This link can't be used any more",
-            text="A link works once, for an hour. If you have not used it yourself, somebody else may have: stop the "
-            "server with Ctrl-C, and start it again.",
+            text="A link works once, for an hour. If you have not used it yourself, another person may have: stop "
+            "the server with Ctrl-C, and start it again.",
             advice="to get another link: logist serve --link",
         )
     response = its_site.redirect("/")
@@ -113,6 +113,7 @@ def claim_folder(home: Path, port: int) -> Iterator[Path]:
     folder = home / FOLDER / str(port)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (home / FOLDER / ".gitignore").write_text("*\n", "utf-8")  # nothing in it is for others
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise StorageError(f"can't create the directory: {error.strerror}", where=str(folder)) from error

@@ -59,6 +59,7 @@ CHANGES = {
     *("job export", "job fork", "job import", "job merge", "job role"),
     *("job pack", "job unpack", "job delete"),
     *("role new", "role set"),
+    "serve",
     "trust",
     "workflow import",
     *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),

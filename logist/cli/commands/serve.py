@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import jobs_dir_option
+from logist.cli.options import jobs_dir_option, json_flag
 from logist.cli.show import render
 from logist.cli.show.output import Output
 from logist.cli.stops import get_stop_code, stop_on_signals
@@ -29,9 +29,15 @@ PORT = 8722
     help="With --link: the name that decisions made through this link are recorded with.",
 )
 @jobs_dir_option
+@json_flag
 @click.pass_obj
 def serve(
-    environment: Environment, port: int | None, link: bool, steward: str | None, jobs_dir: str | None
+    environment: Environment,
+    port: int | None,
+    link: bool,
+    steward: str | None,
+    jobs_dir: str | None,
+    as_json: bool,
 ) -> Output:
     """Show the inbox, jobs and decisions on a local page, for your browser.
 
@@ -49,7 +55,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("logist", ""):
             raise
-        fix = "install Logist with its extra `web`: pip install 'logist-jobs[web]'"
+        fix = "install Logist with the extra `web`: see Install in its README"
         raise InvalidFile(
             f"the page needs the package {error.name}, which is not installed", fix=fix
         ) from None
@@ -60,15 +66,16 @@ def serve(
         return Output({"link": address}, [address])
 
     def show_link(address: str, port: int) -> None:
-        render.print_lines(
-            [
-                f"The page is at http://127.0.0.1:{port}. Open this link in your browser; it works once:",
-                f"  {address}",
-                "To get another link: logist serve --link. To stop: Ctrl-C.",
-            ],
-            environment,
-        )
-        render.flush_output()
+        lines = [
+            f"The page is at http://127.0.0.1:{port}. Open this link in your browser; it works once:",
+            f"  {address}",
+            "To get another link: logist serve --link. To stop: Ctrl-C.",
+        ]
+        if as_json:
+            render.print_message("\n".join(lines), environment)
+        else:
+            render.print_lines(lines, environment)
+            render.flush_output()
 
     server.serve(
         lambda: context.open_project(environment, jobs_dir),
@@ -76,4 +83,4 @@ def serve(
         show_link=show_link,
         is_stopped=get_stop_code,
     )
-    return Output({}, [], exit_code=get_stop_code())
+    return Output({"link": None}, [], exit_code=get_stop_code())

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from logist.errors import LogistError
 from logist.store.progress import read_last_record
 from logist.store.progress_text import format_progress
-from logist.web.served_project import ServedProject
+from logist.web.served_project import SeenJobs, ServedProject
 from logist.web.site import get_site
 
 LOOK_SECONDS = 0.5
@@ -26,15 +26,17 @@ KEEP_ALIVE_SECONDS = 15.0
 
 
 async def stream_events(request: Request) -> Response:
-    """Stream an event for each change; with `job`, also what its agent does."""
+    """Stream an event for each change after `seen`, the number that the page has; with `job`, also what its agent does."""
     project = get_site(request).project
-    stream = _iter_events(project, request.query_params.get("job"))
+    asked = request.query_params
+    stream = _iter_events(project, asked.get("seen", ""), asked.get("job"))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _iter_events(project: ServedProject, job_id: str | None) -> AsyncIterator[str]:
+async def _iter_events(project: ServedProject, number: str, job_id: str | None) -> AsyncIterator[str]:
     seen = await run_in_threadpool(project.look)
-    yield _format_event("hello", {"seen": seen.number})
+    # What a page missed while nobody looked at it, or while the connection was lost, is not known one by one.
+    yield _format_change(seen, None) if number != str(seen.number) else ": listening\n\n"
     quiet = 0.0
     progress = None
     while not project.is_closing:
@@ -43,9 +45,7 @@ async def _iter_events(project: ServedProject, job_id: str | None) -> AsyncItera
         now = await run_in_threadpool(project.look)
         if now.number != seen.number:
             changed = now.list_changed(seen)
-            waiting = sum(item.snoozed_until is None for item in now.inbox)
-            listed = changed if len(changed) <= MOST_CHANGED else None
-            yield _format_event("change", {"jobs": listed, "waiting": waiting, "seen": now.number})
+            yield _format_change(now, changed if len(changed) <= MOST_CHANGED else None)
             seen, quiet = now, 0.0
         if job_id is not None:
             latest = await run_in_threadpool(_describe_progress, project, job_id)
@@ -70,6 +70,12 @@ def _describe_progress(project: ServedProject, job_id: str) -> str | None:
     if record is None or not job.has_running_agent():
         return None
     return format_progress(record, record.seconds)
+
+
+def _format_change(seen: SeenJobs, changed: list[str] | None) -> str:
+    """Return an event for changed jobs; None: any may have changed."""
+    waiting = sum(item.snoozed_until is None for item in seen.inbox)
+    return _format_event("change", {"jobs": changed, "waiting": waiting, "seen": seen.number})
 
 
 def _format_event(name: str, data: object) -> str:

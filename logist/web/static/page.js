@@ -105,10 +105,19 @@ function announce(text) {
   news.hidden = false;
 }
 
-async function updateList() {
+async function loadAgain() {
   const answer = await fetch(location.href);
-  if (!answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+}
+
+async function updateJob() {
+  const fresh = await loadAgain();
+  if (fresh?.body.dataset.revision !== document.body.dataset.revision) announce("This job has changed.");
+}
+
+async function updateList() {
+  const fresh = await loadAgain();
+  if (!fresh) return;
   const now = new Map([...fresh.querySelectorAll("[data-job].entry")].map((each) => [each.dataset.job, each]));
   let added = now.size;
   for (const entry of document.querySelectorAll("[data-job].entry")) {
@@ -121,15 +130,20 @@ async function updateList() {
   if (added > 0) announce(`${added} new.`);
 }
 
-function listen() {
+let seen = Number(document.body.dataset.seen);
+let stream = null;
+
+function showChange(data) {
   const live = document.body.dataset.live;
-  const stream = new EventSource(`${base}/events${jobId ? `?job=${encodeURIComponent(jobId)}` : ""}`);
-  stream.addEventListener("change", (event) => {
-    const data = JSON.parse(event.data);
-    document.getElementById("waiting").textContent = data.waiting;
-    if (live === "list") updateList();
-    if (live === "job" && (data.jobs === null || data.jobs.includes(jobId))) announce("This job has changed.");
-  });
+  seen = data.seen;
+  document.getElementById("waiting").textContent = data.waiting;
+  if (live === "list") updateList();
+  if (live === "job" && (data.jobs === null || data.jobs.includes(jobId))) updateJob();
+}
+
+function listen() {
+  stream = new EventSource(`${base}/events?seen=${seen}${jobId ? `&job=${encodeURIComponent(jobId)}` : ""}`);
+  stream.addEventListener("change", (event) => showChange(JSON.parse(event.data)));
   stream.addEventListener("progress", (event) => {
     const line = document.getElementById("progress");
     const data = JSON.parse(event.data);
@@ -137,7 +151,17 @@ function listen() {
     line.hidden = data.text === null;
     line.textContent = data.text || "";
   });
-  addEventListener("pagehide", () => stream.close());
 }
 
-if (document.getElementById("waiting") && window.EventSource) listen();
+function stopListening() {
+  stream?.close();
+  stream = null;
+}
+
+// Only what a person looks at is updated: a browser has six connections to a server, and each page with a stream needs one.
+if (document.getElementById("waiting") && window.EventSource) {
+  if (!document.hidden) listen();
+  document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : stream || listen()));
+  addEventListener("pagehide", stopListening);
+  addEventListener("pageshow", (event) => { if (event.persisted && !stream) listen(); });
+}

@@ -25,6 +25,8 @@ PLAN = {
     "risks": ["None."],
 }
 PASSED = {"verdict": "PASS", "issues": [], "suggestions": []}
+COMMIT = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qam")
+"""Arguments of git before the message."""
 IN_DOUBT = "j2"
 """The only job whose name doesn't say what it is: `faults.asked` calls it so."""
 
@@ -123,16 +125,15 @@ def make_share(desk: Desk) -> None:
 def make_merge_conflict(desk: Desk) -> None:
     repo = support.make_repository(desk.place / "repo")
     (repo / "a.txt").write_text("old\n", "utf-8")
-    commit = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qam")
     support.git(repo, "add", ".")
-    support.git(repo, *commit, "old")
+    support.git(repo, *COMMIT, "old")
     desk.settings("review: {mode: yolo}\n")
     assert desk("trust", "--yes").code == 0
     done = command(evidence_files=["a.txt"])
     desk.script(answer(done, files={"a.txt": "by the agent\n"}), answer(command(output=PASSED)))
     desk.create("conflict", "--repo", "repo")
     (repo / "a.txt").write_text("by a person\n", "utf-8")
-    support.git(repo, *commit, "theirs")
+    support.git(repo, *COMMIT, "theirs")
     assert desk("job", "run", "conflict").code == 3
     desk.settings("")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
+from tests.cli.desk import Desk
 from tests.web.browser.person import Person
+from tests.web.example_jobs import EXAMPLES
 from tests.web.running_server import RunningServer
 
 HERE = Path(__file__).parent
@@ -66,3 +69,18 @@ def sit(chromium: Browser) -> Iterator[Callable[..., Person]]:
 def person(server: RunningServer, sit: Callable[..., Person]) -> Person:
     """A person at the page of the examples, as its owner."""
     return sit(server)
+
+
+@pytest.fixture
+def sit_at(desk: Desk, sit: Callable[..., Person]) -> Iterator[Callable[..., Person]]:
+    """Makes some of the examples, and starts a server and a person's browser: `sit_at("approval", "question")`."""
+    with ExitStack() as stack:
+
+        def begin(*jobs: str, **options: object) -> Person:
+            for job_id in jobs:
+                EXAMPLES[job_id][0](desk)
+            person = sit(stack.enter_context(RunningServer(desk)), **options)
+            stack.callback(person.leave)  # before the server stops
+            return person
+
+        yield begin

@@ -15,6 +15,7 @@ class Person:
 
     def __init__(self, browser: Browser, server: RunningServer, link: str, **options: Any) -> None:
         self.server = server
+        self.has_left = False
         self.reached: set[str] = set()
         self.errors: list[str] = []
         """What the console shows as errors, and exceptions of scripts."""
@@ -58,12 +59,26 @@ class Person:
     def go_to_job(self, job_id: str) -> Response:
         return self.go(f"/jobs/{job_id}")
 
+    def expect_status(self, job_id: str, status: str) -> None:
+        """Wait until the page of the job says in which status a decision has left it."""
+        self.expect_message(f"Done: {job_id} is now {status}")
+
     def expect_message(self, text: str) -> None:
         """Wait until the page says so at its top."""
         expect(self.page.locator(".message").filter(has_text=text).first).to_be_visible()
 
+    def forgive(self, status: str) -> None:
+        """Forget that Chromium has reported answers with a status that begins so as errors; there must be one."""
+        report = f"the server responded with a status of {status}"
+        kept = [each for each in self.errors if report not in each]
+        assert kept != self.errors, self.errors
+        self.errors[:] = kept
+
     def leave(self) -> None:
         """Close the browser, and look back at what it did."""
+        if self.has_left:
+            return
+        self.has_left = True
         self.context.close()
         assert self.reached <= {self.server.address.removeprefix("http://")}, self.reached
         assert self.errors == [], self.errors

@@ -16,7 +16,7 @@ def test_an_open_page_does_not_keep_the_server_from_stopping(
 ) -> None:
     with RunningServer(examples) as server:
         person = sit(server)
-        with person.page.expect_request("**/events"):
+        with person.page.expect_request("**/events*"):
             person.page.reload()
         expect(person.page.locator("#waiting")).to_have_text("15")
     assert server.process.returncode == 143  # with nothing on standard error: no stream had to be cut off

@@ -15,6 +15,8 @@ from tests.web.browser.person import Person
 from tests.web.example_jobs import EXAMPLES
 from tests.web.running_server import RunningServer
 
+Sit = Callable[..., Person]
+SitAt = Callable[..., Person]
 HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
@@ -51,7 +53,7 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def sit(chromium: Browser) -> Iterator[Callable[..., Person]]:
+def sit(chromium: Browser) -> Iterator[Sit]:
     """Starts a person's browser: `sit(server)`, with options of Playwright's `new_context`."""
     people: list[Person] = []
 
@@ -66,13 +68,13 @@ def sit(chromium: Browser) -> Iterator[Callable[..., Person]]:
 
 
 @pytest.fixture
-def person(server: RunningServer, sit: Callable[..., Person]) -> Person:
+def person(server: RunningServer, sit: Sit) -> Person:
     """A person at the page of the examples, as its owner."""
     return sit(server)
 
 
 @pytest.fixture
-def sit_at(desk: Desk, sit: Callable[..., Person]) -> Iterator[Callable[..., Person]]:
+def sit_at(desk: Desk, sit: Sit) -> Iterator[SitAt]:
     """Makes some of the examples, and starts a server and a person's browser: `sit_at("approval", "question")`."""
     with ExitStack() as stack:
 

@@ -20,7 +20,7 @@ SitAt = Callable[..., Person]
 HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
-    "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP other.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP other.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 """Two names that an attacker has pointed to this machine; all others are unknown, so no test reaches the network."""
 

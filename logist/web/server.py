@@ -208,6 +208,7 @@ def serve(
             config = uvicorn.Config(
                 build_app(project, sessions, port),
                 log_config=None,
+                log_level="error",  # not a warning for each request that is no HTTP: nobody here can do anything about it
                 access_log=False,
                 server_header=False,
                 http="h11",

@@ -8,6 +8,7 @@ import fcntl
 import os
 import socket
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -218,7 +219,14 @@ def serve(
             )
             server = _Server(config)
             show_link(create_link(folder, port), port)
+            # While the person opens the link, so that the first page doesn't wait for it.
+            threading.Thread(target=_look_ahead, args=(project,), daemon=True).start()
             asyncio.run(_serve_until_stopped(server, listening, project, is_stopped))
+
+
+def _look_ahead(project: ServedProject) -> None:
+    with contextlib.suppress(LogistError):  # the page shows it
+        project.look()
 
 
 class _Server(uvicorn.Server):
